@@ -1,0 +1,92 @@
+"""When a schedule fires: every timing, zone, clock change and bound, as pure functions.
+
+```
+ JSON fields ──parse──▶ Rule ──┬─ next_after, slots_between, count_between   its slots
+                ◀──render──    ├─ due_at                                     jitter and window
+                               ├─ plan_missed                                after an outage
+                               └─ preview, describe                          for people
+```
+
+A rule is a frozen value; a *slot* is one of its nominal times, an aware UTC `datetime`.
+Intervals between two instants are open at the start and closed at the end, so that what
+follows a slot begins right after it. A rule that `parse` returned is known to fire.
+
+Inside, a wall-clock rule knows only a clock without a zone (`calendar_rule`, `recurrence`);
+`zone` knows where a zone's offset changes; `wall` brings the two together, and it is the only
+place that knows about daylight saving.
+"""
+
+from tickwork.core.when.describe import describe
+from tickwork.core.when.missed import MissedPlan, PlannedSlot, SkippedRun, plan_missed
+from tickwork.core.when.model import (
+    Cron,
+    Daily,
+    Dst,
+    Gap,
+    Interval,
+    IntervalMode,
+    Limits,
+    Missed,
+    MissedPolicy,
+    Monthly,
+    Once,
+    Overlap,
+    Recurrence,
+    Roll,
+    Rule,
+    ShortMonth,
+    Timing,
+    Weekly,
+)
+from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, iso, parse, render, validate
+from tickwork.core.when.preview import Change, Fire, Preview, preview
+from tickwork.core.when.slots import (
+    count_between,
+    first_slot,
+    iterate,
+    next_after,
+    slots_between,
+)
+from tickwork.core.when.spread import due_at
+
+__all__ = [
+    "RULE_FIELDS",
+    "TIMING_FIELDS",
+    "Change",
+    "Cron",
+    "Daily",
+    "Dst",
+    "Fire",
+    "Gap",
+    "Interval",
+    "IntervalMode",
+    "Limits",
+    "Missed",
+    "MissedPlan",
+    "MissedPolicy",
+    "Monthly",
+    "Once",
+    "Overlap",
+    "PlannedSlot",
+    "Preview",
+    "Recurrence",
+    "Roll",
+    "Rule",
+    "ShortMonth",
+    "SkippedRun",
+    "Timing",
+    "Weekly",
+    "count_between",
+    "describe",
+    "due_at",
+    "first_slot",
+    "iterate",
+    "iso",
+    "next_after",
+    "parse",
+    "plan_missed",
+    "preview",
+    "render",
+    "slots_between",
+    "validate",
+]

@@ -1,0 +1,151 @@
+"""Rules made of days and times of day: cron, daily, weekly and monthly are all such.
+
+The days are asked for by month, the times are a product of hours, minutes and seconds; so
+the next match is two short look-ups, and counting a year costs twelve of them, not its slots.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from datetime import date
+from itertools import pairwise
+
+from tickwork.core.when.days import DayPattern
+
+DAY_SECONDS = 86_400
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+SEARCH_MONTHS_MAX = 12 * 41
+"""The rarest day there is, a fifth weekday in February over 2100, comes after 40 years."""
+
+_LAST_YEAR = 9998
+
+
+class Times:
+    """Times of day: every combination of hours, minutes and seconds."""
+
+    __slots__ = ("hours", "minutes", "per_day", "seconds")
+
+    def __init__(
+        self, hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int, ...] = (0,)
+    ) -> None:
+        self.hours, self.minutes, self.seconds = hours, minutes, seconds
+        self.per_day = len(hours) * len(minutes) * len(seconds)
+
+    @property
+    def first(self) -> int:
+        return self.hours[0] * 3600 + self.minutes[0] * 60 + self.seconds[0]
+
+    def next_from(self, second_of_day: int) -> int | None:
+        """The first time at or after a second of the day."""
+        hour, rest = divmod(second_of_day, 3600)
+        minute, second = divmod(rest, 60)
+        hours, minutes, seconds = self.hours, self.minutes, self.seconds
+        at = bisect_left(hours, hour)
+        if at < len(hours) and hours[at] == hour:
+            inner = bisect_left(minutes, minute)
+            if inner < len(minutes) and minutes[inner] == minute:
+                if second <= seconds[-1]:
+                    found = seconds[bisect_left(seconds, second)]
+                    return hour * 3600 + minute * 60 + found
+                inner += 1
+            if inner < len(minutes):
+                return hour * 3600 + minutes[inner] * 60 + seconds[0]
+            at += 1
+        if at < len(hours):
+            return hours[at] * 3600 + minutes[0] * 60 + seconds[0]
+        return None
+
+    def count_before(self, second_of_day: int) -> int:
+        """How many times lie before a second of the day (up to 86,400)."""
+        hour, rest = divmod(second_of_day, 3600)
+        minute, second = divmod(rest, 60)
+        count = bisect_left(self.hours, hour) * len(self.minutes) * len(self.seconds)
+        if hour in self.hours:
+            count += bisect_left(self.minutes, minute) * len(self.seconds)
+            if minute in self.minutes:
+                count += bisect_left(self.seconds, second)
+        return count
+
+    def runs_through_the_day(self) -> bool:
+        """Hours evenly spaced around the clock, however they were spelled."""
+        if len(self.hours) < 2:
+            return False
+        steps = {after - before for before, after in pairwise(self.hours)}
+        steps.add(self.hours[0] + 24 - self.hours[-1])
+        return len(steps) == 1
+
+    def least_gap_seconds(self) -> int:
+        """The shortest distance between two times, the next day's first included."""
+        seconds, minutes, hours = self.seconds, self.minutes, self.hours
+        gaps = [after - before for before, after in pairwise(seconds)]
+        tail = seconds[0] - seconds[-1]
+        gaps += [60 * (after - before) + tail for before, after in pairwise(minutes)]
+        tail += 60 * (minutes[0] - minutes[-1])
+        gaps += [3600 * (after - before) + tail for before, after in pairwise(hours)]
+        tail += 3600 * (hours[0] - hours[-1])
+        return min([*gaps, DAY_SECONDS + tail])
+
+
+class CalendarRule:
+    """Days × times, on a naive clock."""
+
+    __slots__ = ("days", "times")
+
+    def __init__(self, days: DayPattern, times: Times) -> None:
+        self.days, self.times = days, times
+
+    def next_naive(self, after: int) -> int | None:
+        ordinal, second = divmod(after + 1, DAY_SECONDS)
+        day = date.fromordinal(ordinal + EPOCH_ORDINAL)
+        year, month = day.year, day.month
+        matching = self.days.in_month(year, month)
+        at = bisect_left(matching, day.day)
+        if at < len(matching) and matching[at] == day.day:
+            time = self.times.next_from(second)
+            if time is not None:
+                return ordinal * DAY_SECONDS + time
+            at += 1
+        if at < len(matching):
+            return (ordinal + matching[at] - day.day) * DAY_SECONDS + self.times.first
+        for _ in range(SEARCH_MONTHS_MAX):
+            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+            if year > _LAST_YEAR:
+                return None
+            matching = self.days.in_month(year, month)
+            if matching:
+                first = date(year, month, matching[0]).toordinal() - EPOCH_ORDINAL
+                return first * DAY_SECONDS + self.times.first
+        return None
+
+    def count_naive(self, start: int, end: int) -> int:
+        return self._count_before(end, start) if start < end else 0
+
+    def _count_before(self, end: int, start: int) -> int:
+        first, first_second = divmod(start, DAY_SECONDS)
+        last, last_second = divmod(end, DAY_SECONDS)
+        count = -self.times.count_before(first_second) if self._matches(first) else 0
+        if self._matches(last):
+            count += self.times.count_before(last_second)
+        return count + self._days_between(first, last) * self.times.per_day
+
+    def _matches(self, ordinal: int) -> bool:
+        day = date.fromordinal(ordinal + EPOCH_ORDINAL)
+        return day.day in self.days.in_month(day.year, day.month)
+
+    def _days_between(self, first: int, last: int) -> int:
+        """Matching days in `[first, last)`, month by month."""
+        start = date.fromordinal(first + EPOCH_ORDINAL)
+        end = date.fromordinal(last + EPOCH_ORDINAL)
+        year, month, count = start.year, start.month, 0
+        while (year, month) <= (end.year, end.month):
+            matching = self.days.in_month(year, month)
+            low = bisect_left(matching, start.day) if _same(year, month, start) else 0
+            high = bisect_left(matching, end.day) if _same(year, month, end) else len(matching)
+            count += high - low
+            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+        return count
+
+
+def _same(year: int, month: int, day: date) -> bool:
+    return day.year == year and day.month == month

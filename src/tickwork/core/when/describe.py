@@ -1,0 +1,219 @@
+"""A rule in plain English."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tickwork.core.when.calendar_rule import Times
+from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.days import LAST, DayPattern
+from tickwork.core.when.model import (
+    Cron,
+    Daily,
+    Interval,
+    IntervalMode,
+    Monthly,
+    Once,
+    Recurrence,
+    Rule,
+    ShortMonth,
+    Weekly,
+)
+from tickwork.core.when.zone import timeline
+
+_TIMES_LISTED_MAX = 6
+_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", LAST: "last"}
+_UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+_FREQUENCY_UNITS = {
+    "YEARLY": "year",
+    "MONTHLY": "month",
+    "WEEKLY": "week",
+    "DAILY": "day",
+    "HOURLY": "hour",
+    "MINUTELY": "minute",
+    "SECONDLY": "second",
+}
+
+
+def describe(rule: Rule) -> str:
+    """What a rule means, such as "At 09:00, Monday to Friday, New York time"."""
+    return ", ".join([*_timing(rule), *_bounds(rule)])
+
+
+def place(zone: str) -> str:
+    """A zone as people name it."""
+    city = zone.rpartition("/")[2].replace("_", " ")
+    return city if city in ("UTC", "GMT") else f"{city} time"
+
+
+def _timing(rule: Rule) -> list[str]:
+    match rule.timing:
+        case Interval(seconds=seconds, mode=IntervalMode.FIXED_DELAY):
+            return [f"{_duration(seconds)} after the end of the previous run"]
+        case Interval(seconds=seconds):
+            return [f"Every {_duration(seconds, every=True)}"]
+        case Once(at=at):
+            return [f"Once, on {_local(at, rule)}", place(rule.timezone)]
+        case Recurrence(text=text):
+            return [_recurrence(text), place(rule.timezone)]
+        case _:
+            return [*_wall(rule), place(rule.timezone)]
+
+
+def _wall(rule: Rule) -> list[str]:
+    match rule.timing:
+        case Cron(expr=expr):
+            calendar = compile_cron(expr, rule.seed)
+            return [_times(calendar.times), *_days(calendar.days, calendar.times)]
+        case Daily(hour=hour, minute=minute):
+            return [f"At {hour:02}:{minute:02}", "every day"]
+        case Weekly(days_of_week=days, hour=hour, minute=minute):
+            return [f"At {hour:02}:{minute:02}", _spans(days, _WEEKDAYS, first=0)]
+        case Monthly(day=day, hour=hour, minute=minute, short_month=short):
+            which = "the last day" if day is None else f"day {day}"
+            rest = " or its last day" if short is ShortMonth.LAST_DAY and day else ""
+            return [f"At {hour:02}:{minute:02}", f"on {which} of the month{rest}"]
+        case _:
+            return []
+
+
+def _times(times: Times) -> str:
+    seconds = "" if times.seconds == (0,) else f", at {_numbered('second', times.seconds)}"
+    if len(times.hours) * len(times.minutes) <= _TIMES_LISTED_MAX and len(times.hours) < 24:
+        clock = [f"{hour:02}:{minute:02}" for hour in times.hours for minute in times.minutes]
+        if len(times.seconds) == 1 and seconds:
+            return f"At {_listed([f'{each}:{times.seconds[0]:02}' for each in clock])}"
+        return f"At {_listed(clock)}{seconds}"
+    if len(times.minutes) == 60 and (step := _step(times.seconds, 60)) and seconds:
+        return f"Every {_plural(step, 'second')}{_hours(times)}"
+    if len(times.minutes) > 1 and (step := _step(times.minutes, 60)):
+        return f"Every {_plural(step, 'minute')}{_hours(times)}{seconds}"
+    step = _step(times.hours, 24)
+    if step and len(times.minutes) == 1:
+        past = f", at minute {times.minutes[0]}" if times.minutes[0] else ""
+        return f"Every {_plural(step, 'hour')}{past}{seconds}"
+    return f"At {_numbered('minute', times.minutes)} past the hour{_hours(times)}{seconds}"
+
+
+def _hours(times: Times) -> str:
+    hours = times.hours
+    if len(hours) == 24:
+        return ""
+    if len(hours) == hours[-1] - hours[0] + 1:
+        return f" from {hours[0]:02}:00 to {hours[-1]:02}:59"
+    return f" in the hours {_listed([f'{hour:02}' for hour in hours])}"
+
+
+def _step(values: Sequence[int], base: int) -> int | None:
+    """The step of values that go all the way round from zero, or None."""
+    step = base // len(values)
+    return step if tuple(values) == tuple(range(0, base, step)) and base % step == 0 else None
+
+
+def _days(days: DayPattern, times: Times) -> list[str]:
+    parts: list[str] = []
+    by_date, by_week = _by_date(days), _by_week(days)
+    if by_date and by_week:
+        parts.append(f"{by_date}{' or ' if days.either else ' if it is '}{by_week}")
+    elif by_date or by_week:
+        parts.append(by_date or by_week)
+    elif len(times.hours) < 24 and len(days.months) == 12 and not times.runs_through_the_day():
+        parts.append("every day")
+    if len(days.months) < 12:
+        parts.append(f"in {_spans(sorted(days.months), _MONTHS, first=1)}")
+    return parts
+
+
+def _by_date(days: DayPattern) -> str:
+    if days.days is None:
+        return ""
+    numbers = sorted(day for day in days.days if day > 0)
+    parts = [f"on {_numbered('day', numbers)} of the month"] if numbers else []
+    if LAST in days.days:
+        parts.append("on the last day of the month")
+    if days.last_workday:
+        parts.append("on the last weekday of the month")
+    parts += [f"on the weekday nearest to day {day}" for day in sorted(days.nearest)]
+    return _listed(parts)
+
+
+def _by_week(days: DayPattern) -> str:
+    if days.weekdays is None:
+        return ""
+    parts = [_spans(sorted(days.weekdays), _WEEKDAYS, first=0)] if days.weekdays else []
+    parts += [
+        f"on the {_ORDINALS[n]} {_WEEKDAYS[weekday]} of the month"
+        for weekday, n in sorted(days.nth, key=lambda item: (item[1], item[0]))
+    ]
+    return _listed(parts)
+
+
+def _recurrence(text: str) -> str:
+    parts = dict(part.split("=", 1) for part in text.split(";"))
+    interval = int(parts.pop("INTERVAL", "1"))
+    unit = _FREQUENCY_UNITS[parts.pop("FREQ")]
+    rest = ";".join(f"{name}={value}" for name, value in parts.items())
+    return f"Every {_plural(interval, unit)}" + (f" with {rest}" if rest else "")
+
+
+def _bounds(rule: Rule) -> list[str]:
+    parts: list[str] = []
+    if rule.start_at is not None:
+        parts.append(f"from {_local(rule.start_at, rule)}")
+    if rule.end_at is not None:
+        parts.append(f"until {_local(rule.end_at, rule)}")
+    if rule.max_firings is not None:
+        parts.append(f"at most {_counted(rule.max_firings, 'time')}")
+    if rule.exclude:
+        parts.append(f"except on {_counted(len(rule.exclude), 'date')}")
+    if rule.calendar is not None:
+        parts.append(f"except the days of calendar {rule.calendar}")
+    return parts
+
+
+def _local(instant: datetime, rule: Rule) -> str:
+    return instant.astimezone(timeline(rule.timezone).zone).strftime("%Y-%m-%d at %H:%M")
+
+
+def _duration(seconds: int, *, every: bool = False) -> str:
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return _plural(seconds // size, unit) if every else _counted(seconds // size, unit)
+
+
+def _plural(count: int, unit: str) -> str:
+    return unit if count == 1 else f"{count} {unit}s"
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+def _numbered(unit: str, numbers: Sequence[int]) -> str:
+    return f"{unit if len(numbers) == 1 else unit + 's'} {_spans(numbers, None, first=0)}"
+
+
+def _spans(values: Sequence[int], names: tuple[str, ...] | None, *, first: int) -> str:
+    """Values in order, with runs of three or more as "Monday to Friday"."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    parts: list[str] = []
+    for run in runs:
+        named = [names[value - first] if names else str(value) for value in run]
+        parts += [f"{named[0]} to {named[-1]}"] if len(named) > 2 else named
+    return _listed(parts)
+
+
+def _listed(parts: list[str]) -> str:
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"

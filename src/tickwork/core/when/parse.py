@@ -1,0 +1,363 @@
+"""Rules from and to the JSON names of the API.
+
+`parse` either returns a rule that is known to fire or raises `InvalidInput` with every fault
+it found, by field; `render` is its inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+
+from tickwork.core.when.cron import CronError
+from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
+from tickwork.core.when.model import (
+    EPOCH,
+    Cron,
+    Daily,
+    Dst,
+    Gap,
+    Interval,
+    IntervalMode,
+    Limits,
+    Missed,
+    MissedPolicy,
+    Monthly,
+    Once,
+    Overlap,
+    Recurrence,
+    Roll,
+    Rule,
+    ShortMonth,
+    Timing,
+    Weekly,
+)
+from tickwork.core.when.reading import Reader
+from tickwork.core.when.recurrence import RecurrenceError
+from tickwork.core.when.satisfiable import complaint
+from tickwork.core.when.sources import seconds_of
+from tickwork.core.when.wall import resolve
+from tickwork.core.when.zone import timeline
+from tickwork.errors import FieldError, InvalidInput
+
+TIMING_FIELDS = (
+    "cron_expr",
+    "interval_seconds",
+    "interval_minutes",
+    "daily_time",
+    "weekly_time",
+    "monthly_time",
+    "once_at",
+    "rrule",
+)
+RULE_FIELDS = frozenset(TIMING_FIELDS) | {
+    "timezone",
+    "dst",
+    "missed",
+    "interval_mode",
+    "start_at",
+    "end_at",
+    "max_firings",
+    "exclude",
+    "calendar",
+    "roll",
+    "jitter_seconds",
+    "fire_window_seconds",
+}
+
+_INTERVAL_SECONDS_MAX = 10 * 366 * 86_400
+_SPREAD_SECONDS_MAX = 86_400
+_GRACE_SECONDS_MAX = 366 * 86_400
+_CAP_MAX = 1_000
+_FIRINGS_MAX = 1_000_000_000
+# Not names of places: the machine's own, and copies with leap seconds or without.
+_ZONES_REFUSED = ("localtime", "posixrules", "Factory", "posix/", "right/")
+
+
+def parse(
+    fields: Mapping[str, object],
+    *,
+    created_at: datetime = EPOCH,
+    seed: str = "",
+    calendars: Mapping[str, frozenset[date]] | None = None,
+    limits: Limits | None = None,
+) -> Rule:
+    """The rule that the fields describe.
+
+    `created_at` anchors intervals that have no start; `seed` is the schedule's id; `limits`
+    are the tenant's. Fields that are not part of a rule are refused.
+    """
+    faults: list[FieldError] = []
+    reader = Reader(fields, faults)
+    reader.refuse_unknown(set(RULE_FIELDS))
+    zone = _zone(reader)
+    timing = _timing(reader, zone)
+    if timing is None or faults:
+        raise InvalidInput(faults)
+    dst = _dst(reader)
+    start_at = _instant(reader, "start_at", zone, dst)
+    rule = Rule(
+        timing=_placed(timing, reader, zone, dst),
+        timezone=zone,
+        dst=dst,
+        missed=_missed(reader),
+        start_at=start_at,
+        end_at=_instant(reader, "end_at", zone, dst),
+        max_firings=reader.integer("max_firings", 1, _FIRINGS_MAX)
+        if reader.has("max_firings")
+        else None,
+        exclude=reader.dates("exclude", EXCLUDED_DAYS_MAX),
+        calendar=reader.text("calendar") if reader.has("calendar") else None,
+        holidays=_holidays(reader, calendars or {}),
+        roll=reader.choice("roll", Roll.SKIP),
+        jitter_seconds=reader.integer("jitter_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
+        fire_window_seconds=reader.integer("fire_window_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
+        anchor=(start_at or created_at) if isinstance(timing, Interval) else EPOCH,
+        seed=seed,
+    )
+    _check_whole(rule, reader, limits or Limits())
+    if faults:
+        raise InvalidInput(faults)
+    return rule
+
+
+def validate(
+    fields: Mapping[str, object],
+    *,
+    created_at: datetime = EPOCH,
+    calendars: Mapping[str, frozenset[date]] | None = None,
+    limits: Limits | None = None,
+) -> tuple[FieldError, ...]:
+    """The faults that `parse` would raise; empty when the rule is good."""
+    try:
+        parse(fields, created_at=created_at, calendars=calendars, limits=limits)
+    except InvalidInput as error:
+        return error.errors
+    return ()
+
+
+def render(rule: Rule) -> dict[str, object]:
+    """The fields of a rule; what is at its default is left out, but for the zone."""
+    fields: dict[str, object] = {**_render_timing(rule.timing), "timezone": rule.timezone}
+    if rule.dst != Dst():
+        fields["dst"] = {"gap": str(rule.dst.gap), "overlap": str(rule.dst.overlap)}
+    if rule.missed != Missed():
+        fields["missed"] = {
+            "policy": str(rule.missed.policy),
+            "cap": rule.missed.cap,
+            "grace_seconds": rule.missed.grace_seconds,
+        }
+    for name in ("start_at", "end_at"):
+        moment = getattr(rule, name)
+        if moment is not None:
+            fields[name] = iso(moment)
+    if rule.exclude:
+        fields["exclude"] = [day.isoformat() for day in rule.exclude]
+    if rule.roll is not Roll.SKIP:
+        fields["roll"] = str(rule.roll)
+    for name in ("max_firings", "calendar", "jitter_seconds", "fire_window_seconds"):
+        if getattr(rule, name):
+            fields[name] = getattr(rule, name)
+    return fields
+
+
+def iso(instant: datetime) -> str:
+    """UTC, ISO 8601, with Z."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _zone(reader: Reader) -> str:
+    if not reader.has("timezone"):
+        return "UTC"
+    name = reader.text("timezone")
+    if name is None:
+        return "UTC"
+    try:
+        if name.startswith(_ZONES_REFUSED):
+            raise KeyError(name)
+        timeline(name)
+    except (KeyError, ValueError, OSError):
+        reader.fault("timezone", f"{name!r} is not an IANA time zone such as Europe/Berlin")
+        return "UTC"
+    return name
+
+
+def _timing(reader: Reader, zone: str) -> Timing | None:
+    given = [name for name in TIMING_FIELDS if reader.has(name)]
+    if len(given) != 1:
+        found = f"{' and '.join(given)} are given" if given else "none is given"
+        reader.fault(
+            given[1] if given else "timing",
+            f"give exactly one of {', '.join(TIMING_FIELDS)}; {found}",
+        )
+        return None
+    if reader.has("interval_mode") and not given[0].startswith("interval_"):
+        reader.fault("interval_mode", f"goes with an interval, not with {given[0]}")
+    return _READERS[given[0]](reader)
+
+
+def _cron(reader: Reader) -> Timing | None:
+    expr = reader.text("cron_expr")
+    return None if expr is None else Cron(" ".join(expr.split()))
+
+
+def _interval(reader: Reader) -> Timing | None:
+    name, unit = "interval_seconds", 1
+    if reader.has("interval_minutes"):
+        name, unit = "interval_minutes", 60
+    amount = reader.integer(name, 1, _INTERVAL_SECONDS_MAX // unit)
+    mode = reader.choice("interval_mode", IntervalMode.FIXED_RATE)
+    return None if amount is None else Interval(amount * unit, mode)
+
+
+def _daily(reader: Reader) -> Timing | None:
+    inner = reader.object("daily_time", {"hour", "minute"})
+    time = _time_of_day(inner)
+    return None if time is None else Daily(*time)
+
+
+def _weekly(reader: Reader) -> Timing | None:
+    inner = reader.object("weekly_time", {"day_of_week", "hour", "minute"})
+    time = _time_of_day(inner)
+    if inner is None or time is None:
+        return None
+    days = inner.integers("day_of_week", 0, 6, "0 is Sunday")
+    return None if days is None else Weekly(days, *time)
+
+
+def _monthly(reader: Reader) -> Timing | None:
+    inner = reader.object("monthly_time", {"day", "hour", "minute", "short_month"})
+    time = _time_of_day(inner)
+    if inner is None or time is None:
+        return None
+    short = inner.choice("short_month", ShortMonth.SKIP)
+    if inner.is_word("day", "last"):
+        return Monthly(None, *time, short)
+    day = inner.integer("day", 1, 31)
+    return None if day is None else Monthly(day, *time, short)
+
+
+def _once(reader: Reader) -> Timing | None:
+    at = reader.moment("once_at")
+    return None if at is None else Once(at)
+
+
+def _rrule(reader: Reader) -> Timing | None:
+    text = reader.text("rrule")
+    if not reader.has("start_at"):
+        reader.fault("start_at", "is missing; an rrule counts from it")
+    return None if text is None else Recurrence(text.strip().upper().removeprefix("RRULE:"))
+
+
+_READERS: dict[str, Callable[[Reader], Timing | None]] = {
+    "cron_expr": _cron,
+    "interval_seconds": _interval,
+    "interval_minutes": _interval,
+    "daily_time": _daily,
+    "weekly_time": _weekly,
+    "monthly_time": _monthly,
+    "once_at": _once,
+    "rrule": _rrule,
+}
+
+
+def _time_of_day(inner: Reader | None) -> tuple[int, int] | None:
+    if inner is None:
+        return None
+    hour, minute = inner.integer("hour", 0, 23), inner.integer("minute", 0, 59)
+    return None if hour is None or minute is None else (hour, minute)
+
+
+def _dst(reader: Reader) -> Dst:
+    inner = reader.object("dst", {"gap", "overlap"})
+    if inner is None:
+        return Dst()
+    return Dst(inner.choice("gap", Gap.RUN_AFTER), inner.choice("overlap", Overlap.FIRST))
+
+
+def _missed(reader: Reader) -> Missed:
+    inner = reader.object("missed", {"policy", "cap", "grace_seconds"})
+    if inner is None:
+        return Missed()
+    usual = Missed()
+    return Missed(
+        inner.choice("policy", MissedPolicy.FIRE_LATE),
+        inner.integer("cap", 1, _CAP_MAX, usual.cap) or usual.cap,
+        inner.integer("grace_seconds", 0, _GRACE_SECONDS_MAX, usual.grace_seconds) or 0,
+    )
+
+
+def _holidays(reader: Reader, calendars: Mapping[str, frozenset[date]]) -> frozenset[date]:
+    name = reader.text("calendar") if reader.has("calendar") else None
+    if name is None:
+        return frozenset()
+    if name not in calendars:
+        reader.fault("calendar", f"{name!r} is not a calendar; create it first")
+        return frozenset()
+    return calendars[name]
+
+
+def _instant(reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
+    moment = reader.moment(name) if reader.has(name) else None
+    return None if moment is None else _in_zone(moment, reader, name, zone, dst)
+
+
+def _placed(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
+    """A single instant given in local time is resolved in the zone."""
+    if not isinstance(timing, Once):
+        return timing
+    return Once(_in_zone(timing.at, reader, "once_at", zone, dst) or EPOCH)
+
+
+def _in_zone(
+    moment: datetime, reader: Reader, name: str, zone: str, dst: Dst
+) -> datetime | None:
+    if moment.tzinfo is not None:
+        return moment
+    naive = seconds_of(moment.replace(tzinfo=UTC))
+    instant = resolve(naive, timeline(zone), dst)
+    if instant is None:
+        reader.fault(name, f"{moment.isoformat()} does not exist in {zone}; name another time")
+        return None
+    return EPOCH + timedelta(seconds=instant, microseconds=moment.microsecond)
+
+
+def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
+    """What only the rule as a whole can tell."""
+    if rule.start_at and rule.end_at and rule.end_at <= rule.start_at:
+        reader.fault("end_at", "must be after start_at")
+    if rule.roll is not Roll.SKIP and isinstance(rule.timing, Interval):
+        reader.fault("roll", "needs a rule that names days; an interval can only skip them")
+    if reader.faults:
+        return
+    try:
+        fault = complaint(rule, limits)
+    except CronError as error:
+        fault = FieldError("cron_expr", str(error))
+    except RecurrenceError as error:
+        fault = FieldError("rrule", str(error))
+    if fault is not None:
+        reader.fault(fault.field, fault.message)
+
+
+def _render_timing(timing: Timing) -> dict[str, object]:
+    match timing:
+        case Cron(expr=expr):
+            return {"cron_expr": expr}
+        case Interval(seconds=seconds, mode=mode):
+            rate = mode is IntervalMode.FIXED_RATE
+            return {"interval_seconds": seconds} | ({} if rate else {"interval_mode": str(mode)})
+        case Daily(hour=hour, minute=minute):
+            return {"daily_time": {"hour": hour, "minute": minute}}
+        case Weekly(days_of_week=days, hour=hour, minute=minute):
+            day = days[0] if len(days) == 1 else list(days)
+            return {"weekly_time": {"day_of_week": day, "hour": hour, "minute": minute}}
+        case Monthly(day=number, hour=hour, minute=minute, short_month=short):
+            fields: dict[str, object] = {"day": number or "last", "hour": hour, "minute": minute}
+            if short is not ShortMonth.SKIP:
+                fields["short_month"] = str(short)
+            return {"monthly_time": fields}
+        case Once(at=at):
+            return {"once_at": iso(at)}
+        case Recurrence(text=text):
+            return {"rrule": text}

@@ -1,0 +1,131 @@
+"""The coming slots of a rule, with a word wherever a clock change touches one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+
+from tickwork.core.when.cron import compile_cron, uses_hash
+from tickwork.core.when.describe import describe
+from tickwork.core.when.model import EPOCH, Cron, Gap, Monthly, Once, Rule, ShortMonth
+from tickwork.core.when.slots import iterate
+from tickwork.core.when.sources import WallSource, seconds_of, source_of
+from tickwork.core.when.wall import GAP_SECONDS_MAX, nominal_times, swallowed
+from tickwork.core.when.zone import Stretch, timeline
+
+COUNT_MAX = 1_000
+
+_TIMES_NAMED_MAX = 3
+_SEAMS_TOLD_MAX = 20
+
+
+class Change(StrEnum):
+    """How a clock change touches a slot."""
+
+    GAP = "gap"
+    OVERLAP = "overlap"
+
+
+class Fire(Struct, frozen=True):
+    """One coming slot: the instant, the clock on the wall, and what a change did to it."""
+
+    fire_at: datetime
+    local: datetime
+    dst: Change | None = None
+    note: str | None = None
+
+
+class Preview(Struct, frozen=True):
+    """The answer to *when will it fire*."""
+
+    fires: tuple[Fire, ...]
+    description: str
+    warnings: tuple[str, ...]
+
+
+def preview(rule: Rule, start: datetime, count: int) -> Preview:
+    """The next `count` slots strictly after `start`."""
+    fires: list[Fire] = []
+    for slot in iterate(rule, start):
+        fires.append(_fire(rule, slot))
+        if len(fires) >= min(count, COUNT_MAX):
+            break
+    return Preview(tuple(fires), describe(rule), tuple(_warnings(rule, start, fires)))
+
+
+def _fire(rule: Rule, slot: datetime) -> Fire:
+    local = slot.astimezone(timeline(rule.timezone).zone)
+    source = source_of(rule)
+    if not isinstance(source, WallSource):
+        return Fire(slot, local)
+    instant = seconds_of(slot)
+    stretch = source.line.stretch(instant)
+    nominal = nominal_times(source.rule, stretch, instant, source.dst.gap)
+    if nominal:
+        natural = instant + stretch.offset
+        word = "also for" if source.rule.count_naive(natural, natural + 1) else "instead of"
+        return Fire(slot, local, Change.GAP, f"on {_said(local)} {word} {_clocks(nominal)}")
+    turn = _turn(instant, stretch)
+    if turn is not None:
+        clock = f"{local:%H:%M} comes twice on {local:%Y-%m-%d}"
+        return Fire(slot, local, Change.OVERLAP, f"{clock}; this is the {turn} time")
+    return Fire(slot, local)
+
+
+def _turn(instant: int, stretch: Stretch) -> str | None:
+    """Whether the local time of an instant comes twice, and which of the two this is."""
+    naive = instant + stretch.offset
+    if naive >= stretch.end + stretch.offset_after:
+        return "first"
+    if naive < stretch.start + stretch.offset_before:
+        return "second"
+    return None
+
+
+def _said(local: datetime) -> str:
+    return f"{local:%Y-%m-%d} at {local:%H:%M}"
+
+
+def _clocks(naive: list[int]) -> str:
+    times = [f"{EPOCH + timedelta(seconds=each):%H:%M}" for each in naive]
+    if len(times) <= _TIMES_NAMED_MAX:
+        return ", ".join(times)
+    return f"{times[0]} to {times[-1]} ({len(times)} times)"
+
+
+def _warnings(rule: Rule, start: datetime, fires: list[Fire]) -> list[str]:
+    warnings: list[str] = []
+    match rule.timing:
+        case Cron(expr=expr):
+            if uses_hash(expr) and not rule.seed:
+                warnings.append("H is chosen per schedule; a saved one may get another place")
+            if compile_cron(expr, rule.seed).days.either:
+                warnings.append("both day fields are restricted: it fires when either matches")
+        case Monthly(day=day, short_month=ShortMonth.SKIP) if day is not None and day > 28:
+            warnings.append(f'months without a day {day} are skipped; see short_month "last_day"')
+        case Once(at=at) if at <= start:
+            warnings.append("the time is in the past: a schedule made now fires immediately")
+        case _:
+            pass
+    return [*warnings, *_skipped_gaps(rule, start, fires)]
+
+
+def _skipped_gaps(rule: Rule, start: datetime, fires: list[Fire]) -> list[str]:
+    """Slots within the preview that a gap swallowed and the policy does not bring back."""
+    source = source_of(rule)
+    if not isinstance(source, WallSource) or not fires:
+        return []
+    told: list[str] = []
+    stretch = source.line.stretch(seconds_of(start))
+    last = seconds_of(fires[-1].fire_at)
+    while stretch.end <= last and len(told) < _SEAMS_TOLD_MAX:
+        stretch = source.line.stretch(stretch.end)
+        length = stretch.offset - stretch.offset_before
+        if length > 0 and (source.dst.gap is Gap.SKIP or length > GAP_SECONDS_MAX):
+            times = swallowed(source.rule, stretch)
+            if times:
+                day = datetime.fromtimestamp(times[0], UTC)
+                told.append(f"on {day:%Y-%m-%d} {_clocks(times)} does not exist and is skipped")
+    return told

@@ -1,0 +1,74 @@
+"""The slots of a rule: the surface that everything else asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from tickwork.core.when.model import Once, Rule
+from tickwork.core.when.sources import source_of
+
+SLOTS_MAX = 1_000_000
+
+
+def next_after(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | None:
+    """The first slot strictly after `after`, or None: over, or never.
+
+    `fired` is how many slots fired so far; only `max_firings` looks at it.
+    """
+    if rule.max_firings is not None and fired >= rule.max_firings:
+        return None
+    return _next(rule, after)
+
+
+def slots_between(
+    rule: Rule, after: datetime, until: datetime, *, fired: int = 0, limit: int = SLOTS_MAX
+) -> list[datetime]:
+    """The slots in `(after, until]`, at most `limit`: exactly what iterating `next_after` gives."""
+    slots: list[datetime] = []
+    for slot in iterate(rule, after, fired=fired):
+        if slot > until or len(slots) >= limit:
+            break
+        slots.append(slot)
+    return slots
+
+
+def iterate(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[datetime]:
+    """The slots after `after`, one by one; endless for most rules."""
+    slot = next_after(rule, after, fired=fired)
+    while slot is not None:
+        yield slot
+        fired += 1
+        slot = next_after(rule, slot, fired=fired)
+
+
+def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 0) -> int:
+    """How many slots lie in `(after, until]`, without walking them one by one."""
+    low = after if rule.start_at is None else max(after, _just_before(rule.start_at))
+    high = until if rule.end_at is None else min(until, rule.end_at)
+    count = source_of(rule).count_between(low, high) if low < high else 0
+    if rule.max_firings is not None:
+        count = min(count, max(rule.max_firings - fired, 0))
+    return count
+
+
+def first_slot(rule: Rule, created_at: datetime) -> datetime | None:
+    """The first slot of a new schedule; a single instant in the past means immediately."""
+    if isinstance(rule.timing, Once) and rule.timing.at <= created_at:
+        return created_at
+    return next_after(rule, created_at)
+
+
+@lru_cache(maxsize=65_536)
+def _next(rule: Rule, after: datetime) -> datetime | None:
+    if rule.start_at is not None and after < rule.start_at:
+        after = _just_before(rule.start_at)
+    slot = source_of(rule).next_after(after)
+    if slot is not None and rule.end_at is not None and slot > rule.end_at:
+        return None
+    return slot
+
+
+def _just_before(instant: datetime) -> datetime:
+    return instant - timedelta.resolution

@@ -1,0 +1,160 @@
+"""Wall-clock rules on a real zone: where local times become instants.
+
+A wall-clock rule knows only naive local times. This module lays it over a zone's timeline,
+stretch by stretch, and applies the DST policy at the seams:
+
+```
+ gap at `start` (clocks jump ahead)          overlap at `start` (clocks fall back)
+ before ────────┤                            before ─────────────┤ both passes
+                ├──────── after                           ├──────────── after
+ naive times between the two never show:     naive times in common show twice:
+ run_after → `start` itself, as one slot     first → only before · last → only after
+ shift     → with the offset before          both  → on both sides
+ skip      → nowhere
+```
+
+A rule that runs *through* the day is simply one whose policy is `skip` and `both`: it is
+matched against local time as it really passes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tickwork.core.when.model import Dst, Gap, Overlap
+from tickwork.core.when.zone import Stretch, Timeline
+
+THROUGH_THE_DAY = Dst(gap=Gap.SKIP, overlap=Overlap.BOTH)
+
+GAP_SECONDS_MAX = 3 * 3600
+"""A longer gap is a day that a zone left out: what it swallowed is gone."""
+
+_SEAMS_MAX = 1_000
+_OFFSET_REACH_SECONDS = 2 * 86_400
+
+
+class NaiveRule(Protocol):
+    """A rule on a clock without a zone, in naive seconds."""
+
+    def next_naive(self, after: int) -> int | None:
+        """The first match strictly after, or None when there is none within the horizon."""
+
+    def count_naive(self, start: int, end: int) -> int:
+        """How many matches lie in `[start, end)`."""
+
+
+class Point:
+    """A single naive time, as a rule."""
+
+    __slots__ = ("naive",)
+
+    def __init__(self, naive: int) -> None:
+        self.naive = naive
+
+    def next_naive(self, after: int) -> int | None:
+        return self.naive if self.naive > after else None
+
+    def count_naive(self, start: int, end: int) -> int:
+        return int(start <= self.naive < end)
+
+
+def resolve(naive: int, line: Timeline, dst: Dst) -> int | None:
+    """The instant of one local time under the policy; None where the policy skips it."""
+    return next_after(Point(naive), line, dst, naive - _OFFSET_REACH_SECONDS)
+
+
+def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | None:
+    """The first instant strictly after `after` at which the rule fires."""
+    earliest = after + 1
+    for _ in range(_SEAMS_MAX):
+        stretch = line.stretch(earliest)
+        low, high = _shown(stretch, dst)
+        naive = rule.next_naive(max(earliest + stretch.offset, low) - 1)
+        found = naive - stretch.offset if naive is not None and naive < high else None
+        if _has_gap(stretch) and dst.gap is not Gap.SKIP:
+            moved = _first_moved(rule, stretch, dst.gap, earliest)
+            if moved is not None and (found is None or moved < found):
+                found = moved
+        if found is not None:
+            return found
+        if naive is None:
+            return None
+        # No match lies before `naive`, so no seam before it can matter either.
+        earliest = max(stretch.end, naive - stretch.offset - _OFFSET_REACH_SECONDS)
+    return None
+
+
+def count_between(rule: NaiveRule, line: Timeline, dst: Dst, after: int, until: int) -> int:
+    """How many instants the rule fires at in `(after, until]`, without walking them."""
+    total, earliest = 0, after + 1
+    while earliest <= until:
+        stretch = line.stretch(earliest)
+        low, high = _shown(stretch, dst)
+        start = max(earliest + stretch.offset, low)
+        end = min(until + 1 + stretch.offset, high)
+        if start < end:
+            total += rule.count_naive(start, end)
+        if _has_gap(stretch) and dst.gap is not Gap.SKIP:
+            total += _count_moved(rule, stretch, dst.gap, earliest, until)
+        earliest = stretch.end
+    return total
+
+
+def nominal_times(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> list[int]:
+    """The naive times swallowed by the gap before `stretch` that fire at `instant` instead."""
+    if not _has_gap(stretch) or gap is Gap.SKIP:
+        return []
+    if gap is Gap.SHIFT:
+        naive = instant + stretch.offset_before
+        inside = instant - stretch.start < stretch.offset - stretch.offset_before
+        return [naive] if inside and rule.count_naive(naive, naive + 1) else []
+    return swallowed(rule, stretch) if instant == stretch.start else []
+
+
+def swallowed(rule: NaiveRule, stretch: Stretch) -> list[int]:
+    """The rule's naive times that the gap at the start of `stretch` leaves out."""
+    times: list[int] = []
+    naive = rule.next_naive(stretch.start + stretch.offset_before - 1)
+    while naive is not None and naive < stretch.start + stretch.offset:
+        times.append(naive)
+        naive = rule.next_naive(naive)
+    return times
+
+
+def _shown(stretch: Stretch, dst: Dst) -> tuple[int, int]:
+    """The naive times `[low, high)` that this stretch may fire under the overlap policy."""
+    low, high = stretch.start + stretch.offset, stretch.end + stretch.offset
+    if dst.overlap is Overlap.FIRST:
+        low = max(low, stretch.start + stretch.offset_before)
+    elif dst.overlap is Overlap.LAST:
+        high = min(high, stretch.end + stretch.offset_after)
+    return low, high
+
+
+def _has_gap(stretch: Stretch) -> bool:
+    return 0 < stretch.offset - stretch.offset_before <= GAP_SECONDS_MAX
+
+
+def _first_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int) -> int | None:
+    if gap is Gap.RUN_AFTER and earliest > stretch.start:
+        return None
+    from_instant = max(earliest, stretch.start)
+    naive = rule.next_naive(from_instant + stretch.offset_before - 1)
+    if naive is None or naive >= stretch.start + stretch.offset:
+        return None
+    return stretch.start if gap is Gap.RUN_AFTER else naive - stretch.offset_before
+
+
+def _count_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int, until: int) -> int:
+    """Slots that a gap moved and that do not fall on one the rule has there anyway."""
+    start, end = stretch.start + stretch.offset_before, stretch.start + stretch.offset
+    if gap is Gap.RUN_AFTER:
+        here = earliest <= stretch.start <= until and rule.count_naive(start, end) > 0
+        return int(here and not rule.count_naive(end, end + 1))
+    jump = end - start
+    first, last = earliest + stretch.offset_before, until + stretch.offset_before
+    return sum(
+        1
+        for naive in swallowed(rule, stretch)
+        if first <= naive <= last and not rule.count_naive(naive + jump, naive + jump + 1)
+    )
