@@ -2,7 +2,14 @@
 
 ```
 TickworkError
-└── InvalidInput     the caller's data is wrong: which field, and what to do
+├── InvalidInput         the caller's data is wrong: which field, and what to do
+├── NotFound             no such thing in this scope
+├── Conflict             it exists already, or is still in use
+├── ClaimLost            the work was handed out anew; nothing of this holder's counts
+├── NodeExpired          a node's lease ran out: take a new identity
+└── StoreError           the database
+    ├── StoreUnavailable     cannot be reached or written now: try again
+    └── StoreBroken          will not get better by trying: corrupt, read-only, wrong schema
 ```
 
 A code never changes its meaning; texts may improve. Errors that name a field carry one
@@ -36,3 +43,58 @@ class InvalidInput(TickworkError):
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = tuple(errors)
         super().__init__("; ".join(f"{error.field}: {error.message}" for error in self.errors))
+
+
+class NotFound(TickworkError):
+    """There is no such thing, or it belongs to somebody else."""
+
+    code = "not_found"
+
+    def __init__(self, kind: str, name: object) -> None:
+        self.kind, self.name = kind, name
+        super().__init__(f"there is no {kind} {name}")
+
+
+class Conflict(TickworkError):
+    """What is asked for does not fit what is there."""
+
+    code = "conflict"
+
+
+class ClaimLost(TickworkError):
+    """A claim is no longer held: its holder was taken for dead, and the message given on."""
+
+    code = "claim_lost"
+
+    def __init__(self, message_ids: Iterable[object]) -> None:
+        self.message_ids = tuple(message_ids)
+        shown = ", ".join(str(each) for each in self.message_ids[:5])
+        super().__init__(f"no longer held: {shown}; what was done with it did not happen")
+
+
+class NodeExpired(TickworkError):
+    """A node's lease ran out; what it held has been given to others, or will be."""
+
+    code = "node_expired"
+
+    def __init__(self, node_id: object) -> None:
+        self.node_id = node_id
+        super().__init__(f"the lease of node {node_id} ran out; join again under a new identity")
+
+
+class StoreError(TickworkError):
+    """The database did not do what was asked; nothing was half done."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached or written at the moment."""
+
+    code = "store_unavailable"
+
+
+class StoreBroken(StoreError):
+    """The database cannot be used as it is; somebody must look at it."""
+
+    code = "store_broken"

@@ -153,7 +153,7 @@ def _without_question_marks(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_hashes(name: str, text: str, seed: str) -> str:
-    if "H" not in text or name in ("month", "day-of-week") and not _HASHED.match(text):
+    if "H" not in text or (name in ("month", "day-of-week") and not _HASHED.match(text)):
         return text  # MARCH and THU have an H of their own; cronsim judges them.
     return ",".join(_hashed(name, item, seed) for item in text.split(","))
 

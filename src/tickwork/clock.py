@@ -1,0 +1,20 @@
+"""The local clock; no other module reads it.
+
+Who needs the time takes it as an argument. Where the argument comes from is decided at the
+edge: here for a command or a request, in the database for what is stored.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """The present, aware and in UTC."""
+    return datetime.now(UTC)
+
+
+def monotonic() -> float:
+    """Seconds from an arbitrary start that never go back: for measuring, not for telling."""
+    return time.monotonic()

@@ -1,0 +1,290 @@
+"""The values that cross the layers: frozen, without behaviour, the same for every store.
+
+A message is named by its tenant and id. One handing-out of it is named by a `Held`: the
+number of the claim and who holds it. A number alone could repeat when a database fails over
+to a replica that lags; a holder's identity is never used twice, so the pair cannot.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.states import State
+
+FORMAT_VERSION = 1
+"""The format of a message row; a reader refuses what it does not know."""
+
+
+LOST_CLAIMS_ALONE = 2
+"""After so many holders died with a message it is handed out only alone …"""
+
+LOST_CLAIMS_MAX = 3
+"""… and after so many it is dead."""
+
+REASON_WORKER_LOST = "worker_lost"
+REASON_EXPIRED = "expired"
+REASON_MAX_RETRIES = "max_retries"
+
+
+class Scope(Struct, frozen=True):
+    """On whose behalf: one tenant, or the system (`tenant` None), which sees all."""
+
+    tenant: str | None
+
+    @property
+    def is_system(self) -> bool:
+        return self.tenant is None
+
+
+SYSTEM = Scope(None)
+DEFAULT = Scope("default")
+
+
+class ContentType(StrEnum):
+    """How the bytes of a body are to be read."""
+
+    JSON = "json"
+    TEXT = "text"
+    BYTES = "bytes"
+
+
+class Tenant(Struct, frozen=True, kw_only=True):
+    """Who owns things."""
+
+    id: str
+    weight: int = 1
+    suspended: bool = False
+
+
+class QueueSettings(Struct, frozen=True, kw_only=True):
+    """How a queue behaves; the defaults are the contract's."""
+
+    max_batch_size: int = 10
+    max_batch_timeout_seconds: float = 5.0
+    max_retries: int = 3
+    dead_letter_queue: str | None = None
+    retention_seconds: int = 4 * 86_400
+    visibility_timeout_seconds: int = 30
+    timeout_seconds: int = 900
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """A queue of one tenant, or (`tenant` None) a shared one."""
+
+    id: UUID
+    tenant: str | None
+    name: str
+    settings: QueueSettings = QueueSettings()
+    paused: bool = False
+
+
+class NewMessage(Struct, frozen=True, kw_only=True):
+    """A message to be sent. Its id is made by the sender, so that a repeat is known as one."""
+
+    id: UUID
+    body: bytes
+    content_type: ContentType = ContentType.JSON
+    delay_seconds: float = 0.0
+    priority: int = 4
+    key: str | None = None
+    event_id: str | None = None
+    type: str | None = None
+    source: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    hops: int = 0
+    batch_id: UUID | None = None
+    schedule_id: UUID | None = None
+    slot: datetime | None = None
+    run: int = 0
+    catch_up: bool = False
+    expires_after_seconds: float | None = None
+
+
+class Message(Struct, frozen=True):
+    """A stored message. `attempts` counts handlers that ran and failed; `lost` claims whose
+    holder died; `claim` every handing-out."""
+
+    tenant: str
+    id: UUID
+    queue_id: UUID
+    state: State
+    priority: int
+    claim: int
+    holder: UUID | None
+    attempts: int
+    lost: int
+    visible_at: datetime
+    sent_at: datetime
+    key: str | None
+    event_id: str | None
+    type: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: UUID | None
+    schedule_id: UUID | None
+    slot: datetime | None
+    run: int
+    catch_up: bool
+    content_type: ContentType
+    format: int
+    last_error: str | None
+    body: bytes
+
+    @property
+    def held(self) -> Held:
+        """This very handing-out, to be shown when settling it."""
+        assert self.holder is not None
+        return Held(self.tenant, self.id, self.claim, self.holder)
+
+
+class Held(Struct, frozen=True):
+    """One handing-out of a message: the fence of everything its holder does with it."""
+
+    tenant: str
+    id: UUID
+    claim: int
+    holder: UUID
+
+
+class Fate(StrEnum):
+    """What becomes of a handed-out message."""
+
+    ACK = "ack"
+    RETRY = "retry"
+    RELEASE = "release"
+    DEAD = "dead"
+
+
+class Send(Struct, frozen=True):
+    """A message for a queue, by the queue's name."""
+
+    queue: str
+    message: NewMessage
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """The end of one handing-out, and everything that comes about with it.
+
+    `retry` counts an attempt, `release` does not; both come back after `delay_seconds`.
+    `dead` leaves a dead letter with `reason` and `error`. The sends happen only if the
+    message was still held.
+    """
+
+    held: Held
+    fate: Fate
+    delay_seconds: float = 0.0
+    reason: str | None = None
+    error: str | None = None
+    sends: tuple[Send, ...] = ()
+
+    @property
+    def counts_attempt(self) -> bool:
+        """Whether a handler really ran and used up an attempt."""
+        if self.fate is Fate.DEAD:
+            return self.reason not in (REASON_EXPIRED, REASON_WORKER_LOST)
+        return self.fate is Fate.RETRY
+
+
+class Settlement(Struct, frozen=True):
+    """The endings that commit together."""
+
+    endings: tuple[Ending, ...]
+
+
+class SettleResult(Struct, frozen=True):
+    """Which endings did not count.
+
+    A refused one came too late: it changed nothing and sent nothing. A duplicate is an ack
+    of an event that was done already: its message is gone, its sends did not happen.
+    """
+
+    refused: tuple[Held, ...] = ()
+    duplicates: tuple[Held, ...] = ()
+
+
+class ClaimRequest(Struct, frozen=True, kw_only=True):
+    """What a consumer asks for.
+
+    `holder` is a node, whose heartbeat keeps the claim alive; with `lease_seconds` it is a
+    lease of its own instead (pull). `alone` asks for one message that already cost workers
+    their life, which must run with nothing beside it; such a one is never in a batch.
+    """
+
+    queue: str
+    holder: UUID
+    limit: int = 10
+    lease_seconds: float | None = None
+    alone: bool = False
+
+
+class Counts(Struct, frozen=True):
+    """How many messages of a queue stand where."""
+
+    ready: int = 0
+    delayed: int = 0
+    claimed: int = 0
+    held: int = 0
+    dead: int = 0
+
+
+class DeadLetter(Struct, frozen=True):
+    """A message that will not be delivered again by itself, with the reason why."""
+
+    id: UUID
+    tenant: str
+    queue_id: UUID
+    message_id: UUID
+    reason: str
+    error: str | None
+    attempts: int
+    failed_at: datetime
+    key: str | None
+    event_id: str | None
+    type: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    priority: int
+    batch_id: UUID | None
+    schedule_id: UUID | None
+    slot: datetime | None
+    run: int
+    content_type: ContentType
+    format: int
+    sent_at: datetime
+    body: bytes
+
+
+class Node(Struct, frozen=True):
+    """A running process; everything it holds lives until `expires_at` and its next heartbeat."""
+
+    id: UUID
+    name: str
+    roles: tuple[str, ...]
+    started_at: datetime
+    expires_at: datetime
+
+
+class Reaped(Struct, frozen=True):
+    """What a pass of the reaper found: nodes gone, messages ready again, messages dead."""
+
+    nodes: tuple[UUID, ...] = ()
+    released: int = 0
+    dead: int = 0
+
+
+class Meta(Struct, frozen=True):
+    """What the database says of itself."""
+
+    schema_version: int
+    cell: str
+    epoch: int
+    tzdata: str | None

@@ -1,0 +1,101 @@
+"""Group commit: calls that arrive while one is under way go together with the next.
+
+Nobody waits for a timer: a lone call goes at once, and the busier it gets the larger the
+groups become. A group that the database refuses is halved until the fault is alone, so that
+one bad call does not fail its neighbours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from tickwork.errors import StoreError, TickworkError
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+ROWS_MAX = 500
+
+
+class _Waiting(NamedTuple, Generic[Item, Answer]):
+    item: Item
+    rows: int
+    answer: asyncio.Future[Answer]
+
+
+class Coalescer(Generic[Item, Answer]):
+    """Turns single calls into groups; `commit` answers a group in its order, or raises."""
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        *,
+        flights_max: int = 1,
+        rows_max: int = ROWS_MAX,
+    ) -> None:
+        self._commit = commit
+        self._flights_max, self._rows_max = flights_max, rows_max
+        self._waiting: deque[_Waiting[Item, Answer]] = deque()
+        self._flights: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: Item, rows: int = 1) -> Answer:
+        """Commits the item with whatever else is waiting, and returns its answer.
+
+        Once submitted it is carried out even if the caller stops waiting for it.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(item, rows, answer))
+        if len(self._flights) < self._flights_max:
+            flight = asyncio.create_task(self._fly())
+            self._flights.add(flight)
+            flight.add_done_callback(self._flights.discard)
+        return await asyncio.shield(answer)
+
+    async def drain(self) -> None:
+        """Waits until nothing is under way."""
+        while self._flights:
+            await asyncio.wait(self._flights)
+
+    async def _fly(self) -> None:
+        # One turn of the loop, so that calls made together travel together.
+        await asyncio.sleep(0)
+        while self._waiting:
+            await self._answer(self._next_group())
+
+    def _next_group(self) -> list[_Waiting[Item, Answer]]:
+        group: list[_Waiting[Item, Answer]] = []
+        rows = 0
+        while self._waiting and (not group or rows + self._waiting[0].rows <= self._rows_max):
+            rows += self._waiting[0].rows
+            group.append(self._waiting.popleft())
+        return group
+
+    async def _answer(self, group: list[_Waiting[Item, Answer]]) -> None:
+        try:
+            answers = await self._commit([each.item for each in group])
+        except StoreError as error:
+            _fail(group, error)
+        except TickworkError as error:
+            if len(group) == 1:
+                _fail(group, error)
+                return
+            middle = len(group) // 2
+            await self._answer(group[:middle])
+            await self._answer(group[middle:])
+        except BaseException as error:
+            _fail(group, error)
+            raise
+        else:
+            for each, answer in zip(group, answers, strict=True):
+                if not each.answer.done():
+                    each.answer.set_result(answer)
+
+
+def _fail(group: Sequence[_Waiting[Item, Answer]], error: BaseException) -> None:
+    for each in group:
+        if not each.answer.done():
+            each.answer.set_exception(error)
+            each.answer.exception()  # Seen, also when nobody waits for it any more.

@@ -1,0 +1,210 @@
+"""What a store does: narrow protocols by noun, each method one atomic intention.
+
+Every method takes a `Scope` first: a tenant sees what is its own and the shared queues, the
+system sees everything. Values in and out are frozen. A method either did all it says, durably,
+or raised and did nothing. Time is the database's own; a store opened with a virtual clock
+takes it from there, and from nowhere else.
+
+A queue is named; a tenant's own queue comes before a shared one of the same name.
+
+| raised | when |
+|---|---|
+| `InvalidInput` | a value breaks a limit; the field is named |
+| `NotFound` | no such queue, message or tenant in this scope |
+| `Conflict` | it exists already with other contents, or is still in use |
+| `NodeExpired` | the node's lease ran out: take a new identity |
+| `ClaimLost` | a joint settlement found a claim that is no longer held |
+| `StoreUnavailable` | the database cannot be reached or written now; try again |
+| `StoreBroken` | it will not get better by trying: corrupt, read-only, wrong schema |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from tickwork.core.model import (
+    ClaimRequest,
+    Counts,
+    DeadLetter,
+    Held,
+    Message,
+    Meta,
+    NewMessage,
+    Node,
+    Queue,
+    QueueSettings,
+    Reaped,
+    Scope,
+    Settlement,
+    SettleResult,
+    Tenant,
+)
+
+Joined = Callable[[Any], Awaitable[None] | None]
+"""A caller's own writes, given the store's connection inside the open transaction.
+
+PostgreSQL awaits it with an asyncpg connection; SQLite calls it with a `sqlite3.Connection` on
+the writer's thread, where it must be short and must not be a coroutine function.
+"""
+
+
+class Tenants(Protocol):
+    """The owners. `default` always exists."""
+
+    async def put(self, scope: Scope, tenant: Tenant) -> None:
+        """Creates a tenant or replaces its settings; system only."""
+
+    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
+        """One tenant."""
+
+
+class Queues(Protocol):
+    """Queues by name, within a scope."""
+
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+        """Creates a queue, or replaces its settings; in the system scope a shared one."""
+
+    async def get(self, scope: Scope, name: str) -> Queue:
+        """One queue."""
+
+    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+        """The scope's queues by name; a tenant's include the shared ones."""
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        """Removes an empty queue; one that still has messages is a `Conflict`."""
+
+    async def pause(self, scope: Scope, name: str) -> None:
+        """Nothing is handed out any more; sending goes on."""
+
+    async def resume(self, scope: Scope, name: str) -> None:
+        """Hands out again."""
+
+    async def purge(self, scope: Scope, name: str) -> int:
+        """Deletes what is not claimed, and says how many; of a shared queue a tenant's own."""
+
+    async def counts(self, scope: Scope, name: str) -> Counts:
+        """How many messages stand where."""
+
+
+class Messages(Protocol):
+    """Messages: in, handed out, and done with."""
+
+    async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        """Stores a message durably; a repeat of the same id is the same message."""
+
+    async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        """Stores up to 100 messages, all or none."""
+
+    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        """Stores any number in pieces, each all or none; says how many it stored."""
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        """Hands out ready messages, oldest visible first, each with a new claim number.
+
+        In the system scope fairly between tenants. Nothing from a paused queue; `NodeExpired`
+        if the holder is a node whose lease ran out.
+        """
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        """Ends handings-out with everything that comes about, in one transaction.
+
+        An ending whose claim is no longer held is refused and changes nothing.
+        """
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        """As `settle`, with the caller's own writes in the same transaction.
+
+        All or nothing: if any claim is no longer held, `ClaimLost`, and nothing happened.
+        """
+
+    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+        """Lets a pull lease last until so many seconds from now; False if it is not held."""
+
+    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+        """One message."""
+
+    async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        """The next ready messages, oldest visible first, without handing them out."""
+
+    async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
+        """Deletes a message that is not claimed; False if there is none to delete."""
+
+    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
+        """The dead letters of a queue, oldest first."""
+
+
+class Nodes(Protocol):
+    """Running processes and their leases."""
+
+    async def join(
+        self, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
+    ) -> Node:
+        """Begins a lease under a new identity."""
+
+    async def heartbeat(self, node_id: UUID, ttl_seconds: float) -> Node:
+        """Renews the lease; `NodeExpired` if it ran out, even if nobody noticed yet."""
+
+    async def leave(self, node_id: UUID) -> int:
+        """Ends the lease and gives back what the node held, at no cost to the messages."""
+
+    async def give_back_unknown(self, node_id: UUID, known: Sequence[UUID]) -> int:
+        """Makes ready what the node holds without knowing it, and says how much.
+
+        A claim whose answer got lost hands messages to a node that never sees them. After a
+        claim that raised `StoreUnavailable` a node calls this with the ids it does hold.
+        """
+
+    async def list(self) -> tuple[Node, ...]:
+        """The nodes whose lease has not been ended."""
+
+
+class Reaper(Protocol):
+    """Gives back what its holder will not."""
+
+    async def reap(self, limit: int) -> Reaped:
+        """Ends expired leases, of nodes and of pulls, and expires old messages.
+
+        A message of a dead node is ready again and has lost a claim, not an attempt; one that
+        cost too many holders their life is dead. An expired pull counts an attempt.
+        """
+
+
+class Watch(Protocol):
+    """Somebody waiting for messages."""
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Returns True soon after anything was sent since the last call; False at the timeout.
+
+        What was sent between two calls is not lost: the second returns at once.
+        """
+
+
+class Wakeups(Protocol):
+    """Telling waiting consumers that there is something; a hint, never the truth."""
+
+    def watch(self, queue_ids: Sequence[UUID]) -> AbstractAsyncContextManager[Watch]:
+        """Starts to listen for the queues."""
+
+
+class Store(Protocol):
+    """One database: its nouns, its clock, and what it says of itself."""
+
+    tenants: Tenants
+    queues: Queues
+    messages: Messages
+    nodes: Nodes
+    reaper: Reaper
+    wakeups: Wakeups
+
+    async def now(self) -> datetime:
+        """The database's time."""
+
+    async def meta(self) -> Meta:
+        """Schema version, cell, epoch, tzdata."""
+
+    async def close(self) -> None:
+        """Finishes what was accepted and lets go of the database."""

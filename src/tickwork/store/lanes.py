@@ -1,0 +1,78 @@
+"""Which lanes a claim looks into, and in what order.
+
+A lane is one tenant's messages of one priority in a queue. The lanes that have something
+visible are found by the store and kept for a moment; a claim takes from tenant after tenant,
+each its share, and of each tenant the highest priority first. Where the last claim ended the
+next one begins, so that no tenant waits longer than one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+LANES_FRESH_SECONDS = 0.1
+
+
+class Lane(Struct, frozen=True):
+    """One tenant's messages of one priority."""
+
+    tenant: str
+    priority: int
+
+
+class Portion(Struct, frozen=True):
+    """How many messages a claim may take from a lane."""
+
+    lane: Lane
+    quota: int
+
+
+class Ring:
+    """The tenants that wait in one queue, in turn."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, list[Lane]] = {}
+        self._found_at = float("-inf")
+
+    def is_fresh(self, monotonic_seconds: float) -> bool:
+        return monotonic_seconds - self._found_at < LANES_FRESH_SECONDS
+
+    def refresh(self, lanes: Iterable[Lane], monotonic_seconds: float) -> None:
+        """Takes over what was found; tenants known already keep their turn."""
+        found: dict[str, list[Lane]] = {}
+        for lane in lanes:
+            found.setdefault(lane.tenant, []).append(lane)
+        kept = {tenant: found[tenant] for tenant in self._lanes if tenant in found}
+        self._lanes = kept | {
+            tenant: sorted(each, key=lambda lane: -lane.priority) for tenant, each in found.items()
+        }
+        self._found_at = monotonic_seconds
+
+    def expire(self) -> None:
+        """The next claim looks again."""
+        self._found_at = float("-inf")
+
+    @property
+    def is_single(self) -> bool:
+        """Nobody to share with: whoever got nothing more, there is nothing more."""
+        return len(self._lanes) < 2
+
+    def portions(self, limit: int) -> list[Portion]:
+        """Equal shares of the next claim, and the turn passed on."""
+        tenants = list(self._lanes)
+        if not tenants:
+            return []
+        share = max(limit // len(tenants), 1)
+        chosen = tenants[:limit]
+        self._pass_turn(chosen)
+        return [Portion(lane, share) for tenant in chosen for lane in self._lanes[tenant]]
+
+    def everything(self, limit: int) -> list[Portion]:
+        """Any lane for all of it, in turn."""
+        return [Portion(lane, limit) for lanes in self._lanes.values() for lane in lanes]
+
+    def _pass_turn(self, served: Sequence[str]) -> None:
+        for tenant in served[: len(self._lanes) - 1]:
+            self._lanes[tenant] = self._lanes.pop(tenant)

@@ -1,0 +1,45 @@
+"""Numbered migrations, and which of them a database still needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+from msgspec import Struct
+
+from tickwork.errors import StoreBroken
+
+_NAME = re.compile(r"^(\d{4})_[a-z_]+\.sql$")
+
+
+class Migration(Struct, frozen=True):
+    """One step of a schema."""
+
+    version: int
+    name: str
+    sql: str
+
+
+def load_migrations(package: str) -> tuple[Migration, ...]:
+    """A store's migrations in order, numbered from 1 without a hole."""
+    found = sorted(
+        (
+            Migration(int(match[1]), entry.name, entry.read_text("utf-8"))
+            for entry in files(package).joinpath("migrations").iterdir()
+            if (match := _NAME.match(entry.name))
+        ),
+        key=lambda migration: migration.version,
+    )
+    assert [each.version for each in found] == list(range(1, len(found) + 1))
+    return tuple(found)
+
+
+def pending(migrations: Sequence[Migration], version: int) -> tuple[Migration, ...]:
+    """What a schema of this version lacks; one that is newer than we are is refused."""
+    if version > len(migrations):
+        raise StoreBroken(
+            f"the schema has version {version}, this Tickwork knows {len(migrations)}: "
+            "it was migrated by a newer one; update this installation"
+        )
+    return tuple(migrations[version:])

@@ -1,0 +1,158 @@
+"""Claiming on PostgreSQL: one statement over the lanes whose turn it is.
+
+Deleted rows stay in the index until they are vacuumed, and a long transaction elsewhere can
+keep that from happening; a claim that begins at the head reads them all. So claims begin
+where the last one found something, and look from the very beginning once in a while, for
+what came back or was committed late.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.clock import monotonic
+from tickwork.core.limits import check_claim
+from tickwork.core.model import ClaimRequest, Message, Scope
+from tickwork.errors import NodeExpired
+from tickwork.store.lanes import Lane, Portion, Ring
+from tickwork.store.moment import Moment
+from tickwork.store.postgres import rows
+from tickwork.store.postgres.database import SQL, Database
+from tickwork.store.postgres.queues import PostgresQueues
+
+RINGS_MAX = 10_000
+LOOK_FROM_START_SECONDS = 1.0
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_SLACK = timedelta(seconds=1)
+
+
+class _Position:
+    """Where the claims of one queue stand."""
+
+    def __init__(self) -> None:
+        self.ring = Ring()
+        self.low_water = _BEGINNING
+        self.looked_from_start_at = float("-inf")
+
+
+class Claimer:
+    """Hands out messages."""
+
+    def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
+        self._database, self._moment, self._queues = database, moment, queues
+        self._positions: dict[tuple[UUID, str | None], _Position] = {}
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        check_claim(request)
+        queue_id = await self._queues.id_of(scope, request.queue)
+        if request.alone:
+            found = await self._claim_alone(scope, queue_id, request)
+        else:
+            found = await self._claim_in_turn(scope, queue_id, request)
+        if not found and request.lease_seconds is None:
+            await self._check_node(request.holder)
+        return found
+
+    async def _claim_in_turn(
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest
+    ) -> tuple[Message, ...]:
+        """Each tenant's share first; what is then missing from wherever there is more.
+
+        An answer that is shorter than asked for has looked at everything.
+        """
+        position = self._position(queue_id, scope.tenant)
+        looked = not position.ring.is_fresh(monotonic())
+        if looked:
+            await self._look(scope, queue_id, position)
+        found = await self._take(queue_id, position, request, position.ring.portions(request.limit))
+        if len(found) == request.limit or (looked and position.ring.is_single):
+            return found
+        await self._look(scope, queue_id, position)
+        position.low_water = _BEGINNING
+        rest = structs.replace(request, limit=request.limit - len(found))
+        found += await self._take(queue_id, position, rest, position.ring.everything(rest.limit))
+        if len(found) < request.limit:
+            position.ring.expire()
+        return found
+
+    async def _look(self, scope: Scope, queue_id: UUID, position: _Position) -> None:
+        now = monotonic()
+        lanes = await self._database.run(
+            lambda connection: connection.fetch(SQL.lanes, self._moment(), queue_id, scope.tenant)
+        )
+        position.ring.refresh((Lane(*lane) for lane in lanes), now)
+        if now - position.looked_from_start_at > LOOK_FROM_START_SECONDS:
+            position.low_water = _BEGINNING
+            position.looked_from_start_at = now
+
+    async def _take(
+        self,
+        queue_id: UUID,
+        position: _Position,
+        request: ClaimRequest,
+        portions: list[Portion],
+    ) -> tuple[Message, ...]:
+        if not portions:
+            return ()
+        found = await self._claim_portions(queue_id, position.low_water, request, portions)
+        if found:
+            position.low_water = min(message.visible_at for message in found) - _SLACK
+        return found
+
+    async def _claim_portions(
+        self, queue_id: UUID, low_water: datetime, request: ClaimRequest, portions: list[Portion]
+    ) -> tuple[Message, ...]:
+        # Not repeated: an answer that got lost may have handed something out already. The
+        # holder finds out with `Nodes.give_back_unknown`.
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.claim,
+                self._moment(),
+                queue_id,
+                request.holder,
+                request.lease_seconds,
+                [portion.lane.tenant for portion in portions],
+                [portion.lane.priority for portion in portions],
+                [portion.quota for portion in portions],
+                request.limit,
+                low_water,
+            ),
+            repeatable=False,
+        )
+        return rows.messages(found)
+
+    async def _claim_alone(
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest
+    ) -> tuple[Message, ...]:
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.claim_alone,
+                self._moment(),
+                queue_id,
+                request.holder,
+                request.lease_seconds,
+                scope.tenant,
+            ),
+            repeatable=False,
+        )
+        return rows.messages(found)
+
+    async def _check_node(self, node_id: UUID) -> None:
+        """An empty answer is either an empty queue or a node that is no more."""
+        alive = await self._database.run(
+            lambda connection: connection.fetchval(SQL.is_alive, self._moment(), node_id)
+        )
+        if not alive:
+            raise NodeExpired(node_id)
+
+    def _position(self, queue_id: UUID, tenant: str | None) -> _Position:
+        position = self._positions.get((queue_id, tenant))
+        if position is None:
+            if len(self._positions) >= RINGS_MAX:
+                self._positions.clear()
+            position = self._positions[queue_id, tenant] = _Position()
+        return position

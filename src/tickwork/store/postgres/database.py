@@ -1,0 +1,118 @@
+"""The way to the server: a pool, reconnecting, and errors in our own words.
+
+An operation that is safe to repeat is tried again when the connection breaks, for a short
+while; any other raises `StoreUnavailable`, and its caller knows what it may have left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import asyncpg
+
+from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
+from tickwork.store.statements import load
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
+Result = TypeVar("Result")
+
+SQL = load("tickwork.store.postgres")
+
+TRIES_MAX = 6
+"""With pauses that double from 50 ms: about three seconds, enough for a restart."""
+
+_PAUSE_SECONDS = 0.05
+_CONNECT_TIMEOUT_SECONDS = 10.0
+_COMMAND_TIMEOUT_SECONDS = 60.0
+
+_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
+# Classes of SQLSTATE: nothing happened, and the same may succeed soon.
+_REFUSED_FOR_NOW = ("40", "53", "57", "55", "25")
+_CORRUPT = ("XX001", "XX002")
+
+
+class Database:
+    """A pool of connections to one server."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pooled: bool) -> None:
+        self._pool, self.url, self._pooled = pool, url, pooled
+
+    @classmethod
+    async def open(cls, url: str, *, connections_max: int, pooled: bool) -> Database:
+        """Connects; behind a pooler (`pooled`) no statement outlives its transaction."""
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=connections_max,
+                timeout=_CONNECT_TIMEOUT_SECONDS,
+                command_timeout=_COMMAND_TIMEOUT_SECONDS,
+                statement_cache_size=0 if pooled else 256,
+                max_inactive_connection_lifetime=300,
+            )
+        except Exception as error:
+            raise as_store_error(error) from error
+        return cls(pool, url, pooled=pooled)
+
+    async def close(self) -> None:
+        try:
+            await asyncio.wait_for(self._pool.close(), timeout=_CONNECT_TIMEOUT_SECONDS)
+        except (TimeoutError, *_LOST):
+            self._pool.terminate()
+
+    async def run(
+        self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
+    ) -> Result:
+        """Runs statements on a connection, each committed by itself."""
+        if self._pooled:
+            return await self.transact(work, repeatable=repeatable)
+        return await self._try(work, repeatable=repeatable)
+
+    async def transact(
+        self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
+    ) -> Result:
+        """Runs statements as one transaction."""
+
+        async def whole(connection: Connection) -> Result:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self._try(whole, repeatable=repeatable)
+
+    async def _try(
+        self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool
+    ) -> Result:
+        for attempt in range(1, TRIES_MAX + 1):
+            try:
+                async with self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS) as connection:
+                    return await work(connection)
+            except asyncpg.IntegrityConstraintViolationError:
+                raise  # An answer, not a failure: the caller knows what it means.
+            except (asyncpg.PostgresError, *_LOST, TimeoutError) as error:
+                known = as_store_error(error)
+                # A deadlock's victim was rolled back: repeating it is always safe.
+                safe = repeatable or isinstance(error, asyncpg.TransactionRollbackError)
+                if not safe or attempt == TRIES_MAX or not isinstance(known, StoreUnavailable):
+                    raise known from error
+            await asyncio.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
+        raise AssertionError("the last try returns or raises")
+
+
+def as_store_error(error: Exception) -> StoreError:
+    """What an error of the driver means for a caller."""
+    if isinstance(error, asyncpg.PostgresError):
+        code = error.sqlstate or ""
+        if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedColumnError):
+            return StoreBroken(f"the schema is not there: run `tickwork migrate` ({error})")
+        if code in _CORRUPT:
+            return StoreBroken(f"PostgreSQL reports corrupt data: {error}")
+        if code.startswith(("28", "3D")):
+            return StoreBroken(f"PostgreSQL refuses the login or has no such database: {error}")
+        if code.startswith(_REFUSED_FOR_NOW) or isinstance(error, asyncpg.PostgresConnectionError):
+            return StoreUnavailable(f"PostgreSQL refuses at the moment: {error}")
+        return StoreBroken(f"PostgreSQL refused a statement: {error}")
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable("PostgreSQL did not answer in time")
+    return StoreUnavailable(f"the connection to PostgreSQL failed: {error}")

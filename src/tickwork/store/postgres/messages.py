@@ -1,0 +1,116 @@
+"""Messages on PostgreSQL: the contract's noun over sender, claimer and settler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from tickwork.core.limits import lease_faults
+from tickwork.core.model import (
+    ClaimRequest,
+    DeadLetter,
+    Held,
+    Message,
+    NewMessage,
+    Scope,
+    Settlement,
+    SettleResult,
+)
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Joined
+from tickwork.store.moment import Moment
+from tickwork.store.postgres import rows
+from tickwork.store.postgres.claiming import Claimer
+from tickwork.store.postgres.database import SQL, Database
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.sending import Sender
+from tickwork.store.postgres.settling import Settler
+
+
+class PostgresMessages:
+    """In, handed out, and done with."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        queues: PostgresQueues,
+        sender: Sender,
+        settler: Settler,
+    ) -> None:
+        self._database, self._moment, self._queues = database, moment, queues
+        self._sender, self._settler = sender, settler
+        self._claimer = Claimer(database, moment, queues)
+
+    async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        await self._sender.send(scope, queue, [message])
+
+    async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        await self._sender.send(scope, queue, messages)
+
+    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        return await self._sender.bulk(scope, queue, messages)
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        return await self._claimer.claim(scope, request)
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        return await self._settler.settle(scope, settlement)
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        await self._settler.settle_jointly(scope, settlement, joined)
+
+    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+        if faults := lease_faults(lease_seconds):
+            raise InvalidInput(faults)
+        if not scope.is_system and held.tenant != scope.tenant:
+            return False
+        extended = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.extend,
+                self._moment(),
+                held.tenant,
+                held.id,
+                held.claim,
+                held.holder,
+                lease_seconds,
+            )
+        )
+        return extended is not None
+
+    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+        queue_id = await self._queues.id_of(scope, queue)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(
+                SQL.get_message, queue_id, message_id, scope.tenant
+            )
+        )
+        if row is None:
+            raise NotFound("message", message_id)
+        return rows.messages([row])[0]
+
+    async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        queue_id = await self._queues.id_of(scope, queue)
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.peek, self._moment(), queue_id, scope.tenant, limit
+            )
+        )
+        return rows.messages(found)
+
+    async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
+        queue_id = await self._queues.id_of(scope, queue)
+        deleted = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.delete_message, queue_id, message_id, scope.tenant
+            ),
+            repeatable=False,
+        )
+        return deleted is not None
+
+    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
+        queue_id = await self._queues.id_of(scope, queue)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.dead_letters, queue_id, scope.tenant, limit)
+        )
+        return tuple(rows.dead_letter(row) for row in found)

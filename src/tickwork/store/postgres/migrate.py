@@ -1,0 +1,65 @@
+"""The schema of PostgreSQL, brought up to date under a lock.
+
+Each migration is a numbered file and one transaction with its version number; two nodes that
+start at once wait for each other, and a schema newer than this code is refused.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tickwork.errors import StoreBroken
+from tickwork.store.migrations import Migration, load_migrations, pending
+from tickwork.store.postgres.database import SQL, as_store_error
+
+_LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
+
+
+async def migrate(url: str) -> tuple[Migration, ...]:
+    """Applies what is missing, and says what it applied."""
+    try:
+        connection = await asyncpg.connect(url)
+    except Exception as error:
+        raise as_store_error(error) from error
+    applied: list[Migration] = []
+    try:
+        while (step := await _step(connection)) is not None:
+            applied.append(step)
+    finally:
+        await connection.close()
+    return tuple(applied)
+
+
+async def schema_version(url: str) -> int:
+    """The version of a database's schema; 0 where there is none."""
+    try:
+        connection = await asyncpg.connect(url)
+    except Exception as error:
+        raise as_store_error(error) from error
+    try:
+        return await _version(connection)
+    finally:
+        await connection.close()
+
+
+async def _step(connection: asyncpg.Connection[asyncpg.Record]) -> Migration | None:
+    """Applies the next migration, alone and whole."""
+    async with connection.transaction():
+        await connection.execute(SQL.lock_migrations, _LOCK_KEY)
+        missing = pending(load_migrations("tickwork.store.postgres"), await _version(connection))
+        if not missing:
+            return None
+        step = missing[0]
+        try:
+            await connection.execute(step.sql)
+        except asyncpg.PostgresError as error:
+            raise StoreBroken(f"migration {step.name} failed: {error}") from error
+        await connection.execute(SQL.set_version, step.version)
+        return step
+
+
+async def _version(connection: asyncpg.Connection[asyncpg.Record]) -> int:
+    if not await connection.fetchval(SQL.has_schema):
+        return 0
+    meta = await connection.fetchrow(SQL.read_meta)
+    return int(meta["schema_version"]) if meta is not None else 0

@@ -1,0 +1,148 @@
+"""Tenants and queues on PostgreSQL."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from tickwork.core.limits import check_queue, check_tenant
+from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import new_id
+from tickwork.store.moment import Moment
+from tickwork.store.postgres import rows
+from tickwork.store.postgres.database import SQL, Connection, Database
+
+QUEUES_REMEMBERED_MAX = 10_000
+
+
+class PostgresTenants:
+    """The owners."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, scope: Scope, tenant: Tenant) -> None:
+        check_tenant(scope, tenant)
+        await self._database.run(
+            lambda connection: connection.execute(
+                SQL.put_tenant, tenant.id, tenant.weight, tenant.suspended
+            )
+        )
+
+    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
+        row = None
+        if scope.is_system or scope.tenant == tenant_id:
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(SQL.get_tenant, tenant_id)
+            )
+        if row is None:
+            raise NotFound("tenant", tenant_id)
+        return Tenant(id=row["id"], weight=row["weight"], suspended=row["suspended"])
+
+
+class PostgresQueues:
+    """Queues by name. Ids never change, so a name once found is remembered."""
+
+    def __init__(self, database: Database, moment: Moment) -> None:
+        self._database, self._moment = database, moment
+        self._ids: dict[tuple[str | None, str], UUID] = {}
+
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+        check_queue(name, settings)
+        try:
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(
+                    SQL.put_queue,
+                    new_id(),
+                    scope.tenant,
+                    name,
+                    msgspec.json.encode(settings).decode(),
+                    settings.max_retries,
+                    settings.retention_seconds,
+                )
+            )
+        except asyncpg.ForeignKeyViolationError:
+            raise NotFound("tenant", scope.tenant) from None
+        self._ids.clear()
+        return rows.queue(row)
+
+    async def get(self, scope: Scope, name: str) -> Queue:
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.get_queue, scope.tenant, name)
+        )
+        if row is None:
+            raise NotFound("queue", name)
+        return rows.queue(row)
+
+    async def id_of(self, scope: Scope, name: str) -> UUID:
+        """The id behind a name; remembered, because every send and claim asks."""
+        found = self._ids.get((scope.tenant, name))
+        if found is None:
+            found = (await self.get(scope, name)).id
+            if len(self._ids) >= QUEUES_REMEMBERED_MAX:
+                self._ids.clear()
+            self._ids[scope.tenant, name] = found
+        return found
+
+    def forget(self, queue_ids: set[UUID]) -> None:
+        """Drops names whose queue turned out to be gone."""
+        self._ids = {name: each for name, each in self._ids.items() if each not in queue_ids}
+
+    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_queues, scope.tenant)
+        )
+        return tuple(rows.queue(row) for row in found)
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        queue_id = await self._own(scope, name)
+
+        async def work(connection: Connection) -> bool:
+            # Two statements: the second sees what was sent while the first waited.
+            await connection.execute(SQL.lock_queue, queue_id)
+            return await connection.fetchval(SQL.delete_queue, queue_id) is not None
+
+        if not await self._database.transact(work):
+            raise Conflict(f"queue {name} still has messages; purge it first")
+        self.forget({queue_id})
+
+    async def pause(self, scope: Scope, name: str) -> None:
+        await self._set_paused(scope, name, paused=True)
+
+    async def resume(self, scope: Scope, name: str) -> None:
+        await self._set_paused(scope, name, paused=False)
+
+    async def purge(self, scope: Scope, name: str) -> int:
+        queue_id = await self.id_of(scope, name)
+        return int(
+            await self._database.run(
+                lambda connection: connection.fetchval(SQL.purge_queue, queue_id, scope.tenant),
+                repeatable=False,
+            )
+        )
+
+    async def counts(self, scope: Scope, name: str) -> Counts:
+        queue_id = await self.id_of(scope, name)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(
+                SQL.count_messages, self._moment(), queue_id, scope.tenant
+            )
+        )
+        assert row is not None
+        return Counts(*row)
+
+    async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> None:
+        queue_id = await self._own(scope, name)
+        await self._database.run(
+            lambda connection: connection.execute(SQL.pause_queue, queue_id, paused)
+        )
+
+    async def _own(self, scope: Scope, name: str) -> UUID:
+        """The queue, if it is the scope's own to change; a shared one is the system's."""
+        queue = await self.get(scope, name)
+        if queue.tenant != scope.tenant:
+            raise Conflict(f"queue {name} is shared; only the system may change it")
+        return queue.id

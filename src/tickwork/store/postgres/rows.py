@@ -1,0 +1,49 @@
+"""Rows as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tickwork.core.model import ContentType, DeadLetter, Message, Node, Queue, QueueSettings
+from tickwork.core.states import State
+
+_STATE = Message.__struct_fields__.index("state")
+_CONTENT_TYPE = Message.__struct_fields__.index("content_type")
+_DEAD_CONTENT_TYPE = DeadLetter.__struct_fields__.index("content_type")
+_STATES = {str(state): state for state in State}
+_CONTENT_TYPES = {str(kind): kind for kind in ContentType}
+_SETTINGS = msgspec.json.Decoder(QueueSettings)
+
+
+def messages(rows: Iterable[Any]) -> tuple[Message, ...]:
+    """Rows of a message's columns, as messages."""
+    found: list[Message] = []
+    for row in rows:
+        values = list(row)
+        values[_STATE] = _STATES[values[_STATE]]
+        values[_CONTENT_TYPE] = _CONTENT_TYPES[values[_CONTENT_TYPE]]
+        found.append(Message(*values))
+    return tuple(found)
+
+
+def dead_letter(row: Any) -> DeadLetter:
+    values = list(row)
+    values[_DEAD_CONTENT_TYPE] = _CONTENT_TYPES[values[_DEAD_CONTENT_TYPE]]
+    return DeadLetter(*values)
+
+
+def queue(row: Any) -> Queue:
+    return Queue(
+        id=row["id"],
+        tenant=row["tenant"],
+        name=row["name"],
+        settings=_SETTINGS.decode(row["settings"]),
+        paused=row["paused"],
+    )
+
+
+def node(row: Any) -> Node:
+    return Node(row["id"], row["name"], tuple(row["roles"]), row["started_at"], row["expires_at"])

@@ -1,0 +1,22 @@
+-- Moves what is still held to the dead letters, each with its reason.
+WITH gone AS (
+    DELETE FROM messages AS m
+    USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[],
+        $8::text[], $9::smallint[])
+        AS held (tenant, id, claim, holder, letter, reason, error, counted)
+    WHERE m.tenant = held.tenant AND m.id = held.id AND m.claim = held.claim
+        AND m.holder = held.holder AND m.state = 'claimed'
+    RETURNING m.*, held.letter, held.reason, held.error, m.attempts + held.counted AS used
+)
+INSERT INTO dead_letters (
+    id, tenant, queue_id, message_id, reason, error, attempts, failed_at, key, event_id, type,
+    source, correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
+    content_type, format, sent_at, body
+)
+SELECT
+    letter, tenant, queue_id, id, reason, coalesce(error, last_error), used,
+    coalesce($1::timestamptz, clock_timestamp()), key, event_id, type, source, correlation_id,
+    causation_id, hops, priority, batch_id, schedule_id, slot, run, content_type, format, sent_at,
+    body
+FROM gone
+RETURNING tenant, message_id

@@ -1,0 +1,2 @@
+-- Whether there is any schema yet.
+SELECT to_regclass('meta') IS NOT NULL

@@ -1,0 +1,34 @@
+-- The tenants and priorities that have a visible message, found by skipping from one to the next.
+WITH RECURSIVE lane AS (
+    (
+        SELECT tenant, priority FROM messages
+        WHERE queue_id = $2 AND state = 'ready' AND ($3::text IS NULL OR tenant = $3)
+        ORDER BY tenant, priority DESC LIMIT 1
+    )
+    UNION ALL
+    SELECT following.tenant, following.priority
+    FROM lane CROSS JOIN LATERAL (
+        (
+            SELECT tenant, priority FROM messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant = lane.tenant AND priority < lane.priority
+            ORDER BY priority DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT tenant, priority FROM messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant > lane.tenant AND $3::text IS NULL
+            ORDER BY tenant, priority DESC LIMIT 1
+        )
+        LIMIT 1
+    ) AS following
+)
+SELECT lane.tenant, lane.priority
+FROM lane
+WHERE EXISTS (
+    SELECT FROM messages
+    WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant AND priority = lane.priority
+        AND visible_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))
+)
+LIMIT 10000

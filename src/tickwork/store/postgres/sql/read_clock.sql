@@ -1,0 +1,2 @@
+-- The database's time.
+SELECT clock_timestamp()

@@ -1,0 +1,37 @@
+-- Stores messages, each once; a group whose receipt is known was stored before.
+WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+target AS MATERIALIZED (
+    -- Locked, so that no queue is deleted while a message is on its way into it.
+    SELECT id FROM queues WHERE id = ANY ($23::uuid[]) FOR KEY SHARE
+),
+receipt AS (
+    INSERT INTO receipts (id, accepted_at)
+    SELECT $2, now FROM moment
+    WHERE (SELECT count(*) FROM target) = cardinality($23::uuid[])
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+),
+stored AS (
+    INSERT INTO messages (
+        tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key, event_id, type, source,
+        correlation_id, causation_id, hops, batch_id, schedule_id, slot, run, catch_up, content_type,
+        body
+    )
+    SELECT
+        new.tenant, new.queue_id, new.id, new.priority,
+        moment.now + make_interval(secs => new.delay_seconds), moment.now,
+        moment.now + make_interval(secs => new.delay_seconds + new.expires_after_seconds),
+        new.key, new.event_id, new.type, new.source, new.correlation_id, new.causation_id, new.hops,
+        new.batch_id, new.schedule_id, new.slot, new.run, new.catch_up, new.content_type, new.body
+    FROM receipt, moment, unnest(
+        $3::text[], $4::uuid[], $5::uuid[], $6::smallint[], $7::float8[], $8::float8[], $9::text[],
+        $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::smallint[], $16::uuid[],
+        $17::uuid[], $18::timestamptz[], $19::integer[], $20::boolean[], $21::text[], $22::bytea[]
+    ) AS new (
+        tenant, queue_id, id, priority, delay_seconds, expires_after_seconds, key, event_id, type,
+        source, correlation_id, causation_id, hops, batch_id, schedule_id, slot, run, catch_up,
+        content_type, body
+    )
+    ON CONFLICT DO NOTHING
+)
+SELECT (SELECT count(*) FROM target) = cardinality($23::uuid[]) AS known
