@@ -14,6 +14,10 @@ from msgspec import Struct
 
 LANES_FRESH_SECONDS = 0.1
 
+LOOKING_SHARE = 0.1
+"""Looking costs more when the database cannot clean up behind a queue; then we look less
+often, so that it never takes more than this share of the time."""
+
 
 class Lane(Struct, frozen=True):
     """One tenant's messages of one priority."""
@@ -34,12 +38,14 @@ class Ring:
 
     def __init__(self) -> None:
         self._lanes: dict[str, list[Lane]] = {}
-        self._found_at = float("-inf")
+        self._fresh_until = float("-inf")
 
     def is_fresh(self, monotonic_seconds: float) -> bool:
-        return monotonic_seconds - self._found_at < LANES_FRESH_SECONDS
+        return monotonic_seconds < self._fresh_until
 
-    def refresh(self, lanes: Iterable[Lane], monotonic_seconds: float) -> None:
+    def refresh(
+        self, lanes: Iterable[Lane], *, looked_at_seconds: float, took_seconds: float
+    ) -> None:
         """Takes over what was found; tenants known already keep their turn."""
         found: dict[str, list[Lane]] = {}
         for lane in lanes:
@@ -48,11 +54,13 @@ class Ring:
         self._lanes = kept | {
             tenant: sorted(each, key=lambda lane: -lane.priority) for tenant, each in found.items()
         }
-        self._found_at = monotonic_seconds
+        self._fresh_until = looked_at_seconds + max(
+            LANES_FRESH_SECONDS, took_seconds / LOOKING_SHARE
+        )
 
     def expire(self) -> None:
         """The next claim looks again."""
-        self._found_at = float("-inf")
+        self._fresh_until = float("-inf")
 
     @property
     def is_single(self) -> bool:

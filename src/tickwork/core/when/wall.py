@@ -69,7 +69,8 @@ def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | N
     for _ in range(_SEAMS_MAX):
         stretch = line.stretch(earliest)
         low, high = _shown(stretch, dst)
-        naive = rule.next_naive(max(earliest + stretch.offset, low) - 1)
+        begin = max(earliest + stretch.offset, low)
+        naive = rule.next_naive(begin - 1)
         found = naive - stretch.offset if naive is not None and naive < high else None
         if _has_gap(stretch) and dst.gap is not Gap.SKIP:
             moved = _first_moved(rule, stretch, dst.gap, earliest)
@@ -79,8 +80,10 @@ def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | N
             return found
         if naive is None:
             return None
-        # No match lies before `naive`, so no seam before it can matter either.
-        earliest = max(stretch.end, naive - stretch.offset - _OFFSET_REACH_SECONDS)
+        earliest = stretch.end
+        if begin <= stretch.end + stretch.offset_after:
+            # Nothing matches between `begin` and `naive`, so no seam up to there can matter.
+            earliest = max(earliest, naive - stretch.offset - _OFFSET_REACH_SECONDS)
     return None
 
 

@@ -11,15 +11,17 @@ clock: `naive = instant + offset`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 _DAY = 86_400
-_MARGIN_SECONDS = 400 * _DAY
-_EARLIEST = -2_208_988_800  # 1900-01-01
-_LATEST = 253_370_764_800  # 9999-01-01
+_CHUNK_SECONDS = 1_024 * _DAY
+_QUIET_SECONDS = 2 * _DAY
+_EARLIEST = -2_208_988_800  # 1900-01-01: what is before is taken for this day.
+_CYCLE_SECONDS = 146_097 * _DAY  # 400 years, after which the calendar repeats.
+_CYCLES_FROM = 4_102_444_800  # 2100-01-01: from here on every zone follows one standing rule.
 
 
 class Stretch(NamedTuple):
@@ -32,51 +34,71 @@ class Stretch(NamedTuple):
     offset_after: int
 
 
-class _Known(NamedTuple):
-    """The part of a timeline found so far; replaced whole, so that readers need no lock."""
+class _Chunk(NamedTuple):
+    """The stretches that touch one fixed piece of time, in order."""
 
-    low: int
-    high: int
     starts: list[int]
     stretches: list[Stretch]
 
 
 class Timeline:
-    """One zone's stretches, found on demand and kept."""
+    """One zone's stretches, found piece by piece on demand and kept.
 
-    __slots__ = ("_known", "zone")
+    A piece depends on nothing but its number, so that readers in several threads need no lock.
+    There are at most some two hundred: times after the next cycle are looked up in this one.
+    """
+
+    __slots__ = ("_chunks", "zone")
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.zone = zone
-        self._known = _Known(0, 0, [], [])
+        self._chunks: dict[int, _Chunk] = {}
 
     def stretch(self, instant: int) -> Stretch:
-        """The stretch that holds `instant`."""
-        known = self._known
-        if not known.low <= instant < known.high:
-            known = self._grow(instant)
-        return known.stretches[bisect_right(known.starts, instant) - 1]
+        """The stretch that holds `instant`; it may end early, but never near a change."""
+        if instant >= _CYCLES_FROM + _CYCLE_SECONDS:
+            return self._later(instant)
+        instant = max(instant, _EARLIEST)
+        index = instant // _CHUNK_SECONDS
+        chunk = self._chunks.get(index)
+        if chunk is None:
+            chunk = self._chunks[index] = self._explore(index)
+        return chunk.stretches[bisect_right(chunk.starts, instant) - 1]
 
-    def _grow(self, instant: int) -> _Known:
-        known = self._known
-        low, high = instant - _MARGIN_SECONDS, instant + _MARGIN_SECONDS
-        if known.stretches:
-            low, high = min(low, known.low), max(high, known.high)
-        low, high = max(low // _DAY * _DAY, _EARLIEST), min(high // _DAY * _DAY, _LATEST)
-        changes = [
-            *self._changes(low, known.low if known.stretches else high),
-            *(stretch.start for stretch in known.stretches[1:]),
-            *(self._changes(known.high, high) if known.stretches else ()),
-        ]
-        bounds = [low, *changes, high]
-        offsets = [self._read(start) for start in bounds[:-1]]
-        around = [offsets[0], *offsets, offsets[-1]]
+    def showing(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The instants, as `[from, to)`, at which the local clock shows `[start, end)`."""
+        spans: list[tuple[int, int]] = []
+        instant = start - _QUIET_SECONDS
+        while instant < end + _QUIET_SECONDS:
+            stretch = self.stretch(instant)
+            low = max(stretch.start, start - stretch.offset)
+            high = min(stretch.end, end - stretch.offset)
+            if low < high:
+                spans.append((low, high))
+            instant = stretch.end
+        return spans
+
+    def _later(self, instant: int) -> Stretch:
+        ahead = (instant - _CYCLES_FROM) // _CYCLE_SECONDS * _CYCLE_SECONDS
+        found = self.stretch(instant - ahead)
+        return found._replace(start=found.start + ahead, end=found.end + ahead)
+
+    def _explore(self, index: int) -> _Chunk:
+        """The stretches of one piece.
+
+        Those at its edges reach out to a change nearby: next to an edge that is not a change
+        there is none, or an overlap that lies across it would go unseen.
+        """
+        low, high = index * _CHUNK_SECONDS, (index + 1) * _CHUNK_SECONDS
+        changes = self._changes(low - _QUIET_SECONDS, high + _QUIET_SECONDS)
+        start = max((change for change in changes if change <= low), default=low)
+        end = min((change for change in changes if change >= high), default=high)
+        bounds = [start, *(change for change in changes if low < change < high), end]
+        offsets = [self._read(start - 1), *map(self._read, bounds)]
         stretches = [
-            Stretch(bounds[i], bounds[i + 1], around[i], around[i + 1], around[i + 2])
-            for i in range(len(offsets))
+            Stretch(bounds[i], bounds[i + 1], *offsets[i : i + 3]) for i in range(len(bounds) - 1)
         ]
-        self._known = _Known(low, high, bounds[:-1], stretches)
-        return self._known
+        return _Chunk(bounds[:-1], stretches)
 
     def _changes(self, low: int, high: int) -> list[int]:
         """The instants in `(low, high]` at which the offset becomes another; probed daily."""
@@ -100,7 +122,7 @@ class Timeline:
         return high
 
     def _read(self, instant: int) -> int:
-        offset = datetime.fromtimestamp(instant, UTC).astimezone(self.zone).utcoffset()
+        offset = datetime.fromtimestamp(instant, self.zone).utcoffset()
         assert offset is not None
         return offset.days * _DAY + offset.seconds
 

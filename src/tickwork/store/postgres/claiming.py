@@ -17,7 +17,7 @@ from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.lanes import Lane, Portion, Ring
+from tickwork.store.lanes import LOOKING_SHARE, Lane, Portion, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
 from tickwork.store.postgres.database import SQL, Database
@@ -36,7 +36,7 @@ class _Position:
     def __init__(self) -> None:
         self.ring = Ring()
         self.low_water = _BEGINNING
-        self.looked_from_start_at = float("-inf")
+        self.look_from_start_at = float("-inf")
 
 
 class Claimer:
@@ -72,7 +72,7 @@ class Claimer:
         if len(found) == request.limit or (looked and position.ring.is_single):
             return found
         await self._look(scope, queue_id, position)
-        position.low_water = _BEGINNING
+        position.look_from_start_at = float("-inf")
         rest = structs.replace(request, limit=request.limit - len(found))
         found += await self._take(queue_id, position, rest, position.ring.everything(rest.limit))
         if len(found) < request.limit:
@@ -80,14 +80,14 @@ class Claimer:
         return found
 
     async def _look(self, scope: Scope, queue_id: UUID, position: _Position) -> None:
-        now = monotonic()
+        began = monotonic()
         lanes = await self._database.run(
             lambda connection: connection.fetch(SQL.lanes, self._moment(), queue_id, scope.tenant)
         )
-        position.ring.refresh((Lane(*lane) for lane in lanes), now)
-        if now - position.looked_from_start_at > LOOK_FROM_START_SECONDS:
-            position.low_water = _BEGINNING
-            position.looked_from_start_at = now
+        now = monotonic()
+        position.ring.refresh(
+            (Lane(*lane) for lane in lanes), looked_at_seconds=now, took_seconds=now - began
+        )
 
     async def _take(
         self,
@@ -98,7 +98,13 @@ class Claimer:
     ) -> tuple[Message, ...]:
         if not portions:
             return ()
-        found = await self._claim_portions(queue_id, position.low_water, request, portions)
+        began = monotonic()
+        from_start = began >= position.look_from_start_at
+        low_water = _BEGINNING if from_start else position.low_water
+        found = await self._claim_portions(queue_id, low_water, request, portions)
+        if from_start:
+            took = monotonic() - began
+            position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
         if found:
             position.low_water = min(message.visible_at for message in found) - _SLACK
         return found

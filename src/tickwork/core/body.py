@@ -1,0 +1,97 @@
+"""Bodies: what a caller gives, as the bytes that are stored, and back.
+
+`json` takes anything JSON can say, `text` a text, `bytes` bytes. What could not be read back
+later, here or by another language, is refused now, with the field's name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tickwork.core.model import ContentType
+from tickwork.errors import FieldError, InvalidInput
+
+NESTING_MAX = 100
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder()
+
+
+def encode_body(value: object, content_type: ContentType = ContentType.JSON) -> bytes:
+    """The bytes of a body; raises `InvalidInput` for one that cannot be stored as such."""
+    match content_type:
+        case ContentType.JSON:
+            return _json(value)
+        case ContentType.TEXT:
+            if not isinstance(value, str):
+                raise _refused(f"must be a text, not {type(value).__name__}")
+            try:
+                return value.encode("utf-8")
+            except UnicodeEncodeError:
+                raise _refused("must be valid Unicode, without lone surrogates") from None
+        case ContentType.BYTES:
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise _refused(f"must be bytes, not {type(value).__name__}")
+            return bytes(value)
+
+
+def decode_body(body: bytes, content_type: ContentType) -> Any:
+    """What `encode_body` was given; JSON comes back as plain values."""
+    match content_type:
+        case ContentType.JSON:
+            return _DECODER.decode(body)
+        case ContentType.TEXT:
+            return body.decode("utf-8")
+        case ContentType.BYTES:
+            return body
+
+
+def check_json(body: bytes) -> None:
+    """Raises `InvalidInput` for bytes that are not JSON of a sane depth."""
+    _check_nesting(body)
+    try:
+        _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refused(f"is not valid JSON: {error}") from None
+
+
+def _json(value: object) -> bytes:
+    try:
+        encoded = _ENCODER.encode(value)
+    except RecursionError:
+        raise _refused(f"is nested more than {NESTING_MAX} deep") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refused(f"cannot be said in JSON: {error}") from None
+    _check_nesting(encoded)
+    return encoded
+
+
+def _check_nesting(encoded: bytes) -> None:
+    # Counting brackets is cheap and nearly always enough; only a suspicious body is walked.
+    if encoded.count(b"[") + encoded.count(b"{") > NESTING_MAX and _depth(encoded) > NESTING_MAX:
+        raise _refused(f"is nested more than {NESTING_MAX} deep")
+
+
+def _depth(encoded: bytes) -> int:
+    depth = deepest = 0
+    in_text = escaped = False
+    for byte in encoded:
+        if escaped:
+            escaped = False
+        elif in_text:
+            escaped = byte == 0x5C
+            in_text = byte != 0x22
+        elif byte == 0x22:
+            in_text = True
+        elif byte in (0x5B, 0x7B):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in (0x5D, 0x7D):
+            depth -= 1
+    return deepest
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput([FieldError("body", message)])
