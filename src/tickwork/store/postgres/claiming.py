@@ -35,8 +35,9 @@ class _Position:
 
     def __init__(self) -> None:
         self.ring = Ring()
-        self.low_water = _BEGINNING
+        self.low_water: dict[Lane, datetime] = {}
         self.look_from_start_at = float("-inf")
+        self.began_at_start = False
 
 
 class Claimer:
@@ -69,7 +70,8 @@ class Claimer:
         if looked:
             await self._look(scope, queue_id, position)
         found = await self._take(queue_id, position, request, position.ring.portions(request.limit))
-        if len(found) == request.limit or (looked and position.ring.is_single):
+        saw_everything = looked and position.ring.is_single and position.began_at_start
+        if len(found) == request.limit or saw_everything:
             return found
         await self._look(scope, queue_id, position)
         position.look_from_start_at = float("-inf")
@@ -99,18 +101,21 @@ class Claimer:
         if not portions:
             return ()
         began = monotonic()
-        from_start = began >= position.look_from_start_at
-        low_water = _BEGINNING if from_start else position.low_water
-        found = await self._claim_portions(queue_id, low_water, request, portions)
-        if from_start:
+        position.began_at_start = began >= position.look_from_start_at
+        if position.began_at_start:
+            position.low_water.clear()
+        found = await self._claim_portions(queue_id, position, request, portions)
+        if position.began_at_start:
             took = monotonic() - began
             position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
-        if found:
-            position.low_water = min(message.visible_at for message in found) - _SLACK
+        oldest: dict[Lane, datetime] = {}
+        for message in found:
+            oldest.setdefault(Lane(message.tenant, message.priority), message.visible_at - _SLACK)
+        position.low_water |= oldest
         return found
 
     async def _claim_portions(
-        self, queue_id: UUID, low_water: datetime, request: ClaimRequest, portions: list[Portion]
+        self, queue_id: UUID, position: _Position, request: ClaimRequest, portions: list[Portion]
     ) -> tuple[Message, ...]:
         # Not repeated: an answer that got lost may have handed something out already. The
         # holder finds out with `Nodes.give_back_unknown`.
@@ -124,8 +129,8 @@ class Claimer:
                 [portion.lane.tenant for portion in portions],
                 [portion.lane.priority for portion in portions],
                 [portion.quota for portion in portions],
+                [position.low_water.get(portion.lane, _BEGINNING) for portion in portions],
                 request.limit,
-                low_water,
             ),
             repeatable=False,
         )

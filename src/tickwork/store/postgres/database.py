@@ -28,6 +28,9 @@ _CONNECT_TIMEOUT_SECONDS = 10.0
 _COMMAND_TIMEOUT_SECONDS = 60.0
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
+CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
+"""What a failed connection raises; a URL that cannot be read is a ValueError."""
+
 # Classes of SQLSTATE: nothing happened, and the same may succeed soon.
 _REFUSED_FOR_NOW = ("40", "53", "57", "55", "25")
 _CORRUPT = ("XX001", "XX002")
@@ -52,7 +55,7 @@ class Database:
                 statement_cache_size=0 if pooled else 256,
                 max_inactive_connection_lifetime=300,
             )
-        except Exception as error:
+        except CONNECT_ERRORS as error:
             raise as_store_error(error) from error
         return cls(pool, url, pooled=pooled)
 
@@ -113,6 +116,8 @@ def as_store_error(error: Exception) -> StoreError:
         if code.startswith(_REFUSED_FOR_NOW) or isinstance(error, asyncpg.PostgresConnectionError):
             return StoreUnavailable(f"PostgreSQL refuses at the moment: {error}")
         return StoreBroken(f"PostgreSQL refused a statement: {error}")
+    if isinstance(error, ValueError):
+        return StoreBroken(f"the database's URL cannot be used: {error}")
     if isinstance(error, TimeoutError):
         return StoreUnavailable("PostgreSQL did not answer in time")
     return StoreUnavailable(f"the connection to PostgreSQL failed: {error}")

@@ -10,7 +10,7 @@ import asyncpg
 
 from tickwork.errors import StoreBroken
 from tickwork.store.migrations import Migration, load_migrations, pending
-from tickwork.store.postgres.database import SQL, as_store_error
+from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, as_store_error
 
 _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
 
@@ -19,7 +19,7 @@ async def migrate(url: str) -> tuple[Migration, ...]:
     """Applies what is missing, and says what it applied."""
     try:
         connection = await asyncpg.connect(url)
-    except Exception as error:
+    except CONNECT_ERRORS as error:
         raise as_store_error(error) from error
     applied: list[Migration] = []
     try:
@@ -34,7 +34,7 @@ async def schema_version(url: str) -> int:
     """The version of a database's schema; 0 where there is none."""
     try:
         connection = await asyncpg.connect(url)
-    except Exception as error:
+    except CONNECT_ERRORS as error:
         raise as_store_error(error) from error
     try:
         return await _version(connection)

@@ -10,18 +10,18 @@ open AS MATERIALIZED (
 ),
 picked AS MATERIALIZED (
     SELECT ready.at
-    FROM open, unnest($5::text[], $6::smallint[], $7::integer[])
-        WITH ORDINALITY AS lane (tenant, priority, quota, place)
+    FROM open, unnest($5::text[], $6::smallint[], $7::integer[], $8::timestamptz[])
+        AS lane (tenant, priority, quota, low_water)
     CROSS JOIN LATERAL (
         SELECT ctid AS at FROM messages
         WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant
             AND priority = lane.priority AND visible_at <= (SELECT now FROM moment)
-            AND visible_at >= $9 AND lost < 2
+            AND visible_at >= lane.low_water AND lost < 2
         ORDER BY visible_at, id
         LIMIT lane.quota
         FOR UPDATE SKIP LOCKED
     ) AS ready
-    LIMIT $8
+    LIMIT $9
 )
 UPDATE messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
