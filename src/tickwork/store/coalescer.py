@@ -64,6 +64,9 @@ class Coalescer(Generic[Item, Answer]):
         await asyncio.sleep(0)
         while self._waiting:
             await self._answer(self._next_group())
+        # At once, not by a callback a turn later: whoever submits in between would find a
+        # flight that takes nobody along any more, and wait for ever.
+        self._flights.discard(asyncio.current_task())
 
     def _next_group(self) -> list[_Waiting[Item, Answer]]:
         group: list[_Waiting[Item, Answer]] = []
@@ -74,24 +77,25 @@ class Coalescer(Generic[Item, Answer]):
         return group
 
     async def _answer(self, group: list[_Waiting[Item, Answer]]) -> None:
-        try:
-            answers = await self._commit([each.item for each in group])
-        except StoreError as error:
-            _fail(group, error)
-        except TickworkError as error:
-            if len(group) == 1:
-                _fail(group, error)
-                return
+        # A task of its own, so that whatever it raises is handed to those who wait.
+        committing = asyncio.ensure_future(self._commit([each.item for each in group]))
+        await asyncio.wait([committing])
+        error = committing.exception()
+        if error is None:
+            for each, answer in zip(group, committing.result(), strict=True):
+                if not each.answer.done():
+                    each.answer.set_result(answer)
+        elif _may_be_one_of_them(error) and len(group) > 1:
             middle = len(group) // 2
             await self._answer(group[:middle])
             await self._answer(group[middle:])
-        except BaseException as error:
-            _fail(group, error)
-            raise
         else:
-            for each, answer in zip(group, answers, strict=True):
-                if not each.answer.done():
-                    each.answer.set_result(answer)
+            _fail(group, error)
+
+
+def _may_be_one_of_them(error: BaseException) -> bool:
+    """A fault of one call, not of the database: its neighbours may succeed without it."""
+    return isinstance(error, TickworkError) and not isinstance(error, StoreError)
 
 
 def _fail(group: Sequence[_Waiting[Item, Answer]], error: BaseException) -> None:

@@ -193,12 +193,29 @@ class Wakeups(Protocol):
 class Store(Protocol):
     """One database: its nouns, its clock, and what it says of itself."""
 
-    tenants: Tenants
-    queues: Queues
-    messages: Messages
-    nodes: Nodes
-    reaper: Reaper
-    wakeups: Wakeups
+    @property
+    def tenants(self) -> Tenants:
+        """The owners."""
+
+    @property
+    def queues(self) -> Queues:
+        """Queues by name."""
+
+    @property
+    def messages(self) -> Messages:
+        """In, handed out, and done with."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """Running processes."""
+
+    @property
+    def reaper(self) -> Reaper:
+        """Gives back what its holder will not."""
+
+    @property
+    def wakeups(self) -> Wakeups:
+        """Hints for those who wait."""
 
     async def now(self) -> datetime:
         """The database's time."""

@@ -2,10 +2,16 @@
 -- event a single one is fresh. Rows that are not returned were not held.
 WITH gone AS (
     DELETE FROM messages AS m
-    USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[])
-        AS held (tenant, id, claim, holder)
-    WHERE m.tenant = held.tenant AND m.id = held.id AND m.claim = held.claim
-        AND m.holder = held.holder AND m.state = 'claimed'
+    USING (
+        -- One probe of the key per row, whatever the planner believes about the table.
+        SELECT found.at, held.claim, held.holder
+        FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[])
+            AS held (tenant, id, claim, holder)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS at FROM messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
+        ) AS found
+    ) AS held
+    WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
     RETURNING m.tenant, m.id, m.queue_id, m.event_id
 ),
 remembered AS (
@@ -16,12 +22,13 @@ remembered AS (
     ON CONFLICT DO NOTHING
     RETURNING tenant, queue_id, event_id
 )
+SELECT tenant, id, true AS fresh FROM gone WHERE event_id IS NULL
+UNION ALL
 SELECT
     gone.tenant, gone.id,
-    gone.event_id IS NULL OR (
-        remembered.event_id IS NOT NULL
+    remembered.event_id IS NOT NULL
         AND row_number() OVER (
             PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY gone.id
         ) = 1
-    ) AS fresh
 FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
+WHERE gone.event_id IS NOT NULL

@@ -1,11 +1,16 @@
 -- Moves what is still held to the dead letters, each with its reason.
 WITH gone AS (
     DELETE FROM messages AS m
-    USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[],
-        $8::text[], $9::smallint[])
-        AS held (tenant, id, claim, holder, letter, reason, error, counted)
-    WHERE m.tenant = held.tenant AND m.id = held.id AND m.claim = held.claim
-        AND m.holder = held.holder AND m.state = 'claimed'
+    USING (
+        SELECT found.at, held.*
+        FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[],
+            $8::text[], $9::smallint[])
+            AS held (tenant, id, claim, holder, letter, reason, error, counted)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS at FROM messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
+        ) AS found
+    ) AS held
+    WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
     RETURNING m.*, held.letter, held.reason, held.error, m.attempts + held.counted AS used
 )
 INSERT INTO dead_letters (
