@@ -1,0 +1,82 @@
+# Tickwork. `make` alone lists what there is; everything below works from a bare checkout.
+# Two stamps in .venv remember what was installed: a second run costs nothing, and a changed
+# lock or pyproject.toml is installed before whatever comes next.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.run-ready
+DEV_READY := $(VENV)/.dev-ready
+
+# -qq: errors only. One -q still lets through a warning for every place of an index that pip skips.
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq
+# Neither settings nor extra indexes of this machine may find their way into a lock.
+LOCK := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --no-config pip compile -q \
+	--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command "make lock" $(LOCK_ARGS) pyproject.toml
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(DEV_READY) ## install everything, runtime and tools, into .venv
+
+.PHONY: run
+run: $(RUN_READY) ## start Tickwork on 127.0.0.1:8080 with the SQLite file tickwork.db
+	$(BIN)/tickwork up
+
+.PHONY: test
+test: $(DEV_READY) ## run the tests
+	$(BIN)/python -m pytest
+
+.PHONY: check
+check: $(DEV_READY) ## format, lint, types, layers and tests: what CI runs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(MAKE) test
+
+.PHONY: fmt
+fmt: $(DEV_READY) ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures one area
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+
+.PHONY: soak
+soak: $(DEV_READY) ## run the long randomised tests
+	$(BIN)/python -m pytest -m soak -s
+
+.PHONY: lock
+lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrade moves every pin
+	$(LOCK) --group build -o requirements/run.txt
+	$(LOCK) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+
+.PHONY: clean
+clean: ## remove .venv, caches and build output; databases stay
+	rm -rf $(VENV) build dist bench/results.json
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip is the last thing that venv puts in place: where it is, the environment is whole.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+		"Tickwork needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make PYTHON=python3.12" \
+		% sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_READY): requirements/run.txt pyproject.toml | $(BIN)/pip
+	$(PIP_INSTALL) --require-hashes -r requirements/run.txt
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_READY): requirements/dev.txt $(RUN_READY)
+	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,38 @@
+"""`python -m bench [--only AREA]`: runs the suite, prints a table, writes results.json.
+
+Exit status: 0 when every goal was met, 1 when one was missed, 2 for an area there is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from bench import harness, report
+
+
+def main() -> int:
+    for page in sorted(Path(__file__).parent.glob("*_bench.py")):
+        import_module(f"bench.{page.stem}")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tickwork.")
+    parser.add_argument("--only", metavar="AREA", choices=sorted(harness.AREAS))
+    only = parser.parse_args().only
+
+    results: list[harness.Result] = []
+    try:
+        results.extend(harness.run([only] if only else harness.AREAS, tell=_tell))
+    finally:  # A benchmark that breaks does not take along what was measured before it.
+        report.save(results)
+        print(report.table(results))
+    print(report.verdict(results))
+    return 0 if all(result.ok for result in results) else 1
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

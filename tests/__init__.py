@@ -1,0 +1,1 @@
+"""The tests of Tickwork: one folder per part, `kit` for what they share."""

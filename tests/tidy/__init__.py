@@ -1,0 +1,1 @@
+"""Style as law: what a reviewer would otherwise have to say twice."""

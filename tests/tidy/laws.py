@@ -1,0 +1,200 @@
+"""The laws, each a pure function from one file to its offences.
+
+An offence is a line number and a sentence fragment; `test_tidy.py` puts the laws to the
+tree, `test_laws.py` puts examples to the laws. Patterns are spelled so (`[h]ome`) that this
+file does not break what it states.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+_CLOCKS = frozenset(
+    {
+        "datetime.date.today",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "time.gmtime",
+        "time.localtime",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.process_time",
+        "time.process_time_ns",
+        "time.time",
+        "time.time_ns",
+    }
+)
+_BROAD = frozenset({"Exception", "BaseException"})
+
+# Keywords count only in one case throughout: "Select one from the list" is prose.
+_STATEMENTS = (
+    r"SELECT\s.*?\sFROM\s",
+    r"SELECT\s+[\w.]+\(",
+    r"WITH\s+(RECURSIVE\s+)?\w+\s*(\([^)]*\)\s*)?AS\s+((NOT\s+)?MATERIALIZED\s*)?\(",
+    r"INSERT\s+(OR\s+\w+\s+)?INTO\s",
+    r"UPDATE\s+[\w.]+\s+(AS\s+\w+\s+)?SET\s",
+    r"DELETE\s+FROM\s",
+    r"(CREATE|ALTER|DROP)\s+(\w+\s+){0,3}(TABLE|INDEX|VIEW|TRIGGER|FUNCTION|TYPE|SCHEMA)\s",
+    r"COPY\s+[\w.]+\s.*?(FROM|TO)\s",
+    r"TRUNCATE\s+(TABLE\s+)?\w",
+    r"(LISTEN|UNLISTEN|NOTIFY)\s+\w",
+)
+_SQL = re.compile(
+    r"\s*(" + "|".join(_STATEMENTS) + "|" + "|".join(map(str.lower, _STATEMENTS)) + ")", re.DOTALL
+)
+
+_UNFINISHED = re.compile(r"\b([T]ODO|[F]IXME|[X]XX|[N]otImplementedError)\b")
+_EVASIONS = re.compile(r"\b(time\.[s]leep\(|pytest\.(mark\.)?[s]kip|import[o]rskip|[x]fail\b)")
+_PLACES = re.compile(
+    r"\b(pypi|pythonhosted|npmjs)\.[o]rg\b"
+    r"|https?://[^\s\"]*/([s]imple/|[p]ackages/[0-9a-f]{2}/|[p]ool/main)"
+    r"|(?<![\w.~-])/([h]ome|[U]sers|[r]oot|[w]ork)/\w"
+)
+
+
+class Offence(NamedTuple):
+    """What is wrong, and on which line."""
+
+    line: int
+    what: str
+
+
+def long_module(text: str) -> Iterator[Offence]:
+    """A module of more than 400 lines is two."""
+    lines = text.count("\n")
+    if lines > MODULE_LINES_MAX:
+        yield Offence(1, f"module of {lines} lines, at most {MODULE_LINES_MAX}")
+
+
+def long_functions(tree: ast.Module) -> Iterator[Offence]:
+    """A function of more than 70 lines is two."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield Offence(node.lineno, f"{node.name} of {lines} lines")
+
+
+def missing_docstring(tree: ast.Module) -> Iterator[Offence]:
+    """A module says what it promises."""
+    if not ast.get_docstring(tree):
+        yield Offence(1, "no module docstring")
+
+
+def clock_readings(tree: ast.Module) -> Iterator[Offence]:
+    """Nobody reads the local clock, nor hands its reader on; one module is exempt."""
+    origins = _imported_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            origin = _origin(node, origins)
+            if origin in _CLOCKS:
+                yield Offence(node.lineno, f"reads a local clock: {origin}")
+
+
+def broad_catches(tree: ast.Module) -> Iterator[Offence]:
+    """An except clause, or a suppress(), names what it expects."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = [node.type]
+        elif isinstance(node, ast.Call) and _last_name(node.func) == "suppress":
+            caught = [*node.args]
+        else:
+            continue
+        if any(_is_broad(kind) for kind in caught):
+            yield Offence(node.lineno, "catches everything")
+
+
+def embedded_sql(tree: ast.Module) -> Iterator[Offence]:
+    """SQL lives in .sql files; transaction control and PRAGMA may be said in place."""
+    for line, text in _strings(tree):
+        if _SQL.match(text + " "):
+            yield Offence(line, f"holds SQL: {' '.join(text.split())[:40]}")
+
+
+def unfinished_marks(text: str) -> Iterator[Offence]:
+    """What is not done is not there."""
+    return _matches(_UNFINISHED, text)
+
+
+def evasions(text: str) -> Iterator[Offence]:
+    """A test neither sleeps nor looks away."""
+    return _matches(_EVASIONS, text)
+
+
+def named_places(text: str) -> Iterator[Offence]:
+    """No file names a package registry, or a path that only one machine has."""
+    return _matches(_PLACES, text)
+
+
+def addresses_in_lock(text: str) -> Iterator[Offence]:
+    """A lock says which files, by hash, and never where they lie."""
+    return _matches(re.compile(r"://|^\s*-(?!-hash=)\S+", re.MULTILINE), text)
+
+
+def unexplained_sql(text: str) -> Iterator[Offence]:
+    """The first line of a .sql file says what the statement promises."""
+    if not re.match(r"-- \S", text):
+        yield Offence(1, "does not begin with a comment")
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[Offence]:
+    for found in pattern.finditer(text):
+        yield Offence(text.count("\n", 0, found.start()) + 1, f"says {found[0].strip()!r}")
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """Local name → dotted origin, of every import anywhere in the module."""
+    origins: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                origins[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                origins[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return origins
+
+
+def _origin(node: ast.expr, origins: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return origins.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _origin(node.value, origins)
+        return f"{owner}.{node.attr}" if owner else None
+    return None
+
+
+def _last_name(node: ast.expr) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def _is_broad(kind: ast.expr | None) -> bool:
+    if isinstance(kind, ast.Tuple):
+        return any(_is_broad(item) for item in kind.elts)
+    return kind is None or _last_name(kind) in _BROAD
+
+
+def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every string but docstrings; where an f-string has a hole there is an `x`."""
+    nodes = list(ast.walk(tree))
+    passed_over = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            passed_over.update(map(id, node.values))
+            parts = (getattr(part, "value", "") for part in node.values)
+            yield node.lineno, "".join(part if isinstance(part, str) else "x" for part in parts)
+    for node in nodes:
+        if id(node) in passed_over or not isinstance(node, ast.Constant):
+            continue
+        if isinstance(node.value, str):
+            yield node.lineno, node.value

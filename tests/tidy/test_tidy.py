@@ -1,0 +1,148 @@
+"""The tree keeps the laws of `laws.py`; a failure lists every offence as `file:line what`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import pathspec
+import pytest
+
+import tickwork
+from tests.tidy import laws
+from tests.tidy.laws import Offence
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "tickwork"
+
+CLOCK_READERS = frozenset({PACKAGE / "clock.py"})
+BROAD_CATCHERS = frozenset({PACKAGE / "service" / "loop.py"})
+"""Where an unknown error ends: a background loop reports it and goes on."""
+
+SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
+"""Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""
+
+PUBLIC_NAMES_MAX = 12
+_NOT_SURFACE = frozenset({"annotations", "TYPE_CHECKING"})
+
+
+T = TypeVar("T")
+
+
+@cache
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(read(path), filename=str(path))
+
+
+@cache
+def shipped_files() -> tuple[Path, ...]:
+    """Every file that .gitignore does not name: what a commit would hold."""
+    ignored = pathspec.GitIgnoreSpec.from_lines([*read(ROOT / ".gitignore").splitlines(), ".git"])
+    files: list[Path] = []
+    for folder, subfolders, names in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        subfolders[:] = [name for name in subfolders if not ignored.match_file(f"{here / name}/")]
+        files += [ROOT / here / name for name in names if not ignored.match_file(here / name)]
+    return tuple(sorted(files))
+
+
+def files_in(folder: str, suffix: str) -> list[Path]:
+    return [f for f in shipped_files() if f.is_relative_to(ROOT / folder) and f.suffix == suffix]
+
+
+def modules() -> list[Path]:
+    return files_in("src", ".py")
+
+
+def texts() -> Iterator[Path]:
+    for path in shipped_files():
+        if b"\0" not in path.read_bytes()[:8192]:
+            yield path
+
+
+def keep(
+    law: Callable[[T], Iterable[Offence]], view: Callable[[Path], T], files: Iterable[Path]
+) -> None:
+    """Fails with every offence against the law, one a line."""
+    found = [
+        f"{path.relative_to(ROOT)}:{offence.line} {offence.what}"
+        for path in files
+        for offence in law(view(path))
+    ]
+    if found:
+        pytest.fail("\n".join([inspect.getdoc(law) or "", *found]), pytrace=False)
+
+
+def test_the_laws_have_something_to_judge() -> None:
+    assert len(modules()) > 5
+    assert ROOT / "pyproject.toml" in shipped_files()
+
+
+def test_no_module_is_too_long() -> None:
+    keep(laws.long_module, read, modules())
+
+
+def test_no_function_is_too_long() -> None:
+    keep(laws.long_functions, parse, modules())
+
+
+def test_every_module_has_a_docstring() -> None:
+    keep(laws.missing_docstring, parse, modules())
+
+
+def test_nothing_is_left_unfinished() -> None:
+    keep(laws.unfinished_marks, read, modules())
+
+
+def test_only_the_clock_module_reads_a_local_clock() -> None:
+    others = [path for path in modules() if path not in CLOCK_READERS]
+    keep(laws.clock_readings, parse, others)
+
+
+def test_only_the_listed_modules_catch_everything() -> None:
+    others = [path for path in modules() if path not in BROAD_CATCHERS]
+    keep(laws.broad_catches, parse, others)
+
+
+def test_sql_lives_in_sql_files() -> None:
+    keep(laws.embedded_sql, parse, modules())
+
+
+def test_every_sql_file_says_what_it_promises() -> None:
+    keep(laws.unexplained_sql, read, files_in("src", ".sql"))
+
+
+def test_all_is_the_real_surface() -> None:
+    defined = {
+        name
+        for name, value in vars(tickwork).items()
+        if not name.startswith("_") and name not in _NOT_SURFACE and not inspect.ismodule(value)
+    }
+    assert defined <= set(tickwork.__all__)
+    assert len(tickwork.__all__) == len(set(tickwork.__all__)) <= PUBLIC_NAMES_MAX
+    assert not [name for name in tickwork.__all__ if not hasattr(tickwork, name)]
+
+
+def test_no_test_sleeps_or_looks_away() -> None:
+    others = [path for path in files_in("tests", ".py") if path not in SLEEPERS]
+    keep(laws.evasions, read, others)
+
+
+def test_no_file_names_a_registry_or_a_machine() -> None:
+    keep(laws.named_places, read, texts())
+
+
+def test_locks_hold_hashes_and_no_addresses() -> None:
+    locks = files_in("requirements", ".txt")
+    assert [lock.name for lock in locks] == ["dev.txt", "run.txt"]
+    keep(laws.addresses_in_lock, read, locks)
