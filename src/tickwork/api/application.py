@@ -1,0 +1,66 @@
+"""The application: routes, errors, documentation and bounds put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from litestar import Litestar, Response, Router
+from litestar.di import Provide
+from litestar.exceptions import NotFoundException
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Tag
+
+from tickwork import __version__
+from tickwork.api.context import Context
+from tickwork.api.docs_page import DocsPage
+from tickwork.api.health import healthz, readyz
+from tickwork.api.pages import PAGE_HEADERS, home, openapi_json
+from tickwork.api.problems import BODY_BYTES_MAX, handlers
+from tickwork.api.schedules import schedule_routes
+from tickwork.core import when
+
+_TAGS = [
+    Tag("schedules", "When things happen."),
+    Tag("health", "For those who watch the process."),
+]
+
+
+def create_api(*, now: Callable[[], datetime], limits: when.Limits) -> Litestar:
+    """The ASGI application; `now` tells the present, `limits` what callers may ask for."""
+    context = Context(now=now, limits=limits)
+    return Litestar(
+        route_handlers=[home, openapi_json, healthz, readyz, schedule_routes()],
+        dependencies={"context": Provide(lambda: context, sync_to_thread=False)},
+        exception_handlers=handlers(),
+        request_max_body_size=BODY_BYTES_MAX,
+        openapi_config=_documentation(),
+        logging_config=None,
+    )
+
+
+def _documentation() -> OpenAPIConfig:
+    # Litestar answers unknown paths below its documentation with a page of its own.
+    router = Router(
+        "/docs",
+        route_handlers=[],
+        include_in_schema=False,
+        after_request=_no_page_of_its_own,
+        response_headers=PAGE_HEADERS,
+    )
+    return OpenAPIConfig(
+        title="Tickwork",
+        version=__version__,
+        description="Schedules and durable queues. Errors are `application/problem+json`.",
+        path="/docs",
+        openapi_router=router,
+        render_plugins=[DocsPage()],
+        tags=_TAGS,
+        use_handler_docstrings=True,
+    )
+
+
+def _no_page_of_its_own(response: Response[object]) -> Response[object]:
+    if response.status_code == NotFoundException.status_code:
+        raise NotFoundException
+    return response

@@ -1,0 +1,93 @@
+"""Reading request bodies: any bytes in, a JSON object or a clear refusal out.
+
+Contract: what a route receives is an object whose nesting is bounded, so that nothing behind
+it can run out of stack. What the fields mean, and what is wrong with them, is for `ops` to
+say; so the body is not decoded into a type. The type only documents it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request
+from litestar.dto import AbstractDTO
+from litestar.exceptions import HTTPException
+from litestar.openapi.spec import Reference, Schema
+from litestar.status_codes import HTTP_415_UNSUPPORTED_MEDIA_TYPE
+from litestar.typing import FieldDefinition
+
+from tickwork.api.problems import InvalidJson
+
+DEPTH_MAX = 32
+
+Model = TypeVar("Model")
+
+
+def read_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in a body."""
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeDecodeError:
+        raise InvalidJson("it is not valid UTF-8") from None
+    except msgspec.DecodeError as error:
+        raise InvalidJson(f"{error}") from None
+    if not isinstance(value, dict):
+        raise InvalidJson("it is not an object such as {}")
+    _check_depth(value)
+    return value
+
+
+class Documented(AbstractDTO[Model]):
+    """`dto=Documented[PreviewRequest]`: reads an object, and documents it as the model."""
+
+    def decode_bytes(self, value: bytes) -> dict[str, Any]:
+        connection = self.asgi_connection
+        assert isinstance(connection, Request)
+        _check_media_type(connection.content_type[0])
+        return read_object(value)
+
+    @classmethod
+    def create_for_field_definition(cls, *_: object, **__: object) -> None:
+        """Nothing to prepare: there is no transfer model."""
+
+    @classmethod
+    def create_openapi_schema(
+        cls,
+        field_definition: FieldDefinition,
+        handler_id: str,  # noqa: ARG003 (all handlers document a model in the same way)
+        schema_creator: Any,
+    ) -> Reference | Schema:
+        documented: Reference | Schema = schema_creator.for_field_definition(
+            FieldDefinition.from_annotation(
+                cls.model_type, kwarg_definition=field_definition.kwarg_definition
+            )
+        )
+        return documented
+
+
+def _check_media_type(media_type: str) -> None:
+    name = media_type.strip().lower()
+    if name and name != "application/json" and not name.endswith("+json"):
+        raise HTTPException(status_code=HTTP_415_UNSUPPORTED_MEDIA_TYPE)
+
+
+def _check_depth(value: object) -> None:
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        if not inner:
+            return
+        level = inner
+    raise _too_deep()
+
+
+def _too_deep() -> InvalidJson:
+    return InvalidJson(f"it is nested more than {DEPTH_MAX} levels deep")

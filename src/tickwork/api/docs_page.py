@@ -1,0 +1,179 @@
+"""`/docs`: the OpenAPI description as one readable page.
+
+Litestar's own renderers load their script from elsewhere; a server without a way out would
+show an empty page. So this one is made here, of plain HTML: it needs no network and no
+script. Contract: every text of the description is escaped; every operation is shown with its
+fields, its examples as a command to try, and its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+
+from tickwork.api.pages import page
+
+Node = Mapping[str, Any]
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_TYPE_DEPTH_MAX = 4
+
+
+class DocsPage(OpenAPIRenderPlugin):
+    """Serves the page at the root of the documentation."""
+
+    def __init__(self) -> None:
+        super().__init__(path="/")
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        base = str(request.base_url).rstrip("/")
+        return render_docs(openapi_schema, base_url=base).encode()
+
+
+def render_docs(document: Node, *, base_url: str) -> str:
+    """The page of an OpenAPI description; commands in it speak to `base_url`."""
+    info = document["info"]
+    title = escape(f"{info['title']} {info['version']}")
+    operations = [
+        (method, path, item[method])
+        for path, item in document.get("paths", {}).items()
+        for method in _METHODS
+        if method in item
+    ]
+    parts = [f"<h1>{title}</h1>", _prose(info.get("description")), "<ul>"]
+    parts += [
+        f'<li><a href="#{_anchor(method, path)}"><code>{method.upper()} {escape(path)}</code></a> '
+        f"{escape(operation.get('summary', ''))}</li>"
+        for method, path, operation in operations
+    ]
+    parts.append("</ul>")
+    for method, path, operation in operations:
+        parts += _operation(document, method, path, operation, base_url)
+    return page(title, "\n".join(parts))
+
+
+def _operation(
+    document: Node, method: str, path: str, operation: Node, base_url: str
+) -> Iterator[str]:
+    yield f'<section id="{_anchor(method, path)}">'
+    yield f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
+    yield f"<p><strong>{escape(operation.get('summary', ''))}</strong></p>"
+    yield _prose(operation.get("description"))
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schema = _resolved(document, content["schema"])
+        yield "<h3>Body</h3>"
+        yield _prose(content["schema"].get("description"))
+        yield from _fields(document, schema)
+        for example in _examples(document, content):
+            yield _command(method, f"{base_url}{path}", example)
+    if "requestBody" not in operation:
+        yield _command(method, f"{base_url}{path}", None)
+    yield "<h3>Answers</h3>"
+    for status, response in sorted(operation.get("responses", {}).items()):
+        yield from _response(document, status, response)
+    yield "</section>"
+
+
+def _response(document: Node, status: str, response: Node) -> Iterator[str]:
+    yield f"<details><summary><code>{escape(status)}</code> "
+    yield f"{escape(response.get('description', ''))}</summary>"
+    for media_type, content in response.get("content", {}).items():
+        yield f"<p><code>{escape(media_type)}</code></p>"
+        yield from _fields(document, _resolved(document, content["schema"]))
+        for example in _examples(document, content):
+            yield f"<pre>{escape(_json(example, indent=2))}</pre>"
+    yield "</details>"
+
+
+def _fields(document: Node, schema: Node) -> Iterator[str]:
+    properties = schema.get("properties", {})
+    if not properties:
+        return
+    yield "<table><tr><th>field</th><th>type</th><th>meaning</th></tr>"
+    for name, field in properties.items():
+        told = [_resolved(document, field).get("description") or field.get("description") or ""]
+        if (default := field.get("default")) is not None:
+            told.append(f"Default: {_json(default)}.")
+        meaning, kind = " ".join(told).strip(), _type(document, field)
+        yield f"<tr><td><code>{escape(name)}</code></td>"
+        yield f"<td>{escape(kind)}</td><td>{escape(meaning)}</td></tr>"
+    yield "</table>"
+
+
+def _type(document: Node, schema: Node, depth: int = 0) -> str:
+    """A schema in a few words."""
+    schema = _resolved(document, schema)
+    if depth > _TYPE_DEPTH_MAX:
+        return "…"
+    if "enum" in schema:
+        return " | ".join(_json(value) for value in schema["enum"] if value is not None)
+    if "const" in schema:
+        return _json(schema["const"])
+    for choice in ("oneOf", "anyOf"):
+        if choice in schema:
+            each_type = [_type(document, each, depth + 1) for each in schema[choice]]
+            return " | ".join(kind for kind in each_type if kind != "null")
+    if "properties" in schema:
+        inner = (
+            f"{name}: {_type(document, field, depth + 1)}"
+            for name, field in schema["properties"].items()
+        )
+        return f"{{{', '.join(inner)}}}"
+    if "items" in schema:
+        return f"list of {_type(document, schema['items'], depth + 1)}"
+    kind = schema.get("type", "any")
+    name = " | ".join(kind) if isinstance(kind, list) else str(kind)
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{name} {low:g} to {high:g}"
+    return f"{name} from {low:g}" if low is not None else name
+
+
+def _resolved(document: Node, schema: Node) -> Node:
+    """What a schema stands for; one that only adds a word to another stands for that."""
+    only = schema.get("allOf", ())
+    reference = (only[0] if len(only) == 1 else schema).get("$ref")
+    if reference is None:
+        return schema
+    found: Any = document
+    for step in str(reference).removeprefix("#/").split("/"):
+        found = found[step]
+    return found if isinstance(found, Mapping) else {}
+
+
+def _examples(document: Node, content: Node) -> Iterator[object]:
+    """The examples of a body, wherever the description keeps them."""
+    named = content.get("examples")
+    if isinstance(named, Mapping):
+        yield from (each["value"] for each in named.values() if "value" in each)
+        return
+    schema = content["schema"]
+    yield from schema.get("examples") or _resolved(document, schema).get("examples") or ()
+
+
+def _command(method: str, url: str, body: object) -> str:
+    words = ["curl", url]
+    if body is not None:
+        text = _json(body, indent=0).replace("'", "\\u0027")
+        words = ["curl", url, "-H 'Content-Type: application/json'", f"-d '{text}'"]
+    elif method != "get":
+        words = ["curl", f"-X {method.upper()}", url]
+    return f"<pre>{escape(' '.join(words))}</pre>"
+
+
+def _json(value: object, *, indent: int = 0) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+
+
+def _prose(text: str | None) -> str:
+    paragraphs = (text or "").split("\n\n")
+    return "".join(f"<p>{escape(each)}</p>" for each in paragraphs if each.strip())
+
+
+def _anchor(method: str, path: str) -> str:
+    return escape(f"{method}{path.replace('/', '-').replace('{', '').replace('}', '')}")

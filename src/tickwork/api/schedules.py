@@ -1,0 +1,93 @@
+"""Routes of schedules."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from litestar import Router, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import Example
+from litestar.params import Body
+
+from tickwork.api.bodies import Documented
+from tickwork.api.context import Context
+from tickwork.api.problems import described
+from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
+from tickwork.core import when
+from tickwork.ops import preview_schedule
+
+_BODIES = [
+    Example(
+        summary="A clock change",
+        value={
+            "cron_expr": "30 2 * * *",
+            "timezone": "America/New_York",
+            "from": "2027-03-13T12:00:00Z",
+            "count": 2,
+        },
+    ),
+    Example(
+        summary="Weekdays, not on a holiday",
+        value={
+            "weekly_time": {"day_of_week": [1, 2, 3, 4, 5], "hour": 9, "minute": 0},
+            "timezone": "Europe/Berlin",
+            "exclude": ["2027-05-17"],
+            "roll": "next_day",
+        },
+    ),
+]
+
+
+_BODY = """Exactly one timing: cron_expr, interval_seconds, interval_minutes, daily_time,
+weekly_time, monthly_time, once_at, or rrule with start_at. Everything else may be left out."""
+
+_GAP = Fire(
+    fire_at=datetime.fromisoformat("2027-03-14T07:00:00+00:00"),
+    local=datetime.fromisoformat("2027-03-14T03:00:00-04:00"),
+    dst=when.Change.GAP,
+    note="on 2027-03-14 at 03:00 instead of 02:30",
+)
+_DAY_AFTER = Fire(
+    fire_at=datetime.fromisoformat("2027-03-15T06:30:00+00:00"),
+    local=datetime.fromisoformat("2027-03-15T02:30:00-04:00"),
+    dst=None,
+    note=None,
+)
+_ANSWERS = [
+    Example(
+        summary="A clock change",
+        value=PreviewAnswer((_GAP, _DAY_AFTER), "At 02:30, every day, New York time", ()),
+    )
+]
+_ANSWER = ResponseSpec(
+    PreviewAnswer, description="The coming fires", generate_examples=False, examples=_ANSWERS
+)
+
+
+# In a thread: a rare rule may take a while to search, and others must not wait for it.
+@post(
+    "/preview",
+    status_code=200,
+    operation_id="preview_schedule",
+    summary="When would it fire?",
+    responses={200: _ANSWER, **described(400, 413, 415, 422)},
+    dto=Documented[PreviewRequest],
+    sync_to_thread=True,
+)
+def preview(
+    data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
+    context: NamedDependency[Context],
+) -> PreviewAnswer:
+    """The next fires of a schedule that need not exist, strictly after `from`.
+
+    Nothing is stored. Clock changes that touch a fire are told in words.
+    """
+    answer = preview_schedule(data, now=context.now(), limits=context.limits)
+    return PreviewAnswer.of(answer)
+
+
+def schedule_routes() -> Router:
+    """All routes of schedules."""
+    return Router("/v1/schedules", route_handlers=[preview], tags=["schedules"])

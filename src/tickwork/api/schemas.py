@@ -1,0 +1,148 @@
+"""What bodies and answers look like, for the documentation and for encoding.
+
+Requests are read by `ops` from plain fields, which names every fault; their types here only
+document them. Answers are really made of these.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from tickwork.core import when
+
+Hour = Annotated[int, Meta(ge=0, le=23)]
+Minute = Annotated[int, Meta(ge=0, le=59)]
+Moment = Annotated[
+    str, Meta(description="ISO 8601, with an offset or local in the zone: 2027-03-14T09:00:00Z")
+]
+
+
+class DailyTime(Struct, frozen=True):
+    """Every day at a wall-clock time."""
+
+    hour: Hour
+    minute: Minute
+
+
+class WeeklyTime(Struct, frozen=True):
+    """On one or several days of the week; 0 is Sunday."""
+
+    day_of_week: Annotated[int | list[int], Meta(description="0 to 6, 0 is Sunday.")]
+    hour: Hour
+    minute: Minute
+
+
+class MonthlyTime(Struct, frozen=True):
+    """On a day of the month, or its last."""
+
+    day: Annotated[int | Literal["last"], Meta(description='1 to 31, or "last".')]
+    hour: Hour
+    minute: Minute
+    short_month: Annotated[
+        Literal["skip", "last_day"], Meta(description="What a month without that day does.")
+    ] = "skip"
+
+
+class DstPolicy(Struct, frozen=True):
+    """For rules that name a time of day: a time that does not exist, and one that comes twice."""
+
+    gap: Literal["run_after", "shift", "skip"] = "run_after"
+    overlap: Literal["first", "last", "both"] = "first"
+
+
+class MissedPolicy(Struct, frozen=True):
+    """What becomes of slots that nobody planned in time; a preview takes no notice of it."""
+
+    policy: Literal["fire_late", "fire_most_recent", "skip"] = "fire_late"
+    cap: Annotated[int, Meta(ge=1, le=1000)] = 10
+    grace_seconds: Annotated[int, Meta(ge=0)] = 60
+
+
+class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}):
+    """Exactly one timing, its zone and bounds, and how many fires to show from when on.
+
+    A timing is one of `cron_expr`, `interval_seconds`, `interval_minutes`, `daily_time`,
+    `weekly_time`, `monthly_time`, `once_at` and `rrule` (which needs `start_at`).
+    """
+
+    cron_expr: Annotated[
+        str | None,
+        Meta(
+            description="5 fields, names, L, LW, 15W, 5#3, ?, H, @daily; 6 fields with seconds "
+            "first where they are allowed.",
+            examples=["0 9 * * MON-FRI"],
+        ),
+    ] = None
+    interval_seconds: Annotated[
+        int | None, Meta(description="Elapsed time; counts from start_at, else from `from`.")
+    ] = None
+    interval_minutes: int | None = None
+    interval_mode: Literal["fixed_rate", "fixed_delay"] | None = None
+    daily_time: DailyTime | None = None
+    weekly_time: WeeklyTime | None = None
+    monthly_time: MonthlyTime | None = None
+    once_at: Moment | None = None
+    rrule: Annotated[
+        str | None, Meta(description="RFC 5545", examples=["FREQ=WEEKLY;BYDAY=MO"])
+    ] = None
+    timezone: Annotated[str, Meta(description="An IANA zone", examples=["Europe/Berlin"])] = "UTC"
+    dst: DstPolicy | None = None
+    missed: MissedPolicy | None = None
+    start_at: Moment | None = None
+    end_at: Moment | None = None
+    max_firings: Annotated[int, Meta(ge=1)] | None = None
+    exclude: Annotated[
+        list[date] | None, Meta(description="Local dates on which it does not fire.")
+    ] = None
+    calendar: str | None = None
+    roll: Annotated[
+        Literal["skip", "next_day", "previous_day"],
+        Meta(description="Where a slot on an excluded date goes."),
+    ] = "skip"
+    jitter_seconds: Annotated[int, Meta(ge=0)] = 0
+    fire_window_seconds: Annotated[int, Meta(ge=0)] = 0
+    count: Annotated[int, Meta(ge=1, le=1000, description="How many fires to show.")] = 5
+    start: Annotated[
+        str | None,
+        Meta(description="Fires are strictly after this; ISO 8601, by default the present."),
+    ] = None
+
+
+class Fire(Struct, frozen=True):
+    """One coming slot."""
+
+    fire_at: Annotated[datetime, Meta(description="The instant, in UTC.")]
+    local: Annotated[datetime, Meta(description="The same on a clock of the zone.")]
+    dst: Annotated[
+        when.Change | None, Meta(description="How a clock change touches it, if one does.")
+    ]
+    note: Annotated[str | None, Meta(description="The same in words.")]
+
+
+class PreviewAnswer(Struct, frozen=True):
+    """The coming fires, the rule in plain English, and what is worth a second look."""
+
+    fires: tuple[Fire, ...]
+    description: Annotated[str, Meta(examples=["At 09:00, Monday to Friday, Berlin time"])]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, preview: when.Preview) -> PreviewAnswer:
+        fires = tuple(Fire(each.fire_at, each.local, each.dst, each.note) for each in preview.fires)
+        return cls(fires, preview.description, preview.warnings)
+
+
+class Health(Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Readiness(Struct, frozen=True):
+    """The process can serve requests."""
+
+    status: Literal["ready"]

@@ -1,0 +1,58 @@
+"""The command line: `tickwork`, one file per group of commands.
+
+Contract: what a command answers goes to stdout, everything else to stderr. Bad usage is one
+sentence per fault and exit code 2, other failures one sentence and exit code 1; a traceback
+is a defect. Start-up counts, so that commands import what they need when they run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tickwork import __version__
+from tickwork.cli.calculator import explain_command, next_command
+from tickwork.cli.commands import Command, Group
+from tickwork.cli.failing import EXIT_BAD_USAGE
+from tickwork.cli.server import up_command
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tickwork",
+    cls=Group,
+    help="Schedules and durable queues: work that is never lost.",
+    add_completion=False,
+    # Plain help and plain errors: importing rich would take longer than the command.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("next", cls=Command)(next_command)
+app.command("explain", cls=Command)(explain_command)
+app.command("up", cls=Command)(up_command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tickwork {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    assert not version  # Its callback has ended the command.
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(EXIT_BAD_USAGE)
+
+
+def main() -> None:
+    """The entry point."""
+    app()

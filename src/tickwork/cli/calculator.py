@@ -1,0 +1,162 @@
+"""`tickwork next` and `tickwork explain`: when a rule fires, without a server.
+
+Both ask the use-case behind `POST /v1/schedules/preview`; the calculator allows what a
+tenant may be refused, down to every second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli import timing
+from tickwork.cli.failing import EXIT_FAILED, refuse, say
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.core import when
+
+MIN_INTERVAL_SECONDS = 1
+
+_TOUCHED_TOLD_MAX = 10
+
+Count = Annotated[str | None, typer.Option(metavar="N", help="1-1000 fires; default 5.")]
+
+
+def next_command(
+    expr: timing.Expr = None,
+    tz: timing.Zone = None,
+    begin: timing.From = None,
+    count: Count = None,
+    dst_gap: timing.DstGap = None,
+    dst_overlap: timing.DstOverlap = None,
+    interval_seconds: timing.IntervalSeconds = None,
+    daily: timing.Daily = None,
+    weekly: timing.Weekly = None,
+    monthly: timing.Monthly = None,
+    once: timing.Once = None,
+    rrule: timing.Rrule = None,
+    start: timing.Start = None,
+    as_json: timing.Json = False,
+) -> None:
+    """Show the next times that a rule fires."""
+    options = timing.TimingOptions(
+        expr=expr,
+        zone=tz,
+        begin=begin,
+        dst_gap=dst_gap,
+        dst_overlap=dst_overlap,
+        interval_seconds=interval_seconds,
+        daily=daily,
+        weekly=weekly,
+        monthly=monthly,
+        once=once,
+        rrule=rrule,
+        start=start,
+    )
+    preview = _preview(options, count)
+    if as_json:
+        _print_json(preview.fires)
+    elif preview.fires:
+        _print_lines([preview.description, "", *_table(preview.fires)])
+    for warning in preview.warnings:
+        say(f"note: {warning}")
+    if not preview.fires:
+        say(f"it does not fire any more: {preview.description}")
+        raise typer.Exit(EXIT_FAILED)
+
+
+def explain_command(
+    expr: timing.Expr = None,
+    tz: timing.Zone = None,
+    begin: timing.From = None,
+    dst_gap: timing.DstGap = None,
+    dst_overlap: timing.DstOverlap = None,
+    interval_seconds: timing.IntervalSeconds = None,
+    daily: timing.Daily = None,
+    weekly: timing.Weekly = None,
+    monthly: timing.Monthly = None,
+    once: timing.Once = None,
+    rrule: timing.Rrule = None,
+    start: timing.Start = None,
+    as_json: timing.Json = False,
+) -> None:
+    """Say in plain English what a rule means, and which clock changes touch it."""
+    options = timing.TimingOptions(
+        expr=expr,
+        zone=tz,
+        begin=begin,
+        dst_gap=dst_gap,
+        dst_overlap=dst_overlap,
+        interval_seconds=interval_seconds,
+        daily=daily,
+        weekly=weekly,
+        monthly=monthly,
+        once=once,
+        rrule=rrule,
+        start=start,
+    )
+    from tickwork import clock
+    from tickwork.core.when import Limits
+    from tickwork.ops import explain_schedule
+
+    try:
+        limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
+        explained = explain_schedule(options.body(), now=clock.now(), limits=limits)
+    except InvalidInput as error:
+        refuse(error, timing.OPTION_NAMES)
+    if as_json:
+        _print_json(explained)
+        return
+    lines = [explained.description, *(f"note: {each}" for each in explained.warnings)]
+    if explained.touched:
+        lines += ["", "Clock changes that touch it:", *_notes(explained.touched)]
+    elif not explained.warnings:
+        lines.append("No clock change touches it in the next two years.")
+    _print_lines(lines)
+
+
+def _preview(options: timing.TimingOptions, count: str | None) -> when.Preview:
+    from tickwork import clock
+    from tickwork.core.when import Limits
+    from tickwork.ops import preview_schedule
+
+    try:
+        limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
+        return preview_schedule(options.body(count), now=clock.now(), limits=limits)
+    except InvalidInput as error:
+        refuse(error, timing.OPTION_NAMES)
+
+
+def _table(fires: Sequence[when.Fire]) -> Iterable[str]:
+    """Columns as wide as their widest entry; no spaces at the end of a line."""
+    from tickwork.core.when import iso
+
+    seconds = ":%S" if any(fire.local.second for fire in fires) else ""
+    rows = [("local", "UTC", "note")]
+    for fire in fires:
+        local = fire.local.strftime(f"%a %Y-%m-%d %H:%M{seconds}")
+        offset = fire.local.isoformat()[-6:]
+        rows.append((f"{local} {offset}", iso(fire.fire_at), fire.note or ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    for local, utc, note in rows:
+        yield f"{local:{widths[0]}}  {utc:{widths[1]}}  {note}".rstrip()
+
+
+def _notes(fires: Sequence[when.Fire]) -> Iterable[str]:
+    for fire in fires[:_TOUCHED_TOLD_MAX]:
+        yield f"  {fire.note}"
+    if len(fires) > _TOUCHED_TOLD_MAX:
+        yield f"  and {len(fires) - _TOUCHED_TOLD_MAX} more"
+
+
+def _print_json(value: object) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    typer.echo("\n".join(lines))

@@ -1,0 +1,108 @@
+"""`tickwork up`: the server in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.wiring import Settings
+
+BACKLOG = 2048
+DRAIN_SECONDS_MAX = 10
+
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Where to listen; default 127.0.0.1.")
+]
+# Text, so that a bad one is told in the same words wherever it was set.
+Port = Annotated[
+    str | None, typer.Option(metavar="N", help="Default 8080; 0 takes any that is free.")
+]
+Database = Annotated[str | None, typer.Option(metavar="URL", help="Default sqlite:///tickwork.db.")]
+Roles = Annotated[str | None, typer.Option(metavar="ROLES", help="Default api,scheduler,worker.")]
+
+
+def up_command(
+    host: Host = None, port: Port = None, database: Database = None, roles: Roles = None
+) -> None:
+    """Start the server.
+
+    Each option has an environment variable (TICKWORK_HOST, _PORT, _DATABASE, _ROLES) and a
+    place in the section [server] of tickwork.toml; options win over the environment, and that
+    over the file.
+    """
+    from tickwork.wiring import Role, load_settings
+
+    flags = {"host": host, "port": port, "database": database, "roles": roles}
+    try:
+        settings = load_settings(flags, environ=os.environ, folder=Path.cwd())
+    except InvalidInput as error:
+        refuse(error, {})
+    if Role.API not in settings.roles:
+        fail("--roles: only the role api does something so far; name it", code=EXIT_BAD_USAGE)
+    with _listen(settings) as listener:
+        _serve(settings, listener)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A listening socket: from here on a client that connects is served, or waits."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, *_, address = found[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except (socket.gaierror, UnicodeError):
+        fail(f"the host {settings.host!r} is not known; choose another with --host")
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        where = f"port {settings.port} of {settings.host}"
+        fail(f"{where} cannot be used ({reason.lower()}); choose another with --port")
+
+
+def _serve(settings: Settings, listener: socket.socket) -> None:
+    import logging
+
+    import uvicorn
+
+    from tickwork.wiring import build_api
+
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    config = uvicorn.Config(
+        build_api(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
+    )
+    server = uvicorn.Server(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn has handlers of its own while it runs, and raises the signal once more when it has
+    # shut down in order. For us being told to stop is no failure, before, during or after.
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    base = _url(listener)
+    typer.echo(f"Tickwork is up at {base}\n  {base}/docs  what it can be asked")
+    typer.echo("Stop it with Ctrl-C.")
+    server.run(sockets=[listener])
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (how it is shown)
+    shown = everywhere.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

@@ -1,0 +1,187 @@
+"""The options that say *when*, and the fields of the API that they stand for.
+
+Contract: the options become exactly the body that `POST /v1/schedules/preview` takes; what
+is wrong with the values is found there, and told here under the option's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tickwork.errors import FieldError, InvalidInput
+
+Expr = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="EXPR", help='A cron expression in quotes, such as "0 9 * * 1-5".'),
+]
+Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="IANA zone; default UTC.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="ISO", help="Begin after this time; default now."),
+]
+DstGap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="run_after|shift|skip", help="What a time does that the clock leaves out."
+    ),
+]
+DstOverlap = Annotated[
+    str | None,
+    typer.Option(metavar="first|last|both", help="What a time does that comes twice."),
+]
+IntervalSeconds = Annotated[str | None, typer.Option(metavar="N", help="Every N seconds.")]
+Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day.")]
+Weekly = Annotated[
+    str | None,
+    typer.Option(metavar="DAY,HH:MM", help="DAY is 0-6 (0 = Sunday) or a name; MON+THU for two."),
+]
+Monthly = Annotated[str | None, typer.Option(metavar="DAY,HH:MM", help='DAY is 1-31, or "last".')]
+Once = Annotated[str | None, typer.Option(metavar="ISO", help="A single time.")]
+Rrule = Annotated[str | None, typer.Option(metavar="RULE", help="An RFC 5545 rule; needs --start.")]
+Start = Annotated[str | None, typer.Option(metavar="ISO", help="Not before; rules count from it.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
+
+OPTION_NAMES = {
+    "cron_expr": "EXPR",
+    "interval_seconds": "--interval-seconds",
+    "daily_time": "--daily",
+    "weekly_time": "--weekly",
+    "monthly_time": "--monthly",
+    "once_at": "--once",
+    "rrule": "--rrule",
+    "start_at": "--start",
+    "timezone": "--tz",
+    "from": "--from",
+    "count": "--count",
+    "dst.gap": "--dst-gap",
+    "dst.overlap": "--dst-overlap",
+}
+
+_TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})")
+_WEEKDAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+_WEEKDAY_NUMBERS = {
+    name: number for number, full in enumerate(_WEEKDAYS) for name in (full, full[:3], str(number))
+}
+
+
+class TimingOptions(Struct, frozen=True, kw_only=True):
+    """The options as they were given; None where one was not."""
+
+    expr: list[str] | None
+    interval_seconds: str | None
+    daily: str | None
+    weekly: str | None
+    monthly: str | None
+    once: str | None
+    rrule: str | None
+    start: str | None
+    zone: str | None
+    begin: str | None
+    dst_gap: str | None
+    dst_overlap: str | None
+
+    def body(self, count: str | None = None) -> dict[str, object]:
+        """The fields of a preview; raises `InvalidInput` for what has no such form."""
+        given = {
+            **self._timing(),
+            "start_at": self.start,
+            "timezone": self.zone,
+            "from": self.begin,
+            "count": count and _number("count", count),
+        }
+        policies = {"gap": self.dst_gap, "overlap": self.dst_overlap}
+        dst = {name: value for name, value in policies.items() if value is not None}
+        fields = {name: value for name, value in given.items() if value is not None}
+        return {**fields, "dst": dst} if dst else fields
+
+    def _timing(self) -> dict[str, object]:
+        given: dict[str, object] = {
+            "cron_expr": self.expr or None,
+            "interval_seconds": self.interval_seconds,
+            "daily_time": self.daily,
+            "weekly_time": self.weekly,
+            "monthly_time": self.monthly,
+            "once_at": self.once,
+            "rrule": self.rrule,
+        }
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) != 1:
+            found = " and ".join(OPTION_NAMES[name] for name in names)
+            raise _fault(
+                "timing",
+                f"give exactly one of {', '.join(OPTION_NAMES[name] for name in given)}; "
+                f"{found + ' are' if found else 'none is'} given",
+            )
+        match names[0]:
+            case "cron_expr":
+                return {"cron_expr": _expression(self.expr or [])}
+            case "daily_time":
+                return {"daily_time": _time_of_day("daily_time", self.daily or "")}
+            case "weekly_time":
+                return {"weekly_time": _weekly(self.weekly or "")}
+            case "monthly_time":
+                return {"monthly_time": _monthly(self.monthly or "")}
+            case "interval_seconds":
+                return {
+                    "interval_seconds": _number("interval_seconds", self.interval_seconds or "")
+                }
+            case name:
+                return {name: given[name]}
+
+
+def _expression(words: list[str]) -> str:
+    if len(words) > 1:
+        raise _fault(
+            "cron_expr",
+            f"put the expression in quotes; {len(words)} words are given instead of one",
+        )
+    return words[0]
+
+
+def _number(field: str, text: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text) is None:
+        raise _fault(field, f"must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _time_of_day(field: str, text: str) -> dict[str, object]:
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise _fault(field, f"{text!r} is not a time such as 09:30")
+    return {"hour": int(found[1]), "minute": int(found[2])}
+
+
+def _weekly(text: str) -> dict[str, object]:
+    days, time = _day_and_time("weekly_time", text, "MON,09:30")
+    numbers: list[int] = []
+    for day in days.split("+"):
+        number = _WEEKDAY_NUMBERS.get(day.strip().upper())
+        if number is None:
+            raise _fault(
+                "weekly_time", f"{day!r} is not a day; use 0-6 (0 = Sunday), MON or Monday"
+            )
+        numbers.append(number)
+    return {"day_of_week": numbers, **_time_of_day("weekly_time", time)}
+
+
+def _monthly(text: str) -> dict[str, object]:
+    day, time = _day_and_time("monthly_time", text, "15,09:30 or last,09:30")
+    if day.lower() != "last" and re.fullmatch("[0-9]{1,2}", day) is None:
+        raise _fault("monthly_time", f'{day!r} is not a day; use 1-31 or "last"')
+    which: int | str = "last" if day.lower() == "last" else int(day)
+    return {"day": which, **_time_of_day("monthly_time", time)}
+
+
+def _day_and_time(field: str, text: str, example: str) -> tuple[str, str]:
+    day, comma, time = text.partition(",")
+    if not comma:
+        raise _fault(field, f"{text!r} is not a day and a time such as {example}")
+    return day.strip(), time
+
+
+def _fault(field: str, message: str) -> InvalidInput:
+    return InvalidInput([FieldError(field, message)])

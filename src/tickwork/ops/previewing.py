@@ -1,0 +1,73 @@
+"""Preview: the coming fires of a schedule that need not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from tickwork.core import when
+from tickwork.core.when.reading import Reader
+from tickwork.errors import FieldError, InvalidInput
+
+COUNT_DEFAULT = 5
+COUNT_MAX = 1_000
+PREVIEW_FIELDS = when.RULE_FIELDS | {"count", "from"}
+
+_ZONE_FIELDS = ("timezone", "dst")
+
+
+class Question(Struct, frozen=True):
+    """What a preview asks: which rule, from when on, how many fires."""
+
+    rule: when.Rule
+    start: datetime
+    count: int
+
+
+def preview_schedule(
+    body: Mapping[str, object], *, now: datetime, limits: when.Limits
+) -> when.Preview:
+    """The next `count` fires strictly after `from`.
+
+    The body holds the fields of a schedule's rule, `count` (1 to 1000, default 5) and `from`
+    (ISO 8601, with an offset or local in the zone; default `now`). An interval without
+    `start_at` counts from `from`.
+    """
+    question = read_question(body, now=now, limits=limits)
+    return when.preview(question.rule, question.start, question.count)
+
+
+def read_question(body: Mapping[str, object], *, now: datetime, limits: when.Limits) -> Question:
+    """The body as values; raises `InvalidInput` with every fault in it."""
+    faults: list[FieldError] = []
+    reader = Reader(body, faults)
+    reader.refuse_unknown(set(PREVIEW_FIELDS))
+    count = reader.integer("count", 1, COUNT_MAX, COUNT_DEFAULT)
+    start = _start(body, now, faults)
+    fields = {name: body[name] for name in body if name in when.RULE_FIELDS}
+    try:
+        rule = when.parse(fields, created_at=start or now, limits=limits)
+    except InvalidInput as error:
+        raise InvalidInput([*faults, *error.errors]) from None
+    if faults or start is None or count is None:
+        raise InvalidInput(faults)
+    return Question(rule, start, count)
+
+
+def _start(body: Mapping[str, object], now: datetime, faults: list[FieldError]) -> datetime | None:
+    """Where the preview begins: `from`, read as the time of a single firing would be."""
+    if body.get("from") is None:
+        # Slots are whole seconds, and so is what people want to read.
+        return now.replace(microsecond=0)
+    single = {"once_at": body["from"], **{name: body.get(name) for name in _ZONE_FIELDS}}
+    try:
+        rule = when.parse(single)
+    except InvalidInput as error:
+        ours = [fault for fault in error.errors if fault.field == "once_at"]
+        faults += [FieldError("from", fault.message) for fault in ours]
+        # A fault of the zone is told with the rule's own.
+        return None if ours else now
+    assert isinstance(rule.timing, when.Once)
+    return rule.timing.at

@@ -1,0 +1,190 @@
+"""`POST /v1/schedules/preview`: the answer, and every refusal in its form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from httpx import Response
+from litestar import Litestar
+from litestar.testing import TestClient
+
+Client = TestClient[Litestar]
+URL = "/v1/schedules/preview"
+PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "errors"}
+
+
+def send(client: Client, body: bytes, media_type: str | None = "application/json") -> Response:
+    headers = {"Content-Type": media_type} if media_type else {}
+    return client.post(URL, content=body, headers=headers)
+
+
+def refusal(response: Response, *, status: int, code: str) -> dict[str, Any]:
+    assert response.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = response.json()
+    assert told.keys() == PROBLEM_FIELDS
+    assert (response.status_code, told["status"], told["code"]) == (status, status, code)
+    assert told["type"].endswith(code)
+    assert told["title"]
+    assert told["detail"]
+    return told
+
+
+def test_a_preview_answers_fires_description_and_warnings(client: Client) -> None:
+    response = client.post(
+        URL,
+        json={
+            "cron_expr": "30 2 * * *",
+            "timezone": "America/New_York",
+            "from": "2027-03-13T12:00:00Z",
+            "count": 2,
+        },
+    )
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == {
+        "fires": [
+            {
+                "fire_at": "2027-03-14T07:00:00Z",
+                "local": "2027-03-14T03:00:00-04:00",
+                "dst": "gap",
+                "note": "on 2027-03-14 at 03:00 instead of 02:30",
+            },
+            {
+                "fire_at": "2027-03-15T06:30:00Z",
+                "local": "2027-03-15T02:30:00-04:00",
+                "dst": None,
+                "note": None,
+            },
+        ],
+        "description": "At 02:30, every day, New York time",
+        "warnings": [],
+    }
+
+
+def test_the_present_is_where_a_preview_begins(client: Client) -> None:
+    fires = client.post(URL, json={"cron_expr": "0 * * * *", "count": 1}).json()["fires"]
+    assert fires[0]["fire_at"] == "2026-11-15T04:00:00Z"
+
+
+def test_a_thousand_fires_are_the_most(client: Client) -> None:
+    body = {"cron_expr": "* * * * *", "count": 1000}
+    assert len(client.post(URL, json=body).json()["fires"]) == 1000
+    told = refusal(client.post(URL, json={**body, "count": 1001}), status=422, code="invalid_input")
+    assert told["errors"][0]["field"] == "count"
+
+
+def test_faulty_fields_are_named_all_at_once(client: Client) -> None:
+    response = client.post(URL, json={"cron_expr": "61 * * * *", "count": 0, "colour": "red"})
+    told = refusal(response, status=422, code="invalid_input")
+    assert {error["field"] for error in told["errors"]} == {"cron_expr", "count", "colour"}
+    assert all(error["message"] for error in told["errors"])
+    assert told["detail"].startswith("3 faults were found")
+
+
+def test_one_fault_is_told_in_the_detail_too(client: Client) -> None:
+    told = refusal(client.post(URL, json={"interval_seconds": 5}), status=422, code="invalid_input")
+    assert told["detail"] == "interval_seconds: fires 5 s apart; the minimum here is 60 s"
+
+
+def test_seconds_in_cron_are_refused_at_the_usual_minimum(client: Client) -> None:
+    response = client.post(URL, json={"cron_expr": "* * * * * *"})
+    told = refusal(response, status=422, code="invalid_input")
+    assert told["errors"][0]["field"] == "cron_expr"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"{}{}",
+        b"null",
+        b"true",
+        b"5",
+        b'"text"',
+        b"[]",
+        b'[{"cron_expr": "@daily"}]',
+        b'{"count": NaN}',
+        b'{"count": Infinity}',
+        b'{"count": 1e999}',
+        b'{"count": 0x10}',
+        b"{'count': 1}",
+        b"\x00",
+        b'{"cron_expr": "\x00"}',
+        b"\xff\xfe",
+        b'{"cron_expr": "\xff"}',
+        b'{"cron_expr": "\\ud800"}',
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b'{"cron_expr":' + b"[" * 900 + b"]" * 900 + b"}",
+    ],
+)
+def test_what_is_no_json_object_is_a_bad_request(client: Client, body: bytes) -> None:
+    refusal(send(client, body), status=400, code="invalid_json")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9" * 4_000,
+        "-" + "9" * 30,
+        "1e300",
+        "1.5",
+        "true",
+        '"\\u0000"',
+        '"\\u0000 9 * * *"',
+        '"' + "*" * 100_000 + '"',
+        "[" * 20 + "]" * 20,
+        '{"a": {"b": {"c": [1, 2, {}]}}}',
+        '"\U0001f600"',
+        '""',
+        '"   "',
+    ],
+)
+@pytest.mark.parametrize(
+    "field",
+    ["cron_expr", "interval_seconds", "daily_time", "once_at", "rrule", "from", "count", "dst",
+     "timezone", "exclude", "start_at", "missed", "jitter_seconds"],
+)  # fmt: skip
+def test_odd_values_are_refused_by_field(client: Client, field: str, value: str) -> None:
+    body = "{" + f'"{field}": {value}' + "}"
+    refusal(send(client, body.encode()), status=422, code="invalid_input")
+
+
+def test_a_body_of_a_megabyte_is_the_most(client: Client) -> None:
+    padded = b'{"cron_expr": "@daily"}'.ljust(1_000_000)
+    assert send(client, padded).status_code == 200
+    told = refusal(send(client, padded + b" "), status=413, code="body_too_large")
+    assert "send a reference" in told["detail"]
+
+
+def test_the_answer_to_many_faults_is_short(client: Client) -> None:
+    body = json.dumps({f"field {number}": 1 for number in range(20_000)}).encode()
+    response = send(client, body)
+    told = refusal(response, status=422, code="invalid_input")
+    assert len(told["errors"]) == 100
+    assert len(response.content) < len(body)
+
+
+def test_a_caller_s_own_text_comes_back_cut(client: Client) -> None:
+    response = send(client, json.dumps({"x" * 500_000: 1}).encode())
+    refusal(response, status=422, code="invalid_input")
+    assert len(response.content) < 5_000
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "text/x+json", None])
+def test_json_by_any_name_is_read(client: Client, media_type: str | None) -> None:
+    assert send(client, b'{"cron_expr": "@daily"}', media_type).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"]
+)
+def test_other_media_types_are_told_what_to_send(client: Client, media_type: str) -> None:
+    response = send(client, b'{"cron_expr": "@daily"}', media_type)
+    told = refusal(response, status=415, code="unsupported_media_type")
+    assert "Content-Type: application/json" in told["detail"]

@@ -1,0 +1,48 @@
+"""The server as users start it: a process of its own, and real sockets."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+
+from tests.kit.process import Child, Children
+
+BODY = {
+    "cron_expr": "30 2 * * *",
+    "timezone": "America/New_York",
+    "from": "2027-03-13T12:00:00Z",
+    "count": 3,
+}
+
+
+async def started(children: Children, *arguments: str) -> tuple[Child, str]:
+    server = children.spawn("tickwork", "up", "--port", "0", *arguments)
+    line = await server.line("is up at", timeout_seconds=20)
+    return server, line.split()[-1]
+
+
+async def test_the_server_answers_what_the_command_line_answers(children: Children) -> None:
+    server, url = await started(children)
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        assert (await client.get("/healthz")).json()["status"] == "ok"
+        answer = (await client.post("/v1/schedules/preview", json=BODY)).json()
+        assert "<h1>Tickwork" in (await client.get("/docs")).text
+        large = await client.post("/v1/schedules/preview", content=b" " * 3_000_000)
+        assert large.status_code == 413
+    words = ["next", BODY["cron_expr"], "--tz", BODY["timezone"], "--from", BODY["from"]]
+    command = children.spawn("tickwork", *map(str, words), "--count", "3", "--json")
+    await command.succeeded()
+    assert json.loads("\n".join(command.lines())) == answer["fires"]
+    server.terminate()
+    await server.succeeded()
+
+
+async def test_requests_under_way_are_answered_before_it_ends(children: Children) -> None:
+    server, url = await started(children)
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        await client.get("/healthz")
+        server.terminate()
+        # The connection stays open and idle: it must not hold the server back.
+        await server.succeeded()
+    assert server.stderr() == ""

@@ -1,0 +1,1 @@
+"""The command line, in process for breadth and as a real process for its edges."""

@@ -1,0 +1,102 @@
+"""Commands as processes: exit codes, signals, and what is loaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit.process import Children
+
+CLI = (sys.executable, "-m", "tickwork")
+LATE = ("litestar", "uvicorn", "pydantic", "rich", "asyncio", "importlib.metadata", "email")
+
+
+def test_bad_input_leaves_with_two_and_no_traceback() -> None:
+    ended = subprocess.run([*CLI, "next", "61 * * * *"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("tickwork: EXPR: the minute field '61'")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_bytes_that_are_no_text_are_bad_input_as_well() -> None:
+    command = [os.fsencode(word) for word in CLI]
+    ended = subprocess.run([*command, b"next", b"\xff * * * *"], capture_output=True)
+    assert ended.returncode == 2
+    assert b"Traceback" not in ended.stderr
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    command = [*CLI, "next", "@daily", "--count", "1000"]
+    ended = subprocess.run(command, stdout=writable, stderr=subprocess.PIPE, text=True)
+    os.close(writable)
+    assert "Traceback" not in ended.stderr
+    assert "Exception ignored" not in ended.stderr
+
+
+def test_the_calculator_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; from tickwork.cli import app\n"
+        "app(['next', '0 9 * * 1-5', '--tz', 'Europe/Berlin'], standalone_mode=False)\n"
+        "print('loaded:', *sorted(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    loaded = ended.stdout.splitlines()[-1].split()
+    assert loaded[0] == "loaded:", ended.stderr
+    assert [name for name in LATE if name in loaded] == []
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+async def test_the_server_ends_in_order_when_told_to(
+    children: Children, told: signal.Signals
+) -> None:
+    server = children.spawn("tickwork", "up", "--port", "0")
+    await server.line("is up at", timeout_seconds=20)
+    os.kill(server.pid, told)
+    await server.succeeded()
+    assert server.stderr() == ""
+
+
+async def test_a_taken_port_is_one_sentence_and_a_failure(children: Children) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = children.spawn("tickwork", "up", "--port", str(port))
+        assert await server.wait(timeout_seconds=20) == 1
+    assert server.lines() == []
+    assert server.stderr() == (
+        f"tickwork: port {port} of 127.0.0.1 cannot be used (address already in use); "
+        "choose another with --port\n"
+    )
+
+
+async def test_the_environment_and_the_flags_are_heard(children: Children) -> None:
+    busy = {"TICKWORK_PORT": "not a port", "TICKWORK_HOST": "127.0.0.2"}
+    server = children.spawn("tickwork", "up", "--port", "0", env=busy)
+    line = await server.line("is up at", timeout_seconds=20)
+    assert "http://127.0.0.2:" in line
+    server.terminate()
+    await server.succeeded()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
+        (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
+        (["--roles", "king"], "--roles: 'king' is not a role; use some of api,scheduler,worker"),
+        (["--roles", "worker"], "--roles: only the role api"),
+    ],
+)
+def test_bad_settings_are_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
+    ended = subprocess.run([*CLI, "up", *words], capture_output=True, text=True, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"tickwork: {says}")
+    assert len(ended.stderr.splitlines()) == 1
+    assert "secret" not in ended.stderr

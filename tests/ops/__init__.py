@@ -1,0 +1,1 @@
+"""The use-cases: what they accept, refuse and answer, whoever asks."""

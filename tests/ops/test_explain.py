@@ -1,0 +1,69 @@
+"""Explain: the clock changes ahead, however often a rule fires."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tickwork import InvalidInput
+from tickwork.core import when
+from tickwork.ops import Explanation, explain_schedule
+
+NOW = datetime(2026, 11, 15, 3, 0, tzinfo=UTC)
+
+
+def explain(**body: Any) -> Explanation:
+    return explain_schedule(body, now=NOW, limits=when.Limits(min_interval_seconds=1))
+
+
+def notes(explained: Explanation) -> list[str | None]:
+    return [fire.note for fire in explained.touched]
+
+
+def test_the_gaps_of_two_years_are_told() -> None:
+    explained = explain(cron_expr="30 2 * * *", timezone="America/New_York")
+    assert explained.description == "At 02:30, every day, New York time"
+    assert notes(explained) == [
+        "on 2027-03-14 at 03:00 instead of 02:30",
+        "on 2028-03-12 at 03:00 instead of 02:30",
+    ]
+
+
+def test_a_change_is_found_half_a_million_fires_ahead() -> None:
+    explained = explain(cron_expr="* * * * *", timezone="Europe/Berlin")
+    assert notes(explained)[0] == "02:00 comes twice on 2027-10-31; this is the first time"
+    assert len(explained.touched) == 240
+
+
+def test_a_slot_that_is_skipped_is_a_warning() -> None:
+    explained = explain(cron_expr="30 2 * * *", timezone="America/New_York", dst={"gap": "skip"})
+    assert explained.warnings == (
+        "on 2027-03-14 02:30 does not exist and is skipped",
+        "on 2028-03-12 02:30 does not exist and is skipped",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"cron_expr": "0 9 * * *", "timezone": "America/New_York"},
+        {"cron_expr": "30 2 * * *", "timezone": "UTC"},
+        {"cron_expr": "30 2 * * *", "timezone": "Asia/Tokyo"},
+        {"interval_seconds": 60, "timezone": "America/New_York"},
+        {"once_at": "2020-01-01T00:00:00Z", "timezone": "America/New_York"},
+    ],
+)
+def test_where_no_change_touches_there_is_nothing_to_tell(body: dict[str, Any]) -> None:
+    assert explain(**body).touched == ()
+
+
+def test_a_zone_with_four_changes_a_year_is_told_in_full() -> None:
+    explained = explain(cron_expr="30 2 * * *", timezone="Africa/Casablanca")
+    assert len(explained.touched) == 4
+
+
+def test_explain_refuses_what_a_preview_refuses() -> None:
+    with pytest.raises(InvalidInput, match="cron_expr"):
+        explain(cron_expr="every day")

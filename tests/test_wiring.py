@@ -1,0 +1,110 @@
+"""Settings: flags over environment over file over defaults, and faults by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from litestar.testing import TestClient
+
+from tickwork import InvalidInput
+from tickwork.wiring import Role, Settings, build_api, load_settings
+
+FILE = """
+[server]
+host = "10.0.0.1"
+port = 1111
+roles = ["api"]
+min_interval_seconds = 5
+"""
+
+
+def load(
+    folder: Path,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: str | None = None,
+) -> Settings:
+    if file is not None:
+        (folder / "tickwork.toml").write_text(file)
+    return load_settings(flags or {}, environ=environ or {}, folder=folder)
+
+
+def test_defaults_serve_a_laptop(tmp_path: Path) -> None:
+    assert load(tmp_path) == Settings(
+        host="127.0.0.1",
+        port=8080,
+        database="sqlite:///tickwork.db",
+        roles=frozenset({Role.API, Role.SCHEDULER, Role.WORKER}),
+        min_interval_seconds=60,
+    )
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    environ = {"TICKWORK_PORT": "2222", "TICKWORK_ROLES": "worker, api", "TICKWORK_HOST": ""}
+    settings = load(tmp_path, {"port": "3333", "roles": None}, environ, FILE)
+    assert settings.port == 3333
+    assert settings.roles == {Role.WORKER, Role.API}
+    assert settings.host == "10.0.0.1"
+    assert settings.min_interval_seconds == 5
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a.db", "sqlite:////var/a.db", "postgresql://u:p@h/d"])
+def test_the_forms_of_a_database_are_accepted(tmp_path: Path, url: str) -> None:
+    assert load(tmp_path, environ={"TICKWORK_DATABASE": url}).database == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://a.db", "sqlite:///", "sqlite:a.db", "postgresql://", "mysql://u:secret@h/d", "a.db"],
+)
+def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path, environ={"TICKWORK_DATABASE": url})
+    assert refused.value.errors[0].field == "TICKWORK_DATABASE"
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "file", "name"),
+    [
+        ({"port": "65536"}, {}, None, "--port"),
+        ({"host": "a b"}, {}, None, "--host"),
+        ({"roles": ""}, {}, None, "--roles"),
+        ({}, {"TICKWORK_PORT": "-1"}, None, "TICKWORK_PORT"),
+        ({}, {"TICKWORK_PORT": "٣"}, None, "TICKWORK_PORT"),
+        ({}, {"TICKWORK_ROLES": "api,king"}, None, "TICKWORK_ROLES"),
+        ({}, {"TICKWORK_MIN_INTERVAL_SECONDS": "0"}, None, "TICKWORK_MIN_INTERVAL_SECONDS"),
+        ({}, {}, "[server]\nport = true", "server.port in tickwork.toml"),
+        ({}, {}, "[server]\nroles = []", "server.roles in tickwork.toml"),
+        ({}, {}, "[server]\nroles = [1]", "server.roles in tickwork.toml"),
+        ({}, {}, "[server]\ncolour = 'red'", "tickwork.toml"),
+        ({}, {}, "[queues]\nname = 'a'", "tickwork.toml"),
+        ({}, {}, "server = 1", "tickwork.toml"),
+        ({}, {}, "not toml", "tickwork.toml"),
+    ],
+)
+def test_what_cannot_be_used_is_named_as_it_was_given(
+    tmp_path: Path,
+    flags: dict[str, object],
+    environ: dict[str, str],
+    file: str | None,
+    name: str,
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path, flags, environ, file)
+    assert [error.field for error in refused.value.errors] == [name]
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(tmp_path, {"port": "x"}, {"TICKWORK_ROLES": "y"}, "[server]\nhost = 1")
+    assert len(refused.value.errors) == 3
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(60, 422), (10, 200)])
+def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> None:
+    with TestClient(build_api(Settings(min_interval_seconds=seconds))) as client:
+        body = {"cron_expr": "*/10 * * * * *"}
+        assert client.post("/v1/schedules/preview", json=body).status_code == status
