@@ -1,0 +1,15 @@
+"""Fixtures for every test; what they do is in tests/kit and tests/stores."""
+
+from tests.kit.fixtures import children, durable_postgres, postgres_server, postgres_url
+from tests.stores.fixtures import clock, home, homes, store
+
+__all__ = [
+    "children",
+    "clock",
+    "durable_postgres",
+    "home",
+    "homes",
+    "postgres_server",
+    "postgres_url",
+    "store",
+]

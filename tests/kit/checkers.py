@@ -1,0 +1,215 @@
+"""Laws over a history. Pure functions; each returns its violations, none meaning that it holds.
+
+Contract: no false alarm. An operation took effect somewhere between its `invoke` and its `ok`
+(an event without a call: at its own time), and only what holds for every such moment is reported.
+An operation without an answer may have happened or not. The vocabulary, one event per message:
+
+| op                       | facts                               | meaning                       |
+| ------------------------ | ----------------------------------- | ----------------------------- |
+| `send`                   | message                             | ok: accepted                  |
+| `claim`                  | message, claim, until_ns (optional) | ok: held under this number    |
+| `extend`                 | message, claim, until_ns            | ok: held until then           |
+| `settle` `release`       | message, claim, also of the invoke  | ok: the holder ended it       |
+| `expire`                 | message, claim                      | info or ok: it ended by time  |
+| `effect`                 | input                               | ok or info: seen to happen    |
+
+A claim without `until_ns`, end or expiry is held for ever.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+
+from tests.kit.history import Event
+
+FOR_EVER_NS = 1 << 63
+HOLDER_OPS = frozenset({"extend", "settle", "release"})
+END_OPS = frozenset({"settle", "release", "expire"})
+
+
+class Violation(msgspec.Struct, frozen=True):
+    law: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.sentence}"
+
+
+@dataclass(frozen=True)
+class _Done:
+    """An operation of the history that is known to have happened, and when at the earliest."""
+
+    event: Event
+    invoked_ns: int
+
+    @property
+    def done_ns(self) -> int:
+        return self.event.at_ns
+
+    @property
+    def message(self) -> str:
+        return self.event.text("message")
+
+    @property
+    def claim(self) -> int:
+        return self.event.number("claim")
+
+
+@dataclass(frozen=True)
+class _Holding:
+    """A claim, and the time in which it was held for certain."""
+
+    granted: _Done
+    end_ns: int
+
+    def __str__(self) -> str:
+        event = self.granted.event
+        end = "for ever" if self.end_ns == FOR_EVER_NS else f"until {self.end_ns} ns"
+        return f"claim {self.granted.claim} of {event.process} (from {event.at_ns} ns {end})"
+
+
+def accepted(history: Iterable[Event], *, op: str = "send", fact: str = "message") -> list[str]:
+    """The ids that were answered with ok."""
+    return [event.text(fact) for event in history if event.op == op and event.kind == "ok"]
+
+
+def nothing_lost(accepted: Iterable[str], found: Iterable[str]) -> list[Violation]:
+    """What was accepted is there."""
+    present = set(found)
+    return [
+        Violation("nothing_lost", f"{identity} was accepted and is nowhere")
+        for identity in dict.fromkeys(accepted)
+        if identity not in present
+    ]
+
+
+def nothing_twice(found: Iterable[str]) -> list[Violation]:
+    """What is there is there once."""
+    return [
+        Violation("nothing_twice", f"{identity} is there {count} times")
+        for identity, count in Counter(found).items()
+        if count > 1
+    ]
+
+
+def effects_once(inputs: Iterable[str], history: Iterable[Event]) -> list[Violation]:
+    """Each input has exactly one effect, and nothing else has more than one."""
+    effects = Counter(
+        event.text("input")
+        for event in history
+        if event.op == "effect" and event.kind in ("ok", "info")
+    )
+    expected = set(inputs)
+    return [
+        Violation("effects_once", f"input {identity} had {effects[identity]} effects")
+        for identity in sorted(expected | effects.keys())
+        if effects[identity] > 1 or (identity in expected and not effects[identity])
+    ]
+
+
+def at_most_one_live_claim(history: Sequence[Event]) -> list[Violation]:
+    """No two claims of a message are held at the same moment."""
+    violations = []
+    for message, holdings in _holdings(history).items():
+        longest, *others = sorted(holdings, key=lambda holding: holding.granted.done_ns)
+        for holding in others:
+            if holding.granted.done_ns < min(longest.end_ns, holding.end_ns):
+                sentence = f"{message} was held twice at once: {longest} and {holding}"
+                violations.append(Violation("at_most_one_live_claim", sentence))
+            longest = max(longest, holding, key=lambda each: each.end_ns)
+    return violations
+
+
+def claims_rise(history: Sequence[Event]) -> list[Violation]:
+    """Every claim of a message has a higher number than those before it."""
+    violations = []
+    for message, claims in _by_message(history).items():
+        ordered = sorted(claims, key=lambda claim: (claim.claim, claim.done_ns))
+        higher_ns = FOR_EVER_NS  # when the first of the higher ones was granted
+        for lower, higher in reversed(list(pairwise(ordered))):
+            higher_ns = min(higher_ns, higher.done_ns)
+            is_same = lower.claim == higher.claim
+            if is_same or higher_ns < lower.invoked_ns:
+                what = "was given twice" if is_same else "came after a higher one"
+                sentence = f"claim {lower.claim} of {message} {what} ({lower.event.process})"
+                violations.append(Violation("claims_rise", sentence))
+    return violations
+
+
+def refused_after_loss(history: Sequence[Event]) -> list[Violation]:
+    """Once a newer claim is granted, whoever holds an older one changes nothing."""
+    claims = _by_message(history)
+    violations = []
+    for done in _done(history):
+        if done.event.op not in HOLDER_OPS:
+            continue
+        lost_ns = _earliest_granted(claims.get(done.message, []), above=done.claim)
+        if lost_ns < done.invoked_ns:
+            sentence = (
+                f"{done.event.process} was allowed to {done.event.op} {done.message} under claim "
+                f"{done.claim} at {done.done_ns} ns, though a newer claim was there at {lost_ns} ns"
+            )
+            violations.append(Violation("refused_after_loss", sentence))
+    return violations
+
+
+def _done(history: Sequence[Event]) -> Iterator[_Done]:
+    invoked = {
+        (event.process, event.pid, event.sequence): event.at_ns
+        for event in history
+        if event.kind == "invoke"
+    }
+    for event in history:
+        if event.kind == "ok" and event.call is not None:
+            yield _Done(event, invoked[event.process, event.pid, event.call])
+        elif event.kind in ("ok", "info"):
+            yield _Done(event, event.at_ns)
+
+
+def _by_message(history: Sequence[Event]) -> dict[str, list[_Done]]:
+    claims: dict[str, list[_Done]] = defaultdict(list)
+    for done in _done(history):
+        if done.event.op == "claim":
+            claims[done.message].append(done)
+    return claims
+
+
+def _earliest_granted(claims: Iterable[_Done], *, above: int) -> int:
+    return min((claim.done_ns for claim in claims if claim.claim > above), default=FOR_EVER_NS)
+
+
+def _holdings(history: Sequence[Event]) -> dict[str, list[_Holding]]:
+    ends: dict[tuple[str, int], int] = {}
+    until: dict[tuple[str, int], int] = {}
+    for message, claim, at_ns in _possible_ends(history):
+        ends[message, claim] = min(at_ns, ends.get((message, claim), FOR_EVER_NS))
+    for done in _done(history):
+        if done.event.op in ("claim", "extend") and "until_ns" in done.event.facts:
+            key = (done.message, done.claim)
+            until[key] = max(done.event.number("until_ns"), until.get(key, 0))
+    return {
+        message: [_Holding(each, _end_ns(ends, until, (message, each.claim))) for each in claims]
+        for message, claims in _by_message(history).items()
+    }
+
+
+def _end_ns(
+    ends: dict[tuple[str, int], int], until: dict[tuple[str, int], int], key: tuple[str, int]
+) -> int:
+    return min(ends.get(key, FOR_EVER_NS), until.get(key, FOR_EVER_NS))
+
+
+def _possible_ends(history: Sequence[Event]) -> Iterator[tuple[str, int, int]]:
+    """Every moment from which a claim may have been over: also of ends that nobody answered."""
+    refused = {(e.process, e.pid, e.call) for e in history if e.kind == "fail"}
+    for event in history:
+        identity = (event.process, event.pid, event.sequence)
+        is_open = event.kind == "invoke" and identity not in refused and "claim" in event.facts
+        if event.op in END_OPS and is_open:
+            yield event.text("message"), event.number("claim"), event.at_ns
+    for done in _done(history):
+        if done.event.op in END_OPS:
+            yield done.message, done.claim, done.invoked_ns

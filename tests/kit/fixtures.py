@@ -1,0 +1,51 @@
+"""The kit as pytest fixtures; tests/conftest.py hands them to every test."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.kit.databases import ExternalPostgres, PostgresHost
+from tests.kit.postgres import PostgresServer
+from tests.kit.process import Children
+
+EXTERNAL_URL = "TICKWORK_TEST_POSTGRES_URL"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresHost]:
+    """One server for all tests of a process: not to be stopped, and no fsync."""
+    if url := os.environ.get(EXTERNAL_URL):
+        external = ExternalPostgres(url)
+        # A thread of its own: this session may have an event loop already.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, external.check()).result()
+        yield external
+        return
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: PostgresHost) -> AsyncIterator[str]:
+    """A fresh, empty database of this test's own."""
+    url = await postgres_server.create_database()
+    yield url
+    await postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def durable_postgres() -> Iterator[PostgresServer]:
+    """A server of this test's own, with fsync as in production: to be stopped and crashed."""
+    with PostgresServer(durable=True) as server:
+        yield server
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[Children]:
+    """Starts real processes; whatever still lives at the end of the test is killed and reaped."""
+    with Children(tmp_path) as started:
+        yield started

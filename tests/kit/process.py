@@ -1,0 +1,264 @@
+"""Real processes that a test starts, watches, freezes and kills.
+
+Contract: a child runs in a process group of its own, and signals go to the whole group. It is gone
+when `kill9()` returns, frozen when `stop()` returns. Its output goes to files, so that it never
+waits for a reader; its stderr is part of every error about it. At the end of the test, or of the
+test process, it is killed. Points (see points.py) armed at `spawn` hold from the first instruction;
+`reached` returns each event of a point once, in order, when its action has taken effect.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+
+from tests.kit.waiting import TIMEOUT_SECONDS, eventually, eventually_blocking
+
+ROOT = Path(__file__).parents[2]
+LEASH = Path(__file__).with_name("leash.py")
+STDERR_TAIL_BYTES = 4_000
+
+Action = Literal["pause", "kill", "stop"]
+
+
+class ChildFailed(AssertionError):
+    """A child did not do what the test waited for; the message ends with its stderr."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is to happen at a point, once, after it was passed `after` times unharmed."""
+
+    point: str
+    action: Action
+    _: KW_ONLY
+    after: int = 0
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a point."""
+
+    point: str
+    action: Action | None
+    at_ns: int
+    facts: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the output of one child goes."""
+
+    folder: Path
+    name: str
+
+    @property
+    def stdout(self) -> Path:
+        return self.folder / f"{self.name}.stdout"
+
+    @property
+    def stderr(self) -> Path:
+        return self.folder / f"{self.name}.stderr"
+
+    @property
+    def events(self) -> Path:
+        return self.folder / f"{self.name}.points"
+
+
+class Child:
+    """One process; made by `Children.spawn`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], files: Files, control_fd: int) -> None:
+        self._process = process
+        self._files = files
+        self._control_fd = control_fd
+        self._returned: dict[str, int] = {}
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; None while it lives."""
+        # It stays unreaped until close(): nobody else gets its process id during the test.
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    @property
+    def is_frozen(self) -> bool:
+        """All its threads are stopped by a signal."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks]
+        return all(state in "Tt" for state in states)
+
+    def kill9(self) -> None:
+        os.killpg(self.pid, signal.SIGKILL)
+        eventually_blocking(lambda: self.returncode is not None, what=f"{self.pid} to be dead")
+
+    def stop(self) -> None:
+        os.killpg(self.pid, signal.SIGSTOP)
+        eventually_blocking(lambda: self.is_frozen, what=f"{self.pid} to be frozen")
+
+    def cont(self) -> None:
+        os.killpg(self.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        os.killpg(self.pid, signal.SIGTERM)
+
+    async def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> int:
+        """The exit code."""
+        await self._until(lambda: self.returncode is not None, "its end", timeout_seconds)
+        assert self.returncode is not None
+        return self.returncode
+
+    async def succeeded(self, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Waits for its end and fails unless the exit code is 0."""
+        if code := await self.wait(timeout_seconds):
+            raise ChildFailed(self._told(f"ended with {code}"))
+
+    def lines(self) -> list[str]:
+        """The complete lines of its stdout up to now."""
+        return self._files.stdout.read_text(errors="replace").split("\n")[:-1]
+
+    def stderr(self) -> str:
+        return self._files.stderr.read_text(errors="replace")
+
+    async def line(self, containing: str, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
+        """The first line of its stdout with this text."""
+
+        def found() -> list[str]:
+            return [line for line in self.lines() if containing in line]
+
+        await self._until(found, f"a line with {containing!r}", timeout_seconds)
+        return found()[0]
+
+    def arm(self, point: str, action: Action, *, after: int = 0) -> None:
+        """Takes the place of what was armed there. Exact only while the child stands still."""
+        _order(self._control_fd, Arm(point, action, after=after))
+
+    def release(self, point: str) -> None:
+        """Lets go of a child that is paused there."""
+        _order(self._control_fd, point)
+
+    def events(self, point: str) -> list[Reached]:
+        """All events of the point up to now."""
+        lines = self._files.events.read_bytes().split(b"\n")[:-1]
+        events = [msgspec.json.decode(line, type=Reached) for line in lines]
+        return [event for event in events if event.point == point]
+
+    async def reached(self, point: str, timeout_seconds: float = TIMEOUT_SECONDS) -> Reached:
+        """The next event of the point; the child then stands as its action says."""
+        number = self._returned.get(point, 0)
+        what = f"point {point!r} (number {number + 1})"
+        await self._until(lambda: len(self.events(point)) > number, what, timeout_seconds)
+        self._returned[point] = number + 1
+        event = self.events(point)[number]
+        if event.action == "kill":
+            await self.wait(timeout_seconds)
+        elif event.action == "stop":
+            await self._until(lambda: self.is_frozen, "being frozen", timeout_seconds)
+        return event
+
+    def close(self) -> None:
+        """Kills and reaps it and shows its stderr, which pytest prints if the test failed."""
+        self.kill9()
+        self._process.wait()
+        os.close(self._control_fd)
+        if text := self.stderr():
+            sys.stderr.write(f"--- stderr of {self._files.name} ({self.pid})\n{text}\n")
+
+    async def _until(
+        self, condition: Callable[[], object], what: str, timeout_seconds: float
+    ) -> None:
+        def settled() -> bool:
+            return bool(condition()) or self.returncode is not None
+
+        try:
+            await eventually(settled, timeout_seconds=timeout_seconds)
+        except TimeoutError:
+            raise ChildFailed(self._told(f"{timeout_seconds:g} s without {what}")) from None
+        if not condition():  # asked again: what it did just before its end counts
+            raise ChildFailed(self._told(f"ended with {self.returncode} before {what}"))
+
+    def _told(self, what: str) -> str:
+        tail = self.stderr()[-STDERR_TAIL_BYTES:]
+        return f"process {self.pid} ({self._files.name}): {what}. Its stderr ends:\n{tail}"
+
+
+class Children:
+    """Starts children and ends them all; the fixture `children` is one of these."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._children: list[Child] = []
+
+    def spawn(
+        self,
+        module_or_script: str | Path,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        arms: Sequence[Arm] = (),
+    ) -> Child:
+        """Runs `python -m module`, or a script if it is a path or ends in .py."""
+        target = str(module_or_script)
+        is_script = isinstance(module_or_script, Path) or target.endswith(".py")
+        command = [sys.executable, *([] if is_script else ["-m"]), target, *arguments]
+        files = Files(self._folder, f"{len(self._children)}-{Path(target).stem}")
+        control_in, control_out = os.pipe()
+        with (
+            files.stdout.open("ab") as stdout,
+            files.stderr.open("ab") as stderr,
+            files.events.open("ab") as events,
+            os.fdopen(control_in, "rb") as control,
+        ):
+            for arm in arms:
+                _order(control_out, arm)
+            descriptors = (events.fileno(), control.fileno())
+            leash = [sys.executable, "-I", "-S", LEASH, os.getpid(), *descriptors]
+            process = subprocess.Popen(
+                [str(word) for word in (*leash, *command)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=_environment(env or {}),
+                pass_fds=descriptors,
+                start_new_session=True,
+            )
+        child = Child(process, files, control_out)
+        self._children.append(child)
+        eventually_blocking(
+            lambda: child.events("leashed") or child.returncode is not None,
+            what=f"{files.name} to start",
+        )
+        return child
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for child in self._children:
+            child.close()
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Ours, and what a script needs to import `tests.kit` and to be seen at once."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
+
+
+def _order(control_fd: int, order: Arm | str) -> None:
+    """Arms a point, or releases the one of this name."""
+    if isinstance(order, Arm):
+        words = {"order": "arm", **asdict(order)}
+    else:
+        words = {"order": "release", "point": order}
+    os.write(control_fd, json.dumps(words).encode() + b"\n")
