@@ -8,6 +8,7 @@ A setting is a flag, else an environment variable, else an entry in the section 
  host                  --host      TICKWORK_HOST                  host = "127.0.0.1"
  port                  --port      TICKWORK_PORT                  port = 8080
  database              --database  TICKWORK_DATABASE              database = "sqlite:///tickwork.db"
+ database_direct                   TICKWORK_DATABASE_DIRECT       database_direct = "postgresql://…"
  roles                 --roles     TICKWORK_ROLES                 roles = ["api"]
  min_interval_seconds              TICKWORK_MIN_INTERVAL_SECONDS  min_interval_seconds = 60
 ```
@@ -32,6 +33,10 @@ from tickwork.errors import FieldError, InvalidInput
 if TYPE_CHECKING:
     from litestar import Litestar
 
+    from tickwork.store.contract import Store
+    from tickwork.store.diagnosis import Finding
+    from tickwork.store.migrations import Migration
+
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
 
@@ -53,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     database: str = "sqlite:///tickwork.db"
+    database_direct: str | None = None
     roles: frozenset[Role] = frozenset(Role)
     min_interval_seconds: int = 60
 
@@ -88,11 +94,53 @@ def load_settings(
 
 
 def build_api(settings: Settings) -> Litestar:
-    """The HTTP application of these settings."""
+    """The HTTP application of these settings; its database is open while it is served."""
     from tickwork.api import create_api  # Heavy, and other commands do without.
 
-    limits = when.Limits(min_interval_seconds=settings.min_interval_seconds)
-    return create_api(now=clock.now, limits=limits)
+    return create_api(
+        now=clock.now,
+        limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
+        open_store=lambda: open_store(settings),
+    )
+
+
+async def open_store(settings: Settings) -> Store:
+    """The store of these settings. SQLite's schema is brought up to date by the way; a server's
+    is not, because other nodes may still run on the old one."""
+    if _is_postgres(settings.database):
+        from tickwork.store.postgres import PostgresStore
+
+        return await PostgresStore.open(settings.database, direct_url=settings.database_direct)
+    from tickwork.store.sqlite import SqliteStore
+
+    await migrate(settings)
+    return await SqliteStore.open(settings.database)
+
+
+async def migrate(settings: Settings) -> tuple[Migration, ...]:
+    """Brings the schema up to date, and says what was applied."""
+    if _is_postgres(settings.database):
+        from tickwork.store.postgres.migrate import migrate as migrate_postgres
+
+        return await migrate_postgres(settings.database_direct or settings.database)
+    from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
+
+    return await migrate_sqlite(settings.database)
+
+
+async def examine(settings: Settings) -> tuple[Finding, ...]:
+    """What the database's set-up gives."""
+    if _is_postgres(settings.database):
+        from tickwork.store.postgres.doctor import examine as examine_postgres
+
+        return await examine_postgres(settings.database)
+    from tickwork.store.sqlite.doctor import examine as examine_sqlite
+
+    return await examine_sqlite(settings.database)
+
+
+def _is_postgres(url: str) -> bool:
+    return url.startswith("postgresql://")
 
 
 def _given(
@@ -163,6 +211,12 @@ def _database(value: object) -> str:
     raise ValueError("must be sqlite:///path/to/file.db or postgresql://user@host/name")
 
 
+def _direct(value: object) -> str:
+    if isinstance(value, str) and _is_postgres(value):
+        return _database(value)
+    raise ValueError("must be postgresql://user@host/name, the server itself and not its pooler")
+
+
 def _roles(value: object) -> frozenset[Role]:
     names = value.split(",") if isinstance(value, str) else value
     known = [str(role) for role in Role]
@@ -179,6 +233,7 @@ _READERS: dict[str, Callable[[object], object]] = {
     "host": _host,
     "port": _port,
     "database": _database,
+    "database_direct": _direct,
     "roles": _roles,
     "min_interval_seconds": _min_interval,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 from litestar import Litestar, Response, Router
@@ -19,6 +20,7 @@ from tickwork.api.pages import PAGE_HEADERS, home, openapi_json
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.schedules import schedule_routes
 from tickwork.core import when
+from tickwork.store.contract import Store
 
 _TAGS = [
     Tag("schedules", "When things happen."),
@@ -26,10 +28,31 @@ _TAGS = [
 ]
 
 
-def create_api(*, now: Callable[[], datetime], limits: when.Limits) -> Litestar:
-    """The ASGI application; `now` tells the present, `limits` what callers may ask for."""
+def create_api(
+    *,
+    now: Callable[[], datetime],
+    limits: when.Limits,
+    open_store: Callable[[], Awaitable[Store]] | None = None,
+) -> Litestar:
+    """The ASGI application; `now` tells the present, `limits` what callers may ask for.
+
+    The store is opened when serving begins, and closed when it ends. Without one, only what
+    needs none is served.
+    """
     context = Context(now=now, limits=limits)
+
+    @asynccontextmanager
+    async def with_store(_: Litestar) -> AsyncIterator[None]:
+        if open_store is not None:
+            context.store = await open_store()
+        try:
+            yield
+        finally:
+            if context.store is not None:
+                await context.store.close()
+
     return Litestar(
+        lifespan=[with_store],
         route_handlers=[home, openapi_json, healthz, readyz, schedule_routes()],
         dependencies={"context": Provide(lambda: context, sync_to_thread=False)},
         exception_handlers=handlers(),

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tickwork.core import when
+from tickwork.store.contract import Store
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
-    """The present, and what a caller may ask for."""
+    """The present, what a caller may ask for, and the store while the application is served."""
 
     now: Callable[[], datetime]
     limits: when.Limits
+    store: Store | None = None

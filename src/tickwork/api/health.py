@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from litestar import get
+from litestar.di import NamedDependency
 
 from tickwork import __version__
+from tickwork.api.context import Context
+from tickwork.api.problems import described
 from tickwork.api.schemas import Health, Readiness
 
 
@@ -21,8 +24,14 @@ def healthz() -> Health:
 
 
 @get(
-    "/readyz", operation_id="readyz", summary="Can it serve?", tags=["health"], sync_to_thread=False
+    "/readyz",
+    operation_id="readyz",
+    summary="Can it serve?",
+    tags=["health"],
+    responses=described(503),
 )
-def readyz() -> Readiness:
-    """Answers once the process has started; nothing it serves needs more than that."""
+async def readyz(context: NamedDependency[Context]) -> Readiness:
+    """Answers once the database does; until then 503."""
+    if context.store is not None:
+        await context.store.meta()
     return Readiness(status="ready")

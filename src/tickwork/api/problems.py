@@ -18,7 +18,7 @@ from litestar.openapi.spec import Example
 from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, StoreError, StoreUnavailable
 
 MEDIA_TYPE = "application/problem+json"
 BODY_BYTES_MAX = 1_000_000
@@ -57,6 +57,11 @@ _KINDS = {
         "Send JSON, and say so with the header Content-Type: application/json.",
     ),
     422: Kind(InvalidInput.code, "The input is not valid"),
+    503: Kind(
+        StoreUnavailable.code,
+        "The database does not answer",
+        "The database cannot be reached or written at the moment; try again soon.",
+    ),
     500: Kind(
         "internal_error", "Our fault", "Something went wrong on our side; it has been logged."
     ),
@@ -110,6 +115,7 @@ def handlers() -> ExceptionHandlersMap:
     return {
         InvalidInput: _on_invalid_input,
         InvalidJson: _on_invalid_json,
+        StoreError: _on_store_error,
         ValidationException: _on_missing_body,
         HTTPException: _on_http_error,
         Exception: _on_unexpected,
@@ -133,6 +139,11 @@ def _on_invalid_json(_: Request[Any, Any, Any], error: InvalidJson) -> Response[
 def _on_missing_body(_: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
     """The body is the one thing that Litestar itself asks for; `ops` sees to the rest."""
     return _answer(problem(error.status_code, code=_INVALID_JSON))
+
+
+def _on_store_error(_: Request[Any, Any, Any], error: StoreError) -> Response[Problem]:
+    _log.error("the database failed: %s", error)
+    return _answer(problem(HTTPStatus.SERVICE_UNAVAILABLE))
 
 
 def _on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:

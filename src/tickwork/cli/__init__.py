@@ -14,6 +14,7 @@ import typer
 from tickwork import __version__
 from tickwork.cli.calculator import explain_command, next_command
 from tickwork.cli.commands import Command, Group
+from tickwork.cli.database import doctor_command, migrate_command
 from tickwork.cli.failing import EXIT_BAD_USAGE
 from tickwork.cli.server import up_command
 
@@ -31,6 +32,8 @@ app = typer.Typer(
 app.command("next", cls=Command)(next_command)
 app.command("explain", cls=Command)(explain_command)
 app.command("up", cls=Command)(up_command)
+app.command("migrate", cls=Command)(migrate_command)
+app.command("doctor", cls=Command)(doctor_command)
 
 
 def _show_version(asked: bool) -> None:

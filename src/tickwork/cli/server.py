@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
-from tickwork.errors import InvalidInput
+from tickwork.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from tickwork.wiring import Settings
@@ -48,8 +48,25 @@ def up_command(
         refuse(error, {})
     if Role.API not in settings.roles:
         fail("--roles: only the role api does something so far; name it", code=EXIT_BAD_USAGE)
+    _try_database(settings)
     with _listen(settings) as listener:
         _serve(settings, listener)
+
+
+def _try_database(settings: Settings) -> None:
+    """Opens the database once, so that what is wrong with it is said before anything is served."""
+    import asyncio
+
+    from tickwork.wiring import open_store
+
+    async def try_it() -> None:
+        store = await open_store(settings)
+        await store.close()
+
+    try:
+        asyncio.run(try_it())
+    except StoreError as error:
+        fail(str(error))
 
 
 def _listen(settings: Settings) -> socket.socket:

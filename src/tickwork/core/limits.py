@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tickwork.core.model import ClaimRequest, NewMessage, QueueSettings, Scope, Tenant
+from tickwork.core.model import (
+    ClaimRequest,
+    Ending,
+    Held,
+    NewMessage,
+    QueueSettings,
+    Scope,
+    Settlement,
+    Tenant,
+)
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
@@ -13,10 +22,15 @@ BATCH_BYTES_MAX = 256_000
 DELAY_SECONDS_MAX = 365 * 86_400
 NAME_LENGTH_MAX = 120
 TEXT_LENGTH_MAX = 512
+ERROR_LENGTH_MAX = 10_000
 HOPS_MAX = 32
 CLAIM_LIMIT_MAX = 1_000
 LEASE_SECONDS_MAX = 12 * 3600
 RETENTION_SECONDS_MAX = 14 * 86_400
+LIST_LIMIT_MAX = 10_000
+TTL_SECONDS_MAX = 86_400
+RUN_MAX = 2**31 - 1
+CLAIM_NUMBER_MAX = 2**63 - 1
 
 _TEXTS = ("key", "event_id", "type", "source", "correlation_id", "causation_id")
 
@@ -78,11 +92,63 @@ def check_claim(request: ClaimRequest) -> None:
         raise InvalidInput(faults)
 
 
+def check_settlement(settlement: Settlement) -> None:
+    """Raises `InvalidInput` for a settlement that may not be carried out; nothing of it is."""
+    faults: list[FieldError] = []
+    for index, ending in enumerate(settlement.endings):
+        faults.extend(_ending_faults(ending, f"endings[{index}]."))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_limit(limit: int) -> None:
+    """Raises `InvalidInput` for a look at too many or at none."""
+    if not 1 <= limit <= LIST_LIMIT_MAX:
+        raise InvalidInput([FieldError("limit", f"must be from 1 to {LIST_LIMIT_MAX}")])
+
+
+def check_node(name: str, roles: Sequence[str]) -> None:
+    """Raises `InvalidInput` for a node that may not join."""
+    faults = _text_faults("name", name, NAME_LENGTH_MAX)
+    for index, role in enumerate(roles):
+        faults += _text_faults(f"roles[{index}]", role, NAME_LENGTH_MAX)
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_ttl(ttl_seconds: float) -> None:
+    """Raises `InvalidInput` for a node's lease that would never begin, or not end in time."""
+    if not 0 < ttl_seconds <= TTL_SECONDS_MAX:
+        fault = FieldError("ttl_seconds", f"must be above 0 and at most {TTL_SECONDS_MAX}")
+        raise InvalidInput([fault])
+
+
+def is_name(text: str) -> bool:
+    """Whether anything can have this name; what cannot exist need not be looked for."""
+    return not _text_faults("name", text, NAME_LENGTH_MAX)
+
+
+def can_be_held(held: Held) -> bool:
+    """Whether a store can ever have handed this out."""
+    return 0 < held.claim <= CLAIM_NUMBER_MAX and is_name(held.tenant)
+
+
 def lease_faults(lease_seconds: float) -> list[FieldError]:
     """The faults of a pull lease's length."""
     if 0 <= lease_seconds <= LEASE_SECONDS_MAX:
         return []
     return [FieldError("lease_seconds", f"must be from 0 to {LEASE_SECONDS_MAX}")]
+
+
+def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
+    if not 0 <= ending.delay_seconds <= DELAY_SECONDS_MAX:
+        yield FieldError(f"{prefix}delay_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
+    if ending.reason is not None:
+        yield from _text_faults(f"{prefix}reason", ending.reason, NAME_LENGTH_MAX)
+    if ending.error is not None:
+        yield from _text_faults(f"{prefix}error", ending.error, ERROR_LENGTH_MAX)
+    for index, send in enumerate(ending.sends):
+        yield from _message_faults(send.message, f"{prefix}sends[{index}].")
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
@@ -97,6 +163,10 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
         yield FieldError(f"{prefix}priority", f"must be from 0 to 9, not {message.priority}")
     if not 0 <= message.hops <= HOPS_MAX:
         yield FieldError(f"{prefix}hops", f"must be from 0 to {HOPS_MAX}, not {message.hops}")
+    if not 0 <= message.run <= RUN_MAX:
+        yield FieldError(f"{prefix}run", f"must be from 0 to {RUN_MAX}, not {message.run}")
+    if message.slot is not None and message.slot.tzinfo is None:
+        yield FieldError(f"{prefix}slot", "must have a time zone")
     expiry = message.expires_after_seconds
     if expiry is not None and not 0 < expiry <= DELAY_SECONDS_MAX:
         yield FieldError(

@@ -8,7 +8,9 @@ what came back or was committed late.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import structs
@@ -40,12 +42,26 @@ class _Position:
         self.began_at_start = False
 
 
+class _Share(NamedTuple):
+    """What a tenant may get from its lanes together; they are numbered from 1."""
+
+    tenant: str
+    quota: int
+    first: int
+    last: int
+
+
 class Claimer:
     """Hands out messages."""
 
     def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
         self._database, self._moment, self._queues = database, moment, queues
         self._positions: dict[tuple[UUID, str | None], _Position] = {}
+
+    @property
+    def _is_virtual(self) -> bool:
+        """Where time stands still nothing is remembered for a while."""
+        return self._moment() is not None
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
@@ -66,7 +82,7 @@ class Claimer:
         An answer that is shorter than asked for has looked at everything.
         """
         position = self._position(queue_id, scope.tenant)
-        looked = not position.ring.is_fresh(monotonic())
+        looked = self._is_virtual or not position.ring.is_fresh(monotonic())
         if looked:
             await self._look(scope, queue_id, position)
         found = await self._take(queue_id, position, request, position.ring.portions(request.limit))
@@ -79,7 +95,7 @@ class Claimer:
         found += await self._take(queue_id, position, rest, position.ring.everything(rest.limit))
         if len(found) < request.limit:
             position.ring.expire()
-        return found
+        return _in_order(found)
 
     async def _look(self, scope: Scope, queue_id: UUID, position: _Position) -> None:
         began = monotonic()
@@ -101,7 +117,7 @@ class Claimer:
         if not portions:
             return ()
         began = monotonic()
-        position.began_at_start = began >= position.look_from_start_at
+        position.began_at_start = self._is_virtual or began >= position.look_from_start_at
         if position.began_at_start:
             position.low_water.clear()
         found = await self._claim_portions(queue_id, position, request, portions)
@@ -117,6 +133,7 @@ class Claimer:
     async def _claim_portions(
         self, queue_id: UUID, position: _Position, request: ClaimRequest, portions: list[Portion]
     ) -> tuple[Message, ...]:
+        shares = _shares(portions)
         # Not repeated: an answer that got lost may have handed something out already. The
         # holder finds out with `Nodes.give_back_unknown`.
         found = await self._database.run(
@@ -126,15 +143,17 @@ class Claimer:
                 queue_id,
                 request.holder,
                 request.lease_seconds,
-                [portion.lane.tenant for portion in portions],
+                [share.tenant for share in shares],
+                [share.quota for share in shares],
+                [share.first for share in shares],
+                [share.last for share in shares],
                 [portion.lane.priority for portion in portions],
-                [portion.quota for portion in portions],
                 [position.low_water.get(portion.lane, _BEGINNING) for portion in portions],
                 request.limit,
             ),
             repeatable=False,
         )
-        return rows.messages(found)
+        return _in_order(rows.messages(found))
 
     async def _claim_alone(
         self, scope: Scope, queue_id: UUID, request: ClaimRequest
@@ -167,3 +186,19 @@ class Claimer:
                 self._positions.clear()
             position = self._positions[queue_id, tenant] = _Position()
         return position
+
+
+def _shares(portions: Sequence[Portion]) -> list[_Share]:
+    """The portions by tenant: many priorities do not make a share larger."""
+    shares: list[_Share] = []
+    for place, portion in enumerate(portions, 1):
+        if shares and shares[-1].tenant == portion.lane.tenant:
+            shares[-1] = shares[-1]._replace(last=place)
+        else:
+            shares.append(_Share(portion.lane.tenant, portion.quota, place, place))
+    return shares
+
+
+def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Highest priority first, of each the oldest visible first."""
+    return tuple(sorted(messages, key=lambda each: (-each.priority, each.visible_at, each.id)))

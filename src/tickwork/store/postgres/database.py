@@ -27,6 +27,13 @@ _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _COMMAND_TIMEOUT_SECONDS = 60.0
 
+_IDLE_IN_TRANSACTION_SECONDS = 4.0
+"""Under a third of a node's lease. A process that is frozen, or whose machine is gone, in the
+middle of a transaction would otherwise hold its rows, and whoever waits for them, for ever."""
+
+_IDLE_SETTING = "idle_in_transaction_session_timeout"
+_IDLE_MILLISECONDS = str(int(_IDLE_IN_TRANSACTION_SECONDS * 1000))
+
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
 """What a failed connection raises; a URL that cannot be read is a ValueError."""
@@ -55,6 +62,8 @@ class Database:
                 statement_cache_size=0 if pooled else 256,
                 max_inactive_connection_lifetime=300,
                 reset=_leave_as_it_is,
+                # A pooler refuses what it cannot keep apart for its clients.
+                server_settings=None if pooled else {_IDLE_SETTING: _IDLE_MILLISECONDS},
             )
         except CONNECT_ERRORS as error:
             raise as_store_error(error) from error
@@ -81,6 +90,8 @@ class Database:
 
         async def whole(connection: Connection) -> Result:
             async with connection.transaction():
+                if self._pooled:
+                    await connection.execute(f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}")
                 return await work(connection)
 
         return await self._try(whole, repeatable=repeatable)

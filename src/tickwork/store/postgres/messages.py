@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from tickwork.core.limits import lease_faults
+from tickwork.core.limits import (
+    can_be_held,
+    check_batch,
+    check_limit,
+    check_message,
+    lease_faults,
+)
 from tickwork.core.model import (
     ClaimRequest,
     DeadLetter,
@@ -43,9 +49,11 @@ class PostgresMessages:
         self._claimer = Claimer(database, moment, queues)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        check_message(message)
         await self._sender.send(scope, queue, [message])
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        check_batch(messages)
         await self._sender.send(scope, queue, messages)
 
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
@@ -63,7 +71,7 @@ class PostgresMessages:
     async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not scope.is_system and held.tenant != scope.tenant:
+        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
             return False
         extended = await self._database.run(
             lambda connection: connection.fetchval(
@@ -90,6 +98,7 @@ class PostgresMessages:
         return rows.messages([row])[0]
 
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
         found = await self._database.run(
             lambda connection: connection.fetch(
@@ -109,6 +118,7 @@ class PostgresMessages:
         return deleted is not None
 
     async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
+        check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.dead_letters, queue_id, scope.tenant, limit)

@@ -17,10 +17,7 @@ _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
 
 async def migrate(url: str) -> tuple[Migration, ...]:
     """Applies what is missing, and says what it applied."""
-    try:
-        connection = await asyncpg.connect(url)
-    except CONNECT_ERRORS as error:
-        raise as_store_error(error) from error
+    connection = await _connect(url)
     applied: list[Migration] = []
     try:
         while (step := await _step(connection)) is not None:
@@ -32,14 +29,28 @@ async def migrate(url: str) -> tuple[Migration, ...]:
 
 async def schema_version(url: str) -> int:
     """The version of a database's schema; 0 where there is none."""
+    connection = await _connect(url)
     try:
-        connection = await asyncpg.connect(url)
-    except CONNECT_ERRORS as error:
-        raise as_store_error(error) from error
-    try:
-        return await _version(connection)
+        async with connection.transaction():
+            return await _version(connection)
     finally:
         await connection.close()
+
+
+async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
+    """A connection that keeps no statement beyond its transaction: the URL may be a pooler's."""
+    try:
+        return await asyncpg.connect(url, statement_cache_size=0)
+    except CONNECT_ERRORS as error:
+        raise as_store_error(error) from error
+
+
+def check_version(version: int) -> None:
+    """Raises `StoreBroken` unless the schema is the one this code works with."""
+    if pending(load_migrations("tickwork.store.postgres"), version):
+        raise StoreBroken(
+            f"the schema has version {version} and is too old: run `tickwork migrate`"
+        )
 
 
 async def _step(connection: asyncpg.Connection[asyncpg.Record]) -> Migration | None:

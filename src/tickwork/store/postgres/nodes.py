@@ -12,6 +12,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwork.core.limits import check_limit, check_node, check_ttl
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
     REASON_EXPIRED,
@@ -43,6 +44,8 @@ class PostgresNodes:
     async def join(
         self, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
     ) -> Node:
+        check_node(name, roles)
+        check_ttl(ttl_seconds)
         try:
             row = await self._database.run(
                 lambda connection: connection.fetchrow(
@@ -55,6 +58,7 @@ class PostgresNodes:
         return rows.node(row)
 
     async def heartbeat(self, node_id: UUID, ttl_seconds: float) -> Node:
+        check_ttl(ttl_seconds)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
                 SQL.heartbeat, self._moment(), node_id, ttl_seconds
@@ -93,6 +97,7 @@ class PostgresReaper:
         self._last_queue_id: UUID | None = None
 
     async def reap(self, limit: int) -> Reaped:
+        check_limit(limit)
         nodes = await self._database.transact(self._end_nodes)
         released, dead = await self._database.transact(
             lambda connection: self._end_leases(connection, limit)

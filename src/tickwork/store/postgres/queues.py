@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
-from tickwork.core.limits import check_queue, check_tenant
+from tickwork.clock import monotonic
+from tickwork.core.limits import check_queue, check_tenant, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
@@ -16,6 +18,8 @@ from tickwork.store.postgres import rows
 from tickwork.store.postgres.database import SQL, Connection, Database
 
 QUEUES_REMEMBERED_MAX = 10_000
+QUEUES_REMEMBERED_SECONDS = 1.0
+"""Another process may delete a queue, or make one that comes before a shared one."""
 
 
 class PostgresTenants:
@@ -34,7 +38,7 @@ class PostgresTenants:
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         row = None
-        if scope.is_system or scope.tenant == tenant_id:
+        if is_name(tenant_id) and (scope.is_system or scope.tenant == tenant_id):
             row = await self._database.run(
                 lambda connection: connection.fetchrow(SQL.get_tenant, tenant_id)
             )
@@ -43,15 +47,22 @@ class PostgresTenants:
         return Tenant(id=row["id"], weight=row["weight"], suspended=row["suspended"])
 
 
+class _Remembered(NamedTuple):
+    id: UUID
+    until_monotonic: float
+
+
 class PostgresQueues:
-    """Queues by name. Ids never change, so a name once found is remembered."""
+    """Queues by name. What a name meant is remembered for a moment."""
 
     def __init__(self, database: Database, moment: Moment) -> None:
         self._database, self._moment = database, moment
-        self._ids: dict[tuple[str | None, str], UUID] = {}
+        self._ids: dict[tuple[str | None, str], _Remembered] = {}
 
     async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
         check_queue(name, settings)
+        if scope.tenant is not None and not is_name(scope.tenant):
+            raise NotFound("tenant", scope.tenant)
         try:
             row = await self._database.run(
                 lambda connection: connection.fetchrow(
@@ -70,26 +81,30 @@ class PostgresQueues:
         return rows.queue(row)
 
     async def get(self, scope: Scope, name: str) -> Queue:
-        row = await self._database.run(
-            lambda connection: connection.fetchrow(SQL.get_queue, scope.tenant, name)
-        )
+        row = None
+        if is_name(name) and (scope.tenant is None or is_name(scope.tenant)):
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(SQL.get_queue, scope.tenant, name)
+            )
         if row is None:
             raise NotFound("queue", name)
         return rows.queue(row)
 
     async def id_of(self, scope: Scope, name: str) -> UUID:
         """The id behind a name; remembered, because every send and claim asks."""
+        now, is_virtual = monotonic(), self._moment() is not None
         found = self._ids.get((scope.tenant, name))
-        if found is None:
-            found = (await self.get(scope, name)).id
+        if found is None or is_virtual or found.until_monotonic < now:
+            queue = await self.get(scope, name)
             if len(self._ids) >= QUEUES_REMEMBERED_MAX:
                 self._ids.clear()
+            found = _Remembered(queue.id, now + QUEUES_REMEMBERED_SECONDS)
             self._ids[scope.tenant, name] = found
-        return found
+        return found.id
 
     def forget(self, queue_ids: set[UUID]) -> None:
         """Drops names whose queue turned out to be gone."""
-        self._ids = {name: each for name, each in self._ids.items() if each not in queue_ids}
+        self._ids = {name: each for name, each in self._ids.items() if each.id not in queue_ids}
 
     async def list(self, scope: Scope) -> tuple[Queue, ...]:
         found = await self._database.run(

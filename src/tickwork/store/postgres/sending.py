@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 from msgspec import Struct
 
-from tickwork.core.limits import check_batch, check_message
+from tickwork.core.limits import check_message
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound
 from tickwork.store.coalescer import Coalescer
@@ -53,14 +53,17 @@ class Sender:
         self._coalescer: Coalescer[Group, None] = Coalescer(self._commit, flights_max=2)
 
     async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Checks and stores one group, durably, together with what others send now."""
-        if len(messages) == 1:
-            check_message(messages[0])
-        else:
-            check_batch(messages)
+        """Stores one group, durably, together with what others send now."""
         if messages:
-            group = await self.group(scope, queue, messages)
-            await self._coalescer.submit(group, len(messages))
+            try:
+                await self._submit(scope, queue, messages)
+            except NotFound:
+                # It was remembered and is gone; there may be another of that name.
+                await self._submit(scope, queue, messages)
+
+    async def _submit(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        group = await self.group(scope, queue, messages)
+        await self._coalescer.submit(group, len(messages))
 
     async def group(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Group:
         queue_id = await self._queues.id_of(scope, queue)

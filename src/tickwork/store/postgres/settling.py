@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from inspect import isawaitable
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.limits import check_message
-from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
+from msgspec import structs
+
+from tickwork.core.limits import can_be_held, check_settlement
+from tickwork.core.model import Ending, Fate, Held, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, StoreUnavailable
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.contract import Joined
@@ -23,14 +26,30 @@ from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.sending import Group, Sender
 from tickwork.store.postgres.wakeups import PostgresWakeups
 
-_Name = tuple[str, UUID]
+LOOKS_MAX = 3
+"""A row that moves while it is looked for (somebody extends its lease) is missed: look again."""
 
 
 class _Send(NamedTuple):
-    """A message on its way, and the message whose handler sent it."""
+    """A message on its way, and the place of the ending that sends it."""
 
-    cause: _Name
+    cause: int
     group: Group
+
+
+class _Ended(NamedTuple):
+    """Which endings, by their place, counted; and which of these for an event done before."""
+
+    done: set[int]
+    duplicates: set[int]
+
+    def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
+        """What it means for some of the endings."""
+        places = range(start, stop)
+        return SettleResult(
+            tuple(endings[place].held for place in places if place not in self.done),
+            tuple(endings[place].held for place in places if place in self.duplicates),
+        )
 
 
 class Settler:
@@ -46,19 +65,30 @@ class Settler:
         )
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
-        _check(scope, settlement)
-        if not settlement.endings:
-            return SettleResult()
-        return await self._coalescer.submit(settlement, len(settlement.endings))
+        check_settlement(settlement)
+        own = tuple(ending for ending in settlement.endings if _is_own(scope, ending))
+        result = SettleResult()
+        if own:
+            result = await self._coalescer.submit(Settlement(own), len(own))
+        if len(own) == len(settlement.endings):
+            return result
+        strange = {ending.held for ending in settlement.endings if not _is_own(scope, ending)}
+        refused = strange.union(result.refused)
+        held = (ending.held for ending in settlement.endings)
+        return structs.replace(result, refused=tuple(each for each in held if each in refused))
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
-        _check(scope, settlement)
-        sends = await self._sends(settlement.endings)
+        check_settlement(settlement)
+        endings = settlement.endings
+        if strange := [ending.held.id for ending in endings if not _is_own(scope, ending)]:
+            raise ClaimLost(strange)
+        sends = await self._sends(endings)
 
         async def work(connection: Connection) -> None:
-            result = await self._carry_out(connection, settlement.endings, sends)
-            if result.refused or result.duplicates:
-                raise ClaimLost(held.id for held in (*result.refused, *result.duplicates))
+            ended = await self._carry_out(connection, endings, sends)
+            result = ended.result(endings, 0, len(endings))
+            if lost := result.refused + result.duplicates:
+                raise ClaimLost(held.id for held in lost)
             wanted = joined(connection)
             if isawaitable(wanted):
                 await wanted
@@ -75,51 +105,71 @@ class Settler:
         only_acks = not sends and all(ending.fate is Fate.ACK for ending in endings)
         commit = self._database.run if only_acks else self._database.transact
 
-        async def work(connection: Connection) -> SettleResult:
+        async def work(connection: Connection) -> _Ended:
             return await self._carry_out(connection, endings, sends)
 
         try:
-            result = await commit(work, repeatable=False)
+            ended = await commit(work, repeatable=False)
         except StoreUnavailable:
             # The answer may have got lost after the commit: ask again, and believe a refusal
             # only where somebody else may really have got the message.
-            result = await self._without_own(await commit(work))
+            ended = await self._with_own(endings, await commit(work))
         self._wakeups.tell(_queues_to_wake(sends))
-        return [_part(result, settlement) for settlement in settlements]
+        stops = [*accumulate(len(settlement.endings) for settlement in settlements)]
+        return [ended.result(endings, *places) for places in pairwise([0, *stops])]
 
-    async def _without_own(self, result: SettleResult) -> SettleResult:
+    async def _with_own(self, endings: Sequence[Ending], ended: _Ended) -> _Ended:
         """A node that nobody ended still held what was refused: it settled it itself."""
-        holders = list({held.holder for held in result.refused})
+        refused = [place for place in range(len(endings)) if place not in ended.done]
+        holders = list({endings[place].held.holder for place in refused})
         still = await self._database.run(
             lambda connection: connection.fetch(SQL.not_ended, holders)
         )
         alive = {row["id"] for row in still}
-        refused = tuple(held for held in result.refused if held.holder not in alive)
-        return SettleResult(refused, result.duplicates)
+        own = {place for place in refused if endings[place].held.holder in alive}
+        return ended._replace(done=ended.done | own)
 
     async def _carry_out(
         self, connection: Connection, endings: Sequence[Ending], sends: Sequence[_Send]
-    ) -> SettleResult:
+    ) -> _Ended:
+        """Of several ends of one handing-out the first counts; the others come too late."""
+        places: dict[Held, int] = {}
+        for place, ending in enumerate(endings):
+            places.setdefault(ending.held, place)
+        ended = _Ended(set(), set())
+        for _ in range(LOOKS_MAX):
+            left = [place for place in places.values() if place not in ended.done]
+            if not left:
+                break
+            done, duplicates = await self._end(connection, [endings[place] for place in left])
+            ended.done.update(places[held] for held in done)
+            ended.duplicates.update(places[held] for held in duplicates)
+        if sends:
+            counted = ended.done - ended.duplicates
+            groups = [send.group for send in sends if send.cause in counted]
+            await self._sender.store(connection, groups, new_id())
+        return ended
+
+    async def _end(
+        self, connection: Connection, endings: Sequence[Ending]
+    ) -> tuple[set[Held], set[Held]]:
+        """What was still held, and what of it was done before for the same event."""
         by_fate: dict[Fate, list[Ending]] = {}
         for ending in endings:
             by_fate.setdefault(ending.fate, []).append(ending)
-        done: set[_Name] = set()
-        duplicates: set[_Name] = set()
+        done: set[Held] = set()
+        duplicates: set[Held] = set()
         if acks := by_fate.get(Fate.ACK):
             acked = await connection.fetch(SQL.ack, self._moment(), *_fences(acks))
-            done = {(row["tenant"], row["id"]) for row in acked}
-            duplicates = {(row["tenant"], row["id"]) for row in acked if not row["fresh"]}
+            done = {_held(row) for row in acked}
+            duplicates = {_held(row) for row in acked if not row["fresh"]}
         if backs := by_fate.get(Fate.RETRY, []) + by_fate.get(Fate.RELEASE, []):
             done |= await self.put_back(connection, backs)
         if dead := by_fate.get(Fate.DEAD):
             done |= await self.bury(connection, dead)
-        if sends:
-            counted = done - duplicates
-            groups = [send.group for send in sends if send.cause in counted]
-            await self._sender.store(connection, groups, new_id())
-        return _result(endings, done, duplicates)
+        return done, duplicates
 
-    async def put_back(self, connection: Connection, endings: Sequence[Ending]) -> set[_Name]:
+    async def put_back(self, connection: Connection, endings: Sequence[Ending]) -> set[Held]:
         """Makes what is still held ready again."""
         back = await connection.fetch(
             SQL.retry,
@@ -129,39 +179,38 @@ class Settler:
             [int(ending.counts_attempt) for ending in endings],
             [ending.error for ending in endings],
         )
-        return {(row["tenant"], row["id"]) for row in back}
+        return {_held(row) for row in back}
 
-    async def bury(self, connection: Connection, endings: Sequence[Ending]) -> set[_Name]:
+    async def bury(self, connection: Connection, endings: Sequence[Ending]) -> set[Held]:
         """Moves what is still held to the dead letters."""
+        letters = {new_id(): ending.held for ending in endings}
         gone = await connection.fetch(
             SQL.bury,
             self._moment(),
             *_fences(endings),
-            [new_id() for _ in endings],
+            [*letters],
             [ending.reason or "failed" for ending in endings],
             [ending.error for ending in endings],
             [int(ending.counts_attempt) for ending in endings],
         )
-        return {(row["tenant"], row["message_id"]) for row in gone}
+        return {letters[row["id"]] for row in gone}
 
     async def _sends(self, endings: Iterable[Ending]) -> list[_Send]:
         """What the endings send, their queues found."""
         return [
             _Send(
-                (ending.held.tenant, ending.held.id),
+                place,
                 await self._sender.group(Scope(ending.held.tenant), send.queue, [send.message]),
             )
-            for ending in endings
+            for place, ending in enumerate(endings)
             for send in ending.sends
         ]
 
 
-def _check(scope: Scope, settlement: Settlement) -> None:
-    for ending in settlement.endings:
-        if not scope.is_system and ending.held.tenant != scope.tenant:
-            raise ClaimLost([ending.held.id])
-        for send in ending.sends:
-            check_message(send.message)
+def _is_own(scope: Scope, ending: Ending) -> bool:
+    """Whether the scope can be the holder at all."""
+    held = ending.held
+    return can_be_held(held) and (scope.is_system or held.tenant == scope.tenant)
 
 
 def _queues_to_wake(sends: Iterable[_Send]) -> set[UUID]:
@@ -178,22 +227,5 @@ def _fences(endings: Sequence[Ending]) -> tuple[list[str], list[UUID], list[int]
     )
 
 
-def _result(endings: Sequence[Ending], done: set[_Name], duplicates: set[_Name]) -> SettleResult:
-    if len(done) == len(endings) and not duplicates:
-        return SettleResult()
-    held = [ending.held for ending in endings]
-    return SettleResult(
-        tuple(each for each in held if (each.tenant, each.id) not in done),
-        tuple(each for each in held if (each.tenant, each.id) in duplicates),
-    )
-
-
-def _part(result: SettleResult, settlement: Settlement) -> SettleResult:
-    """What a coalesced result means for one of its settlements."""
-    if not result.refused and not result.duplicates:
-        return result
-    mine = {ending.held for ending in settlement.endings}
-    return SettleResult(
-        tuple(held for held in result.refused if held in mine),
-        tuple(held for held in result.duplicates if held in mine),
-    )
+def _held(row: Any) -> Held:
+    return Held(row["tenant"], row["id"], row["claim"], row["holder"])

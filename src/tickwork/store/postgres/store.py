@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from tickwork.core.model import Meta
+from tickwork.errors import StoreError
 from tickwork.store.moment import Moment, database_time
 from tickwork.store.postgres.database import SQL, Database
 from tickwork.store.postgres.messages import PostgresMessages
+from tickwork.store.postgres.migrate import check_version
 from tickwork.store.postgres.nodes import PostgresNodes, PostgresReaper
 from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
 from tickwork.store.postgres.sending import Sender
@@ -40,12 +42,21 @@ class PostgresStore:
         direct_url: str | None = None,
         connections_max: int = CONNECTIONS_MAX,
     ) -> PostgresStore:
-        """Connects. With `direct_url` the first URL is a transaction pooler's, and only LISTEN
-        goes the direct way."""
+        """Connects, to a schema that is up to date.
+
+        With `direct_url` the first URL is a transaction pooler's, and only LISTEN goes the
+        direct way.
+        """
         database = await Database.open(
             url, connections_max=connections_max, pooled=direct_url is not None
         )
-        return cls(database, moment, direct_url or url)
+        store = cls(database, moment, direct_url or url)
+        try:
+            check_version((await store.meta()).schema_version)
+        except StoreError:
+            await store.close()
+            raise
+        return store
 
     async def now(self) -> datetime:
         virtual = self._moment()

@@ -12,7 +12,7 @@ WITH gone AS (
         ) AS found
     ) AS held
     WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
-    RETURNING m.tenant, m.id, m.queue_id, m.event_id
+    RETURNING m.tenant, m.id, m.claim, m.holder, m.queue_id, m.event_id
 ),
 remembered AS (
     INSERT INTO events_done (tenant, queue_id, event_id, done_at)
@@ -22,10 +22,10 @@ remembered AS (
     ON CONFLICT DO NOTHING
     RETURNING tenant, queue_id, event_id
 )
-SELECT tenant, id, true AS fresh FROM gone WHERE event_id IS NULL
+SELECT tenant, id, claim, holder, true AS fresh FROM gone WHERE event_id IS NULL
 UNION ALL
 SELECT
-    gone.tenant, gone.id,
+    gone.tenant, gone.id, gone.claim, gone.holder,
     remembered.event_id IS NOT NULL
         AND row_number() OVER (
             PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY gone.id

@@ -24,4 +24,4 @@ SELECT
     causation_id, hops, priority, batch_id, schedule_id, slot, run, content_type, format, sent_at,
     body
 FROM gone
-RETURNING tenant, message_id
+RETURNING id

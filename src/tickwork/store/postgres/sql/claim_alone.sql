@@ -7,6 +7,7 @@ picked AS MATERIALIZED (
     SELECT m.ctid AS at FROM messages AS m
     WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2
         AND m.visible_at <= (SELECT now FROM moment)
+        AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
         AND ($5::text IS NULL OR m.tenant = $5)
         AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
         AND EXISTS (SELECT FROM queues WHERE id = $2 AND NOT paused)

@@ -12,4 +12,4 @@ FROM (
     ) AS found
 ) AS held
 WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
-RETURNING m.tenant, m.id
+RETURNING m.tenant, m.id, held.claim, held.holder

@@ -1,0 +1,176 @@
+"""Test beds for the queue: a real database with its schema, a store on it, and the plain driver.
+
+A bed owns an event loop, so that benchmarks can be ordinary functions that are timed from
+outside. Databases are durable: what is measured here is what production does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from tests.kit.postgres import PostgresServer
+from tickwork.core.model import (
+    DEFAULT,
+    ClaimRequest,
+    Ending,
+    Fate,
+    NewMessage,
+    QueueSettings,
+    Settlement,
+)
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.migrate import migrate as migrate_postgres
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
+
+Result = TypeVar("Result")
+
+QUEUE = "bench"
+BODY = b'{"to":"a@example.com","template":"welcome","n":1}'
+_NODE_TTL_SECONDS = 3_600.0
+_SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
+
+
+class Bed:
+    """A store on a database of its own, with one queue and one node."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
+        self.loop, self.store = loop, store
+        self.node = new_id()
+        self.queue_id: UUID = self.run(store.queues.put(DEFAULT, QUEUE, QueueSettings())).id
+        self.run(
+            store.nodes.join(
+                self.node, name="bench", roles=["worker"], ttl_seconds=_NODE_TTL_SECONDS
+            )
+        )
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.loop.run_until_complete(work)
+
+    def send(self, batches: list[list[NewMessage]]) -> None:
+        """One batch after the other."""
+
+        async def work() -> None:
+            for batch in batches:
+                await self.store.messages.send_batch(DEFAULT, QUEUE, batch)
+
+        self.run(work())
+
+    def fill(self, count: int) -> None:
+        """Bulk, not timed."""
+        self.run(self.store.messages.send_bulk(DEFAULT, QUEUE, (message() for _ in range(count))))
+
+    def pass_through(self, count: int, size: int) -> None:
+        """Claims and acks that many, a batch at a time."""
+
+        async def work() -> None:
+            request = ClaimRequest(queue=QUEUE, holder=self.node, limit=size)
+            done = 0
+            while done < count:
+                found = await self.store.messages.claim(DEFAULT, request)
+                assert found, f"the queue ran dry after {done} of {count}"
+                result = await self.store.messages.settle(
+                    DEFAULT,
+                    Settlement(tuple(Ending(held=each.held, fate=Fate.ACK) for each in found)),
+                )
+                assert not result.refused
+                done += len(found)
+
+        self.run(work())
+
+
+class PostgresBed(Bed):
+    """With a plain connection beside the store."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, url: str) -> None:
+        self.url = url
+        loop.run_until_complete(migrate_postgres(url))
+        store = loop.run_until_complete(PostgresStore.open(url))
+        super().__init__(loop, store)
+        self.connection: asyncpg.Connection[asyncpg.Record] = self.run(asyncpg.connect(url))
+
+    def wal_bytes(self) -> int:
+        return int(self.run(self.connection.fetchval("SELECT pg_current_wal_lsn() - '0/0'")))
+
+    def commits(self) -> int:
+        # A session's counts reach the shared ones when it is idle for a moment.
+        self.run(self.connection.execute("SELECT pg_stat_force_next_flush()"))
+        query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+        return int(self.run(self.connection.fetchval(query)))
+
+
+class SqliteBed(Bed):
+    """With a plain connection beside the store, to another file of the same schema."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
+        self.path, self.floor_path = folder / "ours.db", folder / "floor.db"
+        loop.run_until_complete(migrate_sqlite(str(self.path)))
+        loop.run_until_complete(migrate_sqlite(str(self.floor_path)))
+        store = loop.run_until_complete(SqliteStore.open(f"sqlite:///{self.path}"))
+        super().__init__(loop, store)
+        self.connection = sqlite3.connect(self.floor_path, isolation_level=None)
+        self.connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+        self.columns = [
+            row[1] for row in self.connection.execute("PRAGMA table_info(messages)").fetchall()
+        ]
+
+
+@contextmanager
+def postgres_server(**settings: str) -> Iterator[PostgresServer]:
+    """A durable server with memory for a million messages."""
+    server = PostgresServer(durable=True, settings=_SETTINGS | settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@contextmanager
+def postgres_bed(server: PostgresServer) -> Iterator[PostgresBed]:
+    with _loop() as loop:
+        bed = PostgresBed(loop, loop.run_until_complete(server.create_database()))
+        try:
+            yield bed
+        finally:
+            bed.run(bed.connection.close())
+            bed.run(bed.store.close())
+
+
+@contextmanager
+def sqlite_bed() -> Iterator[SqliteBed]:
+    with tempfile.TemporaryDirectory() as folder, _loop() as loop:
+        bed = SqliteBed(loop, Path(folder))
+        try:
+            yield bed
+        finally:
+            bed.connection.close()
+            bed.run(bed.store.close())
+
+
+@contextmanager
+def _loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+def message() -> NewMessage:
+    return NewMessage(id=new_id(), body=BODY, type="mail.send", source="bench")
+
+
+def batches(count: int, size: int) -> list[list[NewMessage]]:
+    return [[message() for _ in range(size)] for _ in range(count // size)]

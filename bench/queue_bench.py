@@ -1,0 +1,192 @@
+"""Area `queue`: sending, claiming and settling, against plain SQL in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import asyncpg
+
+from bench import postgres_floor, sqlite_floor
+from bench.beds import (
+    QUEUE,
+    PostgresBed,
+    batches,
+    message,
+    postgres_bed,
+    postgres_server,
+    sqlite_bed,
+)
+from bench.harness import (
+    WALL,
+    Result,
+    Turn,
+    bench,
+    fastest,
+    interleaved,
+    judge,
+    ratio_at_least,
+    ratio_at_most,
+    typical,
+)
+from tickwork.core.model import DEFAULT
+
+SIZE = 100
+PER_ROUND = 5_000
+ROUNDS = 9
+MANY = 1_000_000
+FEW = 1_000
+SENDERS = 64
+
+
+@bench("queue")
+def postgres_throughput() -> Iterator[Result]:
+    """Batches of 100 in and out, one after the other."""
+    with postgres_server() as server, postgres_bed(server) as ours, postgres_bed(server) as plain:
+        now = datetime.now(UTC)
+        sent = [batches(PER_ROUND, SIZE) for _ in range(ROUNDS)]
+        bound = [postgres_floor.arguments(plain, PER_ROUND, SIZE, now) for _ in range(ROUNDS)]
+        turns = interleaved(
+            lambda number: ours.send(sent[number]),
+            lambda number: postgres_floor.insert(plain, bound[number]),
+            rounds=ROUNDS,
+            clock=WALL,
+        )
+        yield _rate("queue.postgres.enqueue", turns, 0.6)
+        turns = interleaved(
+            lambda _: ours.pass_through(PER_ROUND, SIZE),
+            lambda _: postgres_floor.pass_through(plain, PER_ROUND, SIZE),
+            rounds=ROUNDS,
+            clock=WALL,
+        )
+        yield _rate("queue.postgres.claim_settle", turns, 0.6)
+        yield from _costs(ours)
+
+
+@bench("queue")
+def sqlite_throughput() -> Iterator[Result]:
+    """The same on one file."""
+    with sqlite_bed() as bed:
+        now = int(datetime.now(UTC).timestamp() * 1_000_000)
+        sent = [batches(PER_ROUND, SIZE) for _ in range(ROUNDS)]
+        bound = [sqlite_floor.arguments(bed, PER_ROUND, SIZE, now) for _ in range(ROUNDS)]
+        turns = interleaved(
+            lambda number: bed.send(sent[number]),
+            lambda number: sqlite_floor.insert(bed, bound[number]),
+            rounds=ROUNDS,
+            clock=WALL,
+        )
+        yield _rate("queue.sqlite.enqueue", turns, 0.6)
+        turns = interleaved(
+            lambda _: bed.pass_through(PER_ROUND, SIZE),
+            lambda _: sqlite_floor.pass_through(bed, PER_ROUND, SIZE, now),
+            rounds=ROUNDS,
+            clock=WALL,
+        )
+        yield _rate("queue.sqlite.claim_settle", turns, 0.6)
+
+
+@bench("queue")
+def group_commit() -> Iterator[Result]:
+    """64 callers who each send one message, where a commit takes a millisecond."""
+    slow = {"commit_delay": "1000", "commit_siblings": "0"}
+    with postgres_server(**slow) as server, postgres_bed(server) as bed:
+        now = datetime.now(UTC)
+        singles = [postgres_floor.arguments(bed, SENDERS, 1, now) for _ in range(ROUNDS)]
+
+        async def together() -> None:
+            await asyncio.gather(
+                *(bed.store.messages.send(DEFAULT, QUEUE, message()) for _ in range(SENDERS))
+            )
+
+        turns = interleaved(
+            lambda _: bed.run(together()),
+            lambda number: postgres_floor.insert(bed, singles[number]),
+            rounds=ROUNDS,
+            clock=WALL,
+        )
+        turn = typical(turns)
+        yield judge(
+            "queue.postgres.single_sends_64",
+            SENDERS / turn.candidate,
+            "messages/s",
+            reference=SENDERS / turn.floor,
+            goal=ratio_at_least(5),
+        )
+
+
+@bench("queue")
+def postgres_growth() -> Iterator[Result]:
+    """The same claim with few and with many waiting, and behind a million dead rows."""
+    with postgres_server() as server, postgres_bed(server) as small, postgres_bed(server) as large:
+        small.fill(FEW)
+        large.fill(MANY)
+        yield _growth("queue.postgres.waiting_1000000", large, small, 1.3)
+        with _old_snapshot(large):
+            _through(large, MANY)
+            yield _growth("queue.postgres.old_snapshot", large, small, 1.5)
+        large.run(large.connection.execute("VACUUM (ANALYZE) messages"))
+        yield _growth("queue.postgres.passed_1000000", large, small, 1.5)
+
+
+@contextmanager
+def _old_snapshot(bed: PostgresBed) -> Iterator[None]:
+    """A transaction elsewhere that sees the past, so that nothing dead can be removed."""
+    connection = bed.run(asyncpg.connect(bed.url))
+    bed.run(connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ"))
+    bed.run(connection.fetchval("SELECT count(*) FROM queues"))
+    try:
+        yield
+    finally:
+        bed.run(connection.close())
+
+
+def _through(bed: PostgresBed, count: int) -> None:
+    """Sends and handles that many beside what is waiting."""
+    for _ in range(count // 50_000):
+        bed.fill(50_000)
+        bed.pass_through(50_000, 500)
+
+
+def _growth(name: str, large: PostgresBed, small: PostgresBed, bound: float) -> Result:
+    """Claims and settles a little, and puts as much back, on both."""
+
+    def round_on(bed: PostgresBed) -> None:
+        bed.pass_through(500, SIZE)
+        bed.send(batches(500, SIZE))
+
+    turns = interleaved(lambda _: round_on(large), lambda _: round_on(small), rounds=21, clock=WALL)
+    turn = typical(turns)
+    return judge(
+        name,
+        turn.candidate / 500 * 1e6,
+        "µs/message",
+        reference=turn.floor / 500 * 1e6,
+        goal=ratio_at_most(bound),
+    )
+
+
+def _costs(bed: PostgresBed) -> Iterator[Result]:
+    """WAL bytes and commits of one message from its send to its ack, without a goal."""
+    before = (bed.wal_bytes(), bed.commits())
+    bed.send(batches(PER_ROUND, SIZE))
+    bed.pass_through(PER_ROUND, SIZE)
+    yield _each("queue.postgres.wal_bytes", bed.wal_bytes() - before[0], "bytes/message")
+    yield _each("queue.postgres.commits", bed.commits() - before[1], "commits/message")
+
+
+def _each(name: str, total: int, unit: str) -> Result:
+    return judge(name, total / PER_ROUND, unit)
+
+
+def _rate(name: str, turns: list[Turn], bound: float) -> Result:
+    turn = fastest(turns)
+    return judge(
+        name,
+        PER_ROUND / turn.candidate,
+        "messages/s",
+        reference=PER_ROUND / turn.floor,
+        goal=ratio_at_least(bound),
+    )

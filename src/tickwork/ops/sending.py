@@ -1,0 +1,63 @@
+"""Sending: what a caller gives, checked, encoded and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.body import encode_body
+from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+_OPTIONS = frozenset(
+    {
+        "delay_seconds",
+        "priority",
+        "key",
+        "event_id",
+        "type",
+        "source",
+        "correlation_id",
+        "causation_id",
+        "expires_after_seconds",
+    }
+)
+
+
+def compose(
+    body: object, *, content_type: ContentType = ContentType.JSON, **options: Any
+) -> NewMessage:
+    """A message of a body and options; raises `InvalidInput` for a body that cannot be stored."""
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        known = ", ".join(sorted(_OPTIONS))
+        raise InvalidInput(FieldError(name, f"is not known here; use {known}") for name in unknown)
+    return NewMessage(
+        id=new_id(), body=encode_body(body, content_type), content_type=content_type, **options
+    )
+
+
+async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
+    """Stores one message durably, and returns its id."""
+    await store.messages.send(scope, queue, message)
+    return message.id
+
+
+async def send_batch(
+    store: Store,
+    scope: Scope,
+    queue: str,
+    messages: Sequence[NewMessage],
+    *,
+    delay_seconds: float | None = None,
+) -> tuple[UUID, ...]:
+    """Stores up to 100 messages, all or none; a delay given here counts for all of them."""
+    if delay_seconds is not None:
+        messages = [structs.replace(each, delay_seconds=delay_seconds) for each in messages]
+    await store.messages.send_batch(scope, queue, messages)
+    return tuple(message.id for message in messages)

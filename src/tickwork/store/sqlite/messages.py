@@ -1,0 +1,107 @@
+"""Messages on SQLite: the contract's noun over sender, claimer and settler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from tickwork.core.limits import lease_faults
+from tickwork.core.model import (
+    ClaimRequest,
+    DeadLetter,
+    Held,
+    Message,
+    NewMessage,
+    Scope,
+    Settlement,
+    SettleResult,
+)
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Joined
+from tickwork.store.moment import Moment
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.claiming import Claimer, lanes
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.queues import find_queue
+from tickwork.store.sqlite.sending import Sender
+from tickwork.store.sqlite.settling import Settler
+from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import duration
+
+
+class SqliteMessages:
+    """In, handed out, and done with."""
+
+    def __init__(self, database: Database, moment: Moment) -> None:
+        self._database = database
+        self._sender, self._claimer = Sender(database), Claimer(database, moment)
+        self._settler = Settler(database)
+
+    async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        await self._sender.send(scope, queue, [message])
+
+    async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        await self._sender.send(scope, queue, messages)
+
+    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        return await self._sender.bulk(scope, queue, messages)
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        return await self._claimer.claim(scope, request)
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        return await self._settler.settle(scope, settlement)
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        await self._settler.settle_jointly(scope, settlement, joined)
+
+    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+        if faults := lease_faults(lease_seconds):
+            raise InvalidInput(faults)
+        if not scope.is_system and held.tenant != scope.tenant:
+            return False
+        fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
+
+        def work(transaction: Transaction) -> bool:
+            lease_until = transaction.now + duration(lease_seconds)
+            return transaction.execute(SQL.extend, (*fence, lease_until)).rowcount == 1
+
+        return await self._database.write(work)
+
+    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+        def work(transaction: Transaction) -> list[rows.Row]:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, message_id.bytes, scope.tenant)
+            return transaction.execute(SQL.get_message, values).fetchmany(1)
+
+        found = rows.messages(await self._database.read(work))
+        if not found:
+            raise NotFound("message", message_id)
+        return found[0]
+
+    async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        def work(transaction: Transaction) -> list[rows.Row]:
+            queue_id = find_queue(transaction, scope, queue).id
+            found: list[rows.Row] = []
+            for lane in lanes(transaction, queue_id, scope.tenant):
+                values = (queue_id, lane.tenant, lane.priority, transaction.now, limit)
+                found += transaction.execute(SQL.peek, values)
+            return found
+
+        return rows.messages(rows.in_order(await self._database.read(work))[:limit])
+
+    async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
+        def work(transaction: Transaction) -> bool:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, message_id.bytes, scope.tenant)
+            return transaction.execute(SQL.delete_message, values).rowcount > 0
+
+        return await self._database.write(work)
+
+    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
+        def work(transaction: Transaction) -> list[rows.Row]:
+            queue_id = find_queue(transaction, scope, queue).id
+            return transaction.execute(SQL.dead_letters, (queue_id, scope.tenant, limit)).fetchall()
+
+        return rows.dead_letters(await self._database.read(work))

@@ -1,0 +1,80 @@
+"""Pieces of work for a thread, and their answers on the way back.
+
+A piece is a plain function that is given an open transaction. Whoever submits it waits on its
+own event loop; the thread carries it out and hands the answers of a whole group back with one
+call per loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from tickwork.store.sqlite.connection import Connection
+
+Result = TypeVar("Result")
+
+
+class Transaction:
+    """What a piece of work sees: the connection, the time, and whom to wake after the commit."""
+
+    __slots__ = ("connection", "execute", "now", "woken")
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.now = now
+        self.woken: set[UUID] = set()
+
+
+class Piece(Generic[Result]):
+    """One piece of work; `rows` is how much it adds to a group, `alone` that nothing joins it."""
+
+    __slots__ = ("alone", "answer", "error", "loop", "result", "rows", "work")
+
+    def __init__(
+        self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
+    ) -> None:
+        self.work, self.rows, self.alone = work, rows, alone
+        self.loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Result] = self.loop.create_future()
+        self.result: Result | None = None
+        self.error: BaseException | None = None
+
+    def run(self, transaction: Transaction) -> bool:
+        """Does the work and keeps what came of it; False if it failed."""
+        with self:
+            self.result = self.work(transaction)
+        return self.error is None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        # Whatever it is, it belongs to whoever asked and is raised there, not on the thread.
+        # (A future cannot carry a StopIteration.)
+        self.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+        return True
+
+
+def deliver(pieces: Iterable[Piece[Any]]) -> None:
+    """Answers pieces, from any thread."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Piece[Any]]] = {}
+    for piece in pieces:
+        by_loop.setdefault(piece.loop, []).append(piece)
+    for loop, own in by_loop.items():
+        with suppress(RuntimeError):  # The loop is closed: nobody waits there any more.
+            loop.call_soon_threadsafe(_answer, own)
+
+
+def _answer(pieces: Iterable[Piece[Any]]) -> None:
+    for piece in pieces:
+        if piece.answer.done():
+            continue
+        if piece.error is None:
+            piece.answer.set_result(piece.result)
+        else:
+            piece.answer.set_exception(piece.error)

@@ -1,0 +1,117 @@
+"""Rows as values. What the rows of one answer share is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.model import ContentType, DeadLetter, Message, Node, Queue, QueueSettings
+from tickwork.core.states import State
+from tickwork.store.sqlite.times import from_microseconds
+
+Row = tuple[Any, ...]
+
+_ID, _PRIORITY, _VISIBLE_AT = (
+    1 + Message.__struct_fields__.index(field) for field in ("id", "priority", "visible_at")
+)
+_STATES = {str(state): state for state in State}
+_CONTENT_TYPES = {str(kind): kind for kind in ContentType}
+_SETTINGS = msgspec.json.Decoder(QueueSettings)
+_ROLES = msgspec.json.Decoder(tuple[str, ...])
+
+
+class _Uuids(dict[bytes | None, UUID | None]):
+    """Ids by their bytes."""
+
+    def __missing__(self, raw: bytes | None) -> UUID | None:
+        made = self[raw] = None if raw is None else UUID(bytes=raw)
+        return made
+
+
+class _Times(dict[int | None, datetime | None]):
+    """Times by their microseconds."""
+
+    def __missing__(self, at: int | None) -> datetime | None:
+        made = self[at] = None if at is None else from_microseconds(at)
+        return made
+
+
+def messages(rows: Sequence[Row], handed_to: UUID | None = None) -> tuple[Message, ...]:
+    """Rows of a place and a message's columns, as messages; as handed out after they were read,
+    if `handed_to` says to whom."""
+    # All at once: this is C, and one by one they would cost as much as all the rest.
+    ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
+    uuids: Any = _Uuids()
+    times: Any = _Times()
+    states, content_types = _STATES, _CONTENT_TYPES
+    claims = 0
+    if handed_to is not None:
+        states, claims = {"ready": State.CLAIMED}, 1
+    return tuple([
+        Message(
+            tenant, id_, uuids[queue_id], states[state], priority, claim + claims,
+            handed_to or uuids[holder], attempts, lost, times[visible_at], times[sent_at], key,
+            event_id, type_, source, correlation_id, causation_id, hops, uuids[batch_id],
+            uuids[schedule_id], times[slot], run, catch_up == 1, content_types[content_type],
+            format_, last_error, body,
+        )
+        for id_, (
+            _, tenant, _, queue_id, state, priority, claim, holder, attempts, lost, visible_at,
+            sent_at, key, event_id, type_, source, correlation_id, causation_id, hops, batch_id,
+            schedule_id, slot, run, catch_up, content_type, format_, last_error, body,
+        ) in zip(ids, rows, strict=True)
+    ])  # fmt: skip
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows of messages, highest priority first, of each the oldest visible first."""
+    return sorted(rows, key=lambda row: (-row[_PRIORITY], row[_VISIBLE_AT], row[_ID]))
+
+
+def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
+    uuids: Any = _Uuids()
+    times: Any = _Times()
+    return tuple(
+        DeadLetter(
+            uuids[id_], tenant, uuids[queue_id], uuids[message_id], reason, error, attempts,
+            times[failed_at], key, event_id, type_, source, correlation_id, causation_id, hops,
+            priority, uuids[batch_id], uuids[schedule_id], times[slot], run,
+            _CONTENT_TYPES[content_type], format_, times[sent_at], body,
+        )
+        for (
+            id_, tenant, queue_id, message_id, reason, error, attempts, failed_at, key, event_id,
+            type_, source, correlation_id, causation_id, hops, priority, batch_id, schedule_id,
+            slot, run, content_type, format_, sent_at, body,
+        ) in rows
+    )  # fmt: skip
+
+
+def queue(row: Row) -> Queue:
+    id_, tenant, name, settings, paused = row
+    return Queue(
+        id=UUID(bytes=id_),
+        tenant=tenant,
+        name=name,
+        settings=_SETTINGS.decode(settings),
+        paused=paused == 1,
+    )
+
+
+def node(row: Row) -> Node:
+    id_, name, roles, started_at, expires_at = row
+    return Node(
+        UUID(bytes=id_),
+        name,
+        _ROLES.decode(roles),
+        from_microseconds(started_at),
+        from_microseconds(expires_at),
+    )
+
+
+def as_json(places: Iterable[int]) -> str:
+    """Places as the statements take them."""
+    return f"[{','.join(map(str, places))}]"

@@ -1,0 +1,199 @@
+"""Settling on SQLite: endings in bulk, each behind its fence.
+
+First the rows that are really still held are taken away or put back, then what hangs on them
+happens, and only on them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from tickwork.core.limits import check_settlement
+from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
+from tickwork.errors import ClaimLost
+from tickwork.store.contract import Joined
+from tickwork.store.ids import new_id
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.file import breaks_connection
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.sending import Parcel
+from tickwork.store.sqlite.statements import SQL, for_rows, portions
+from tickwork.store.sqlite.times import duration
+
+_Fence = tuple[str, bytes, int, bytes]
+
+
+class Burial(NamedTuple):
+    """A message that becomes a dead letter, and why."""
+
+    place: int
+    reason: str
+    error: str | None = None
+    counted: int = 0
+
+
+class Settler:
+    """Ends handings-out."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        check_settlement(settlement)
+        if not settlement.endings:
+            return SettleResult()
+        endings = _Endings(scope, settlement.endings)
+        return await self._database.write(endings.carry_out, rows=len(settlement.endings))
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        _check_plain(joined)
+        check_settlement(settlement)
+        endings = _Endings(scope, settlement.endings)
+
+        def work(transaction: Transaction) -> None:
+            result = endings.carry_out(transaction)
+            if lost := result.refused + result.duplicates:
+                raise ClaimLost(held.id for held in lost)
+            _call(joined, transaction)
+
+        try:
+            # Alone: what it does wrong, and how long it takes, is no neighbour's trouble.
+            await self._database.write(work, alone=True)
+        except _JoinedFailed as failed:
+            raise failed.error from None
+
+
+class _Endings:
+    """The endings of a settlement, made ready to be written.
+
+    Of several ends of one handing-out the first counts, the others come too late; and so does
+    the end of what is not the scope's own.
+    """
+
+    def __init__(self, scope: Scope, endings: Sequence[Ending]) -> None:
+        self._endings = endings
+        self._places: dict[_Fence, int] = {}
+        self._sends: list[tuple[int, Parcel]] = []
+        for place, ending in enumerate(endings):
+            held = ending.held
+            if scope.is_system or held.tenant == scope.tenant:
+                fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
+                self._places.setdefault(fence, place)
+                for send in ending.sends:
+                    parcel = Parcel(Scope(held.tenant), send.queue, [send.message])
+                    self._sends.append((place, parcel))
+
+    def carry_out(self, transaction: Transaction) -> SettleResult:
+        for _, parcel in self._sends:
+            parcel.find(transaction)
+        done, duplicates = _ack(transaction, self._with(Fate.ACK))
+        done |= _put_back(transaction, self._with(Fate.RETRY, Fate.RELEASE))
+        done |= _bury_held(transaction, self._with(Fate.DEAD))
+        if len(done) == len(self._endings) and not duplicates and not self._sends:
+            return SettleResult()
+        ended = {self._places[fence] for fence in done}
+        doubled = {self._places[fence] for fence in duplicates}
+        for place, parcel in self._sends:
+            if place in ended and place not in doubled:
+                parcel.store(transaction)
+        return SettleResult(
+            tuple(each.held for place, each in enumerate(self._endings) if place not in ended),
+            tuple(self._endings[place].held for place in sorted(doubled)),
+        )
+
+    def _with(self, *fates: Fate) -> dict[_Fence, Ending]:
+        """The endings that count and have one of these fates."""
+        endings = self._endings
+        return {
+            fence: endings[place]
+            for fence, place in self._places.items()
+            if endings[place].fate in fates
+        }
+
+
+def _ack(
+    transaction: Transaction, endings: Mapping[_Fence, Ending]
+) -> tuple[set[_Fence], set[_Fence]]:
+    """Deletes what is still held: what that was, and what of it was done before."""
+    gone: list[rows.Row] = []
+    for some in portions([*endings]):
+        statement = for_rows(SQL.ack, len(some))
+        gone += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
+    done = {row[:4] for row in gone}
+    events = sorted(row for row in gone if row[5] is not None)
+    return done, {row[:4] for row in events if not _is_new_event(transaction, row)}
+
+
+def _is_new_event(transaction: Transaction, row: rows.Row) -> bool:
+    tenant, _, _, _, queue_id, event_id = row
+    values = (tenant, queue_id, event_id, transaction.now)
+    return transaction.execute(SQL.remember_event, values).rowcount == 1
+
+
+def _put_back(transaction: Transaction, endings: Mapping[_Fence, Ending]) -> set[_Fence]:
+    """Makes what is still held ready again."""
+    done: set[_Fence] = set()
+    for fence, ending in endings.items():
+        visible_at = transaction.now + duration(ending.delay_seconds)
+        values = (*fence, int(ending.counts_attempt), visible_at, ending.error)
+        if transaction.execute(SQL.retry, values).rowcount == 1:
+            done.add(fence)
+    return done
+
+
+def _bury_held(transaction: Transaction, endings: Mapping[_Fence, Ending]) -> set[_Fence]:
+    """Moves what is still held to the dead letters."""
+    burials: dict[_Fence, Burial] = {}
+    for fence, ending in endings.items():
+        row = transaction.execute(SQL.held_place, fence).fetchone()
+        if row is not None:
+            reason, counted = ending.reason or "failed", int(ending.counts_attempt)
+            burials[fence] = Burial(row[0], reason, ending.error, counted)
+    bury(transaction, burials.values())
+    return set(burials)
+
+
+def bury(transaction: Transaction, burials: Iterable[Burial]) -> int:
+    """Moves messages to the dead letters, and says how many."""
+    letters = [
+        (each.place, new_id().bytes, each.reason, each.error, each.counted, transaction.now)
+        for each in burials
+    ]
+    if letters:
+        transaction.connection.executemany(SQL.bury, letters)
+        transaction.execute(SQL.delete_places, (rows.as_json([letter[0] for letter in letters]),))
+    return len(letters)
+
+
+class _JoinedFailed(Exception):
+    """Carries an error of the caller's own statements past those of ours."""
+
+    def __init__(self, error: sqlite3.Error) -> None:
+        self.error = error
+
+
+def _check_plain(joined: Joined) -> None:
+    if inspect.iscoroutinefunction(joined) or inspect.iscoroutinefunction(
+        getattr(joined, "__call__", None)  # noqa: B004  an object may be called asynchronously
+    ):
+        raise TypeError("on SQLite what joins a settlement is a plain function, not a coroutine")
+
+
+def _call(joined: Joined, transaction: Transaction) -> None:
+    """Lets the caller write into the open transaction."""
+    try:
+        with transaction.connection.lent() as connection:
+            returned = joined(connection)
+    except sqlite3.Error as error:
+        if breaks_connection(error):
+            raise
+        raise _JoinedFailed(error) from error
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise TypeError("on SQLite what joins a settlement must not return an awaitable")

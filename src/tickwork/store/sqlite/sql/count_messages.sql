@@ -1,0 +1,25 @@
+-- How many messages of a queue stand where, for one tenant or all; read from indexes alone.
+SELECT
+    (
+        SELECT count(*) FROM messages
+        WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
+            AND visible_at <= ?3
+    ) AS ready,
+    (
+        SELECT count(*) FROM messages
+        WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
+            AND visible_at > ?3
+    ) AS delayed,
+    (
+        SELECT count(*) FROM messages
+        WHERE queue_id = ?1 AND state = 'claimed' AND (?2 IS NULL OR tenant = ?2)
+    ) AS claimed,
+    (
+        SELECT count(*) FROM messages
+        WHERE queue_id = ?1 AND state = 'held' AND key IS NOT NULL
+            AND (?2 IS NULL OR tenant = ?2)
+    ) AS held,
+    (
+        SELECT count(*) FROM dead_letters
+        WHERE queue_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND resolution IS NULL
+    ) AS dead

@@ -1,0 +1,2 @@
+-- One tenant.
+SELECT id, weight, suspended FROM tenants WHERE id = ?1

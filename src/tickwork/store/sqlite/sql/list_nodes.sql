@@ -1,0 +1,2 @@
+-- The nodes whose lease was not ended.
+SELECT id, name, roles, started_at, expires_at FROM nodes ORDER BY started_at, id

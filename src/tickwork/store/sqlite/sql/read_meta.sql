@@ -1,0 +1,2 @@
+-- What the database says of itself.
+SELECT schema_version, cell, epoch, tzdata FROM meta

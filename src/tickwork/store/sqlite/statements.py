@@ -1,0 +1,35 @@
+"""The statements of this store, and those among them that take many rows at once.
+
+A statement for every row is slow here: each binding, step and reset is a crossing between
+Python and SQLite, and each step lets go of the interpreter's lock and has to get it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TypeVar
+
+from tickwork.store.statements import load
+
+Row = TypeVar("Row")
+
+SQL = load("tickwork.store.sqlite")
+
+ROWS_MAX = 25
+"""Rows in one statement: more gain nothing, and every number of rows is a statement by itself."""
+
+_EACH = "/*each*/"
+
+
+@cache
+def for_rows(statement: str, rows: int) -> str:
+    """The statement with what stands between its marks repeated for so many rows."""
+    before, each, after = statement.split(_EACH)
+    return f"{before}{', '.join([each] * rows)}{after}"
+
+
+def portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Rows in as many as one statement takes."""
+    for start in range(0, len(rows), ROWS_MAX):
+        yield rows[start : start + ROWS_MAX]

@@ -1,0 +1,67 @@
+"""One SQLite file as a store."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+
+from tickwork import clock
+from tickwork.core.model import Meta
+from tickwork.store.moment import Moment, database_time
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
+from tickwork.store.sqlite.lookout import Lookout
+from tickwork.store.sqlite.messages import SqliteMessages
+from tickwork.store.sqlite.migrate import check_version
+from tickwork.store.sqlite.nodes import SqliteNodes
+from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
+from tickwork.store.sqlite.reaper import SqliteReaper
+from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.wakeups import SqliteWakeups
+
+
+class SqliteStore:
+    """The nouns of one file. Open it with `open`; the schema must be there already.
+
+    It may be used from any event loop and thread of the process that opened it, and from no
+    other process: after a fork the child opens its own.
+    """
+
+    def __init__(self, database: Database, moment: Moment, lookout: Lookout) -> None:
+        self._database, self._moment = database, moment
+        self.wakeups = SqliteWakeups(database, lookout)
+        self.tenants = SqliteTenants(database)
+        self.queues = SqliteQueues(database)
+        self.messages = SqliteMessages(database, moment)
+        self.nodes = SqliteNodes(database)
+        self.reaper = SqliteReaper(database)
+
+    @classmethod
+    async def open(
+        cls,
+        path_or_url: str | Path,
+        *,
+        moment: Moment = database_time,
+        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+    ) -> SqliteStore:
+        """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
+        file, lookout = DatabaseFile(locate(path_or_url), busy_timeout_seconds), Lookout()
+        async with AsyncExitStack() as failed:
+            database = Database(file, moment, lookout)
+            failed.push_async_callback(database.close)
+            await database.read(lambda transaction: check_version(transaction.connection))
+            failed.pop_all()
+        return cls(database, moment, lookout)
+
+    async def now(self) -> datetime:
+        return self._moment() or clock.now()
+
+    async def meta(self) -> Meta:
+        row = await self._database.read(
+            lambda transaction: transaction.execute(SQL.read_meta).fetchone()
+        )
+        return Meta(*row)
+
+    async def close(self) -> None:
+        await self._database.close()

@@ -1,0 +1,28 @@
+"""Wake-ups on SQLite: within the process after the commit, between processes by looking."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from uuid import UUID
+
+from tickwork.errors import StoreError
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.lookout import Lookout
+from tickwork.store.watching import EventWatch
+
+
+class SqliteWakeups:
+    """Starts watches."""
+
+    def __init__(self, database: Database, lookout: Lookout) -> None:
+        self._database, self._lookout = database, lookout
+
+    @asynccontextmanager
+    async def watch(self, queue_ids: Sequence[UUID]) -> AsyncIterator[EventWatch]:
+        with self._lookout.added(queue_ids) as watch:
+            with suppress(StoreError):  # Then everyone is woken once when it works again.
+                await self._database.write(
+                    lambda transaction: self._lookout.begin(transaction.connection)
+                )
+            yield watch

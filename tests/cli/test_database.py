@@ -1,0 +1,70 @@
+"""`tickwork migrate` and `tickwork doctor`, on real databases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.kit.postgres import PostgresServer
+from tickwork.cli import app
+
+RUNNER = CliRunner()
+
+
+def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])
+    assert [step["version"] for step in json.loads(first.stdout)] == [1]
+    second = RUNNER.invoke(app, ["migrate", "--database", url])
+    assert (second.exit_code, second.stdout) == (0, "the schema is up to date\n")
+
+
+def test_doctor_finds_a_fresh_file_in_order(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    RUNNER.invoke(app, ["migrate", "--database", url])
+    result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
+    levels = {finding["check"]: finding["level"] for finding in json.loads(result.stdout)}
+    assert result.exit_code == 0
+    assert levels["journal_mode"] == levels["synchronous"] == levels["schema"] == "ok"
+
+
+def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
+    result = RUNNER.invoke(app, ["doctor", "--database", f"sqlite:///{tmp_path}/none.db"])
+    assert result.exit_code == 1
+    assert "run `tickwork migrate`" in result.stdout
+
+
+def test_doctor_warns_of_a_server_that_does_not_sync(postgres_url: str) -> None:
+    assert RUNNER.invoke(app, ["migrate", "--database", postgres_url]).exit_code == 0
+    result = RUNNER.invoke(app, ["doctor", "--database", postgres_url, "--json"])
+    found = {finding["check"]: finding for finding in json.loads(result.stdout)}
+    assert found["schema"]["level"] == "ok"
+    assert found["pooler"]["level"] == "ok"
+    assert result.exit_code == 1
+    assert "can lose accepted messages" in found["fsync"]["says"]
+
+
+def test_a_durable_server_passes(durable_postgres: PostgresServer) -> None:
+    url = durable_postgres.url
+    assert RUNNER.invoke(app, ["migrate", "--database", url]).exit_code == 0
+    result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
+    assert result.exit_code == 0
+    assert not [each for each in json.loads(result.stdout) if each["level"] == "bad"]
+
+
+@pytest.mark.parametrize("command", ["migrate", "doctor"])
+def test_a_server_that_does_not_answer_is_one_sentence(command: str) -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    result = RUNNER.invoke(app, [command, "--database", nowhere])
+    assert result.exit_code == 1
+    assert "the connection to PostgreSQL failed" in result.output
+
+
+@pytest.mark.parametrize("command", ["migrate", "doctor"])
+def test_a_bad_url_is_bad_usage(command: str) -> None:
+    result = RUNNER.invoke(app, [command, "--database", "mysql://x"])
+    assert result.exit_code == 2
+    assert "--database" in result.output

@@ -1,0 +1,90 @@
+"""Laws of bodies: what goes in comes back, and what could not come back is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.body import NESTING_MAX, check_json, decode_body, encode_body
+from tickwork.core.model import ContentType
+from tickwork.errors import InvalidInput
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner),
+    max_leaves=20,
+)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@given(JSON)
+def test_json_comes_back_as_it_was(value: object) -> None:
+    assert decode_body(encode_body(value), ContentType.JSON) == value
+
+
+@given(st.binary())
+def test_bytes_come_back_as_they_were(value: bytes) -> None:
+    body = encode_body(value, ContentType.BYTES)
+    assert decode_body(body, ContentType.BYTES) == value
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_text_comes_back_as_it_was(value: str) -> None:
+    body = encode_body(value, ContentType.TEXT)
+    assert decode_body(body, ContentType.TEXT) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fragment"),
+    [
+        (nested(10_000), ContentType.JSON, "nested more than 100 deep"),
+        (nested(NESTING_MAX + 1), ContentType.JSON, "nested more than 100 deep"),
+        ("\ud800", ContentType.JSON, "cannot be said in JSON"),
+        (object(), ContentType.JSON, "cannot be said in JSON"),
+        ("\ud800", ContentType.TEXT, "lone surrogates"),
+        (b"x", ContentType.TEXT, "must be a text"),
+        ("x", ContentType.BYTES, "must be bytes"),
+    ],
+)
+def test_what_could_not_come_back_is_refused_by_field(
+    value: object, kind: ContentType, fragment: str
+) -> None:
+    with pytest.raises(InvalidInput, match=fragment) as refused:
+        encode_body(value, kind)
+    assert [error.field for error in refused.value.errors] == ["body"]
+
+
+def test_brackets_in_a_text_do_not_count_as_depth() -> None:
+    value = "[{" * 1_000 + '"\\'
+    assert decode_body(encode_body(value), ContentType.JSON) == value
+
+
+def test_the_deepest_allowed_body_is_stored() -> None:
+    value = nested(NESTING_MAX)
+    assert decode_body(encode_body(value), ContentType.JSON) == value
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b'"\xff"', b"[" * 10_000, b"[" * 10_000 + b"]" * 10_000]
+)
+def test_bytes_that_are_not_json_are_refused(body: bytes) -> None:
+    with pytest.raises(InvalidInput, match="body: is"):
+        check_json(body)
+
+
+def test_a_number_that_json_has_not_becomes_null() -> None:
+    assert msgspec.json.decode(encode_body({"x": math.nan})) == {"x": None}
