@@ -34,6 +34,14 @@ class TickworkError(Exception):
 
     code: ClassVar[str] = "error"
 
+    def __reduce__(self) -> tuple[type[TickworkError], tuple[object, ...]]:
+        # An error may cross to another process; its own constructor must make it again there.
+        return type(self), self._made_of()
+
+    def _made_of(self) -> tuple[object, ...]:
+        """What the constructor was given."""
+        return self.args
+
 
 class InvalidInput(TickworkError):
     """Bad input: nothing was stored, and every faulty field is named."""
@@ -44,6 +52,9 @@ class InvalidInput(TickworkError):
         self.errors = tuple(errors)
         super().__init__("; ".join(f"{error.field}: {error.message}" for error in self.errors))
 
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.errors,)
+
 
 class NotFound(TickworkError):
     """There is no such thing, or it belongs to somebody else."""
@@ -53,6 +64,9 @@ class NotFound(TickworkError):
     def __init__(self, kind: str, name: object) -> None:
         self.kind, self.name = kind, name
         super().__init__(f"there is no {kind} {name}")
+
+    def _made_of(self) -> tuple[object, ...]:
+        return self.kind, self.name
 
 
 class Conflict(TickworkError):
@@ -71,6 +85,9 @@ class ClaimLost(TickworkError):
         shown = ", ".join(str(each) for each in self.message_ids[:5])
         super().__init__(f"no longer held: {shown}; what was done with it did not happen")
 
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.message_ids,)
+
 
 class NodeExpired(TickworkError):
     """A node's lease ran out; what it held has been given to others, or will be."""
@@ -80,6 +97,9 @@ class NodeExpired(TickworkError):
     def __init__(self, node_id: object) -> None:
         self.node_id = node_id
         super().__init__(f"the lease of node {node_id} ran out; join again under a new identity")
+
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.node_id,)
 
 
 class StoreError(TickworkError):

@@ -1,0 +1,44 @@
+"""Laws of the error tree: stable codes, and an error survives the way to another process."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tickwork import errors
+from tickwork.errors import FieldError, TickworkError
+
+EVERY_ERROR: list[TickworkError] = [
+    errors.TickworkError("something"),
+    errors.InvalidInput([FieldError("body", "is empty"), FieldError("key", "is too long")]),
+    errors.NotFound("queue", "emails"),
+    errors.Conflict("it is there already"),
+    errors.ClaimLost(["a", "b"]),
+    errors.NodeExpired("n"),
+    errors.StoreError("no"),
+    errors.StoreUnavailable("not now"),
+    errors.StoreBroken("not ever"),
+]
+
+
+def all_kinds(kind: type[TickworkError] = TickworkError) -> set[type[TickworkError]]:
+    return {kind}.union(*(all_kinds(each) for each in kind.__subclasses__()))
+
+
+def test_every_kind_is_among_the_examples() -> None:
+    named = {kind for kind in all_kinds() if kind.__module__ == errors.__name__}
+    assert named == {type(error) for error in EVERY_ERROR}
+
+
+def test_codes_are_unique() -> None:
+    codes = [type(error).code for error in EVERY_ERROR]
+    assert len(set(codes)) == len(codes)
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
+def test_an_error_survives_the_way_to_another_process(error: TickworkError) -> None:
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
