@@ -9,16 +9,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from datetime import date
 from itertools import pairwise
-
-from tickwork.core.when.days import DayPattern
+from typing import Generic, Protocol, TypeVar
 
 DAY_SECONDS = 86_400
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
-SEARCH_MONTHS_MAX = 12 * 41
-"""The rarest day there is, a fifth weekday in February over 2100, comes after 40 years."""
+SEARCH_MONTHS_MAX = 12 * 400
+"""The calendar repeats every 400 years: what is not among them never comes."""
 
 _LAST_YEAR = 9998
+
+
+class Days(Protocol):
+    """Some days of the calendar."""
+
+    def in_month(self, year: int, month: int) -> tuple[int, ...]:
+        """The days of a month, in order."""
 
 
 class Times:
@@ -87,12 +93,15 @@ class Times:
         return min([*gaps, DAY_SECONDS + tail])
 
 
-class CalendarRule:
+DaysT_co = TypeVar("DaysT_co", bound=Days, covariant=True)
+
+
+class CalendarRule(Generic[DaysT_co]):
     """Days × times, on a naive clock."""
 
     __slots__ = ("days", "times")
 
-    def __init__(self, days: DayPattern, times: Times) -> None:
+    def __init__(self, days: DaysT_co, times: Times) -> None:
         self.days, self.times = days, times
 
     def next_naive(self, after: int) -> int | None:

@@ -78,7 +78,7 @@ def field_texts(expr: str) -> tuple[str, ...]:
     return texts
 
 
-def compile_cron(expr: str, seed: str) -> CalendarRule:
+def compile_cron(expr: str, seed: str) -> CalendarRule[DayPattern]:
     """The calendar rule of an expression; `seed` decides every `H`."""
     return _compile(expr, seed if uses_hash(expr) else "")
 
@@ -89,7 +89,7 @@ def uses_hash(expr: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _compile(expr: str, seed: str) -> CalendarRule:
+def _compile(expr: str, seed: str) -> CalendarRule[DayPattern]:
     texts = _without_question_marks(field_texts(expr))
     texts = tuple(
         _without_hashes(name, text, seed) for name, text in zip(_FIELDS, texts, strict=True)
@@ -153,8 +153,8 @@ def _without_question_marks(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_hashes(name: str, text: str, seed: str) -> str:
-    if "H" not in text or (name in ("month", "day-of-week") and not _HASHED.match(text)):
-        return text  # MARCH and THU have an H of their own; cronsim judges them.
+    if "H" not in text:
+        return text
     return ",".join(_hashed(name, item, seed) for item in text.split(","))
 
 

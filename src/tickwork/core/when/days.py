@@ -40,11 +40,13 @@ class DayPattern(Struct, frozen=True, cache_hash=True):
             return _WHOLE_MONTH[length]
         return _matching(self, (before + 1) % 7, length)
 
-    def may_never_come(self) -> bool:
-        """Whether only a search can show that the pattern has any day at all."""
-        dated = self.days is not None and not self.last_workday and LAST not in self.days
-        rare = dated and not self.clamp and min({*self.days, *self.nearest}) > 28
-        return rare or bool(self.nth)
+    def surely_comes(self) -> bool:
+        """Whether each of its months has such a day, so that nobody need search for one."""
+        if self.nth or (self.days is not None and self.weekdays is not None):
+            return False
+        if self.days is None or self.clamp or self.last_workday or LAST in self.days:
+            return True
+        return min(self.days | self.nearest) <= 28
 
 
 @lru_cache(maxsize=8192)
@@ -87,7 +89,7 @@ def _workday_near(day: int, first_weekday: int, length: int) -> int:
 def _by_week(pattern: DayPattern, first_weekday: int, length: int) -> set[int] | None:
     if pattern.weekdays is None:
         return None
-    found = set()
+    found: set[int] = set()
     for weekday in pattern.weekdays:
         found.update(range(1 + (weekday - first_weekday) % 7, length + 1, 7))
     for weekday, n in pattern.nth:

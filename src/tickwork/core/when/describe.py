@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from tickwork.core.when.calendar_rule import Times
@@ -74,7 +74,7 @@ def _wall(rule: Rule) -> list[str]:
         case Daily(hour=hour, minute=minute):
             return [f"At {hour:02}:{minute:02}", "every day"]
         case Weekly(days_of_week=days, hour=hour, minute=minute):
-            return [f"At {hour:02}:{minute:02}", _spans(days, _WEEKDAYS, first=0)]
+            return [f"At {hour:02}:{minute:02}", _every(_weekdays(days))]
         case Monthly(day=day, hour=hour, minute=minute, short_month=short):
             which = "the last day" if day is None else f"day {day}"
             rest = " or its last day" if short is ShortMonth.LAST_DAY and day else ""
@@ -120,13 +120,17 @@ def _days(days: DayPattern, times: Times) -> list[str]:
     parts: list[str] = []
     by_date, by_week = _by_date(days), _by_week(days)
     if by_date and by_week:
-        parts.append(f"{by_date}{' or ' if days.either else ' if it is '}{by_week}")
+        or_if = f"or {_every(by_week)}" if days.either else f"if it is {by_week}"
+        parts.append(f"{by_date} {or_if}")
     elif by_date or by_week:
-        parts.append(by_date or by_week)
+        parts.append(by_date or _every(by_week))
     elif len(times.hours) < 24 and len(days.months) == 12 and not times.runs_through_the_day():
         parts.append("every day")
     if len(days.months) < 12:
-        parts.append(f"in {_spans(sorted(days.months), _MONTHS, first=1)}")
+        months = sorted(days.months)
+        in_one_run = 2 < len(months) == months[-1] - months[0] + 1
+        said = _spans(months, _MONTHS, first=1)
+        parts.append(f"from {said}" if in_one_run else f"in {said}")
     return parts
 
 
@@ -146,12 +150,22 @@ def _by_date(days: DayPattern) -> str:
 def _by_week(days: DayPattern) -> str:
     if days.weekdays is None:
         return ""
-    parts = [_spans(sorted(days.weekdays), _WEEKDAYS, first=0)] if days.weekdays else []
+    parts = [_weekdays(days.weekdays)] if days.weekdays else []
     parts += [
         f"on the {_ORDINALS[n]} {_WEEKDAYS[weekday]} of the month"
         for weekday, n in sorted(days.nth, key=lambda item: (item[1], item[0]))
     ]
     return _listed(parts)
+
+
+def _weekdays(days: Iterable[int]) -> str:
+    """Weekdays as people say them: from Monday on, with Sunday (0) as the last."""
+    ordered = sorted(day or 7 for day in days)
+    return "day" if len(ordered) == 7 else _spans(ordered, (*_WEEKDAYS, "Sunday"), first=0)
+
+
+def _every(days: str) -> str:
+    return days if " " in days else f"every {days}"
 
 
 def _recurrence(text: str) -> str:
@@ -169,7 +183,8 @@ def _bounds(rule: Rule) -> list[str]:
     if rule.end_at is not None:
         parts.append(f"until {_local(rule.end_at, rule)}")
     if rule.max_firings is not None:
-        parts.append(f"at most {_counted(rule.max_firings, 'time')}")
+        times = "once" if rule.max_firings == 1 else f"{rule.max_firings} times"
+        parts.append(f"at most {times}")
     if rule.exclude:
         parts.append(f"except on {_counted(len(rule.exclude), 'date')}")
     if rule.calendar is not None:
@@ -178,7 +193,8 @@ def _bounds(rule: Rule) -> list[str]:
 
 
 def _local(instant: datetime, rule: Rule) -> str:
-    return instant.astimezone(timeline(rule.timezone).zone).strftime("%Y-%m-%d at %H:%M")
+    local = instant.astimezone(timeline(rule.timezone).zone)
+    return f"{local:%Y-%m-%d at %H:%M:%S}".removesuffix(":00")
 
 
 def _duration(seconds: int, *, every: bool = False) -> str:

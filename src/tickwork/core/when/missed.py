@@ -11,12 +11,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from tickwork.core.when.model import EPOCH, Interval, IntervalMode, Missed, MissedPolicy, Rule
+from tickwork.core.when.instants import instant_of, seconds_of
+from tickwork.core.when.model import Interval, IntervalMode, Missed, MissedPolicy, Rule
 from tickwork.core.when.slots import SLOTS_MAX, count_between, next_after, slots_between
-from tickwork.core.when.sources import seconds_of
 from tickwork.core.when.spread import due_at, spread_max
-
-_SECOND = timedelta(seconds=1)
 
 
 class PlannedSlot(Struct, frozen=True):
@@ -48,7 +46,8 @@ def plan_missed(
 
     A slot is missed when its due time is more than the grace ago. Slots on time always fire.
     Of the missed ones `fire_late` fires the last `cap`; `fire_most_recent` the latest, unless
-    a slot on time stands for it; `skip` none.
+    a slot on time stands for it; `skip` none. `fired` is how many fired before: the slot that
+    uses up `max_firings` is the last, and none after it is skipped either.
     """
     policy = rule.missed if missed is None else missed
     budget = None if rule.max_firings is None else max(rule.max_firings - fired, 0)
@@ -59,23 +58,23 @@ def plan_missed(
     limit = 1 if _waits_for_its_run(rule) else SLOTS_MAX
     recent = slots_between(rule, surely_missed_until, now, limit=limit)
     deadline = now - timedelta(seconds=policy.grace_seconds)
-    late = [slot for slot in recent if due_at(rule, slot) < deadline]
-    on_time = [slot for slot in recent if due_at(rule, slot) >= deadline]
+    on_time = {slot for slot in recent if due_at(rule, slot) >= deadline}
+    late = [slot for slot in recent if slot not in on_time]
     older = count_between(rule, last_slot, surely_missed_until)
 
     wanted = _wanted(policy, has_on_time=bool(on_time))
-    fire = late[-wanted:] if wanted else []
-    skipped_late = late[: len(late) - len(fire)]
-    reach_back = min(wanted - len(fire), older)
+    catch_up = late[-wanted:] if wanted else []
+    reach_back = min(wanted - len(catch_up), older)
     cut = surely_missed_until
     if reach_back:
         cut = _before_last(rule, last_slot, surely_missed_until, reach_back)
-        fire = slots_between(rule, cut, surely_missed_until) + fire
-    skipped = _runs(rule, last_slot, cut, older - reach_back, skipped_late)
-    planned = [PlannedSlot(slot, catch_up=True) for slot in fire]
+        catch_up = slots_between(rule, cut, surely_missed_until) + catch_up
+    planned = [PlannedSlot(slot, catch_up=True) for slot in catch_up]
     planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
     planned.sort(key=lambda each: each.slot)
-    return MissedPlan(fire=tuple(planned[:budget]), skipped=skipped)
+    first_run = _counted_run(rule, last_slot, cut, older - reach_back)
+    skipped = _runs(first_run, recent, on_time.union(catch_up), joined=not reach_back)
+    return _within(budget, planned, skipped)
 
 
 def _surely_missed_until(
@@ -99,28 +98,60 @@ def _wanted(policy: Missed, *, has_on_time: bool) -> int:
 
 
 def _before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
-    """An instant with exactly `count` slots between it and `until`, found by halving."""
-    low, high = seconds_of(after), seconds_of(until)
+    """An instant with exactly `count` slots between it and `until`: reached for, then halved."""
+    earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
+    low = max(high - reach, earliest)
+    while low > earliest and count_between(rule, instant_of(low), until) < count:
+        high, reach = low, reach * 2
+        low = max(high - reach, earliest)
     while high - low > 1:
         middle = (low + high) // 2
-        if count_between(rule, EPOCH + middle * _SECOND, until) >= count:
+        if count_between(rule, instant_of(middle), until) >= count:
             low = middle
         else:
             high = middle
-    return max(after, EPOCH + low * _SECOND)
+    return max(after, instant_of(low))
+
+
+def _counted_run(rule: Rule, after: datetime, until: datetime, count: int) -> SkippedRun | None:
+    """The slots in `(after, until]` as one run; there are `count`."""
+    if not count:
+        return None
+    first = next_after(rule, after)
+    last = next_after(rule, _before_last(rule, after, until, 1))
+    assert first is not None
+    assert last is not None
+    return SkippedRun(first, last, count)
 
 
 def _runs(
-    rule: Rule, after: datetime, until: datetime, count: int, late: list[datetime]
-) -> tuple[SkippedRun, ...]:
-    """The skipped slots as one run: the counted ones and those judged one by one."""
-    if not count and not late:
-        return ()
-    first = next_after(rule, after) if count else late[0]
-    last = late[-1] if late else next_after(rule, _before_last(rule, after, until, 1))
-    assert first is not None
-    assert last is not None
-    return (SkippedRun(first, last, count + len(late)),)
+    counted: SkippedRun | None, recent: list[datetime], fires: set[datetime], *, joined: bool
+) -> list[SkippedRun]:
+    """Every skipped slot in a run that no firing one interrupts.
+
+    `joined` tells whether `recent` follows right on the counted run.
+    """
+    runs = [] if counted is None else [counted]
+    goes_on = joined and counted is not None
+    for slot in recent:
+        if slot in fires:
+            goes_on = False
+        elif goes_on:
+            runs[-1] = SkippedRun(runs[-1].first, slot, runs[-1].count + 1)
+        else:
+            runs.append(SkippedRun(slot, slot, 1))
+            goes_on = True
+    return runs
+
+
+def _within(
+    budget: int | None, planned: list[PlannedSlot], skipped: list[SkippedRun]
+) -> MissedPlan:
+    """The plan up to the slot that uses up the budget."""
+    if budget is not None and len(planned) >= budget:
+        planned = planned[:budget]
+        skipped = [run for run in skipped if planned and run.last < planned[-1].slot]
+    return MissedPlan(tuple(planned), tuple(skipped))
 
 
 def _waits_for_its_run(rule: Rule) -> bool:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from tickwork.core.when.cron import CronError
 from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
+from tickwork.core.when.instants import instant_of, seconds_of
 from tickwork.core.when.model import (
     EPOCH,
     Cron,
@@ -32,10 +33,9 @@ from tickwork.core.when.model import (
     Timing,
     Weekly,
 )
-from tickwork.core.when.reading import Reader
-from tickwork.core.when.recurrence import RecurrenceError
+from tickwork.core.when.reading import Reader, shown
+from tickwork.core.when.recurrence import Frequency, RecurrenceError, plain_text, read_parts
 from tickwork.core.when.satisfiable import complaint
-from tickwork.core.when.sources import seconds_of
 from tickwork.core.when.wall import resolve
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
@@ -70,6 +70,7 @@ _SPREAD_SECONDS_MAX = 86_400
 _GRACE_SECONDS_MAX = 366 * 86_400
 _CAP_MAX = 1_000
 _FIRINGS_MAX = 1_000_000_000
+_UNREADABLE = Once(EPOCH)  # Stands in for a faulty timing, so that the rest is read, too.
 # Not names of places: the machine's own, and copies with leap seconds or without.
 _ZONES_REFUSED = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
@@ -91,11 +92,10 @@ def parse(
     reader = Reader(fields, faults)
     reader.refuse_unknown(set(RULE_FIELDS))
     zone = _zone(reader)
-    timing = _timing(reader, zone)
-    if timing is None or faults:
-        raise InvalidInput(faults)
+    timing = _timing(reader) or _UNREADABLE
     dst = _dst(reader)
     start_at = _instant(reader, "start_at", zone, dst)
+    calendar = reader.text("calendar") if reader.has("calendar") else None
     rule = Rule(
         timing=_placed(timing, reader, zone, dst),
         timezone=zone,
@@ -107,8 +107,8 @@ def parse(
         if reader.has("max_firings")
         else None,
         exclude=reader.dates("exclude", EXCLUDED_DAYS_MAX),
-        calendar=reader.text("calendar") if reader.has("calendar") else None,
-        holidays=_holidays(reader, calendars or {}),
+        calendar=calendar,
+        holidays=_holidays(calendar, reader, calendars or {}),
         roll=reader.choice("roll", Roll.SKIP),
         jitter_seconds=reader.integer("jitter_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
         fire_window_seconds=reader.integer("fire_window_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
@@ -177,12 +177,12 @@ def _zone(reader: Reader) -> str:
             raise KeyError(name)
         timeline(name)
     except (KeyError, ValueError, OSError):
-        reader.fault("timezone", f"{name!r} is not an IANA time zone such as Europe/Berlin")
+        reader.fault("timezone", f"{shown(name)} is not an IANA time zone such as Europe/Berlin")
         return "UTC"
     return name
 
 
-def _timing(reader: Reader, zone: str) -> Timing | None:
+def _timing(reader: Reader) -> Timing | None:
     given = [name for name in TIMING_FIELDS if reader.has(name)]
     if len(given) != 1:
         found = f"{' and '.join(given)} are given" if given else "none is given"
@@ -246,7 +246,7 @@ def _rrule(reader: Reader) -> Timing | None:
     text = reader.text("rrule")
     if not reader.has("start_at"):
         reader.fault("start_at", "is missing; an rrule counts from it")
-    return None if text is None else Recurrence(text.strip().upper().removeprefix("RRULE:"))
+    return None if text is None else Recurrence(plain_text(text))
 
 
 _READERS: dict[str, Callable[[Reader], Timing | None]] = {
@@ -287,12 +287,13 @@ def _missed(reader: Reader) -> Missed:
     )
 
 
-def _holidays(reader: Reader, calendars: Mapping[str, frozenset[date]]) -> frozenset[date]:
-    name = reader.text("calendar") if reader.has("calendar") else None
+def _holidays(
+    name: str | None, reader: Reader, calendars: Mapping[str, frozenset[date]]
+) -> frozenset[date]:
     if name is None:
         return frozenset()
     if name not in calendars:
-        reader.fault("calendar", f"{name!r} is not a calendar; create it first")
+        reader.fault("calendar", f"{shown(name)} is not a calendar; create it first")
         return frozenset()
     return calendars[name]
 
@@ -309,28 +310,28 @@ def _placed(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
     return Once(_in_zone(timing.at, reader, "once_at", zone, dst) or EPOCH)
 
 
-def _in_zone(
-    moment: datetime, reader: Reader, name: str, zone: str, dst: Dst
-) -> datetime | None:
-    if moment.tzinfo is not None:
-        return moment
-    naive = seconds_of(moment.replace(tzinfo=UTC))
-    instant = resolve(naive, timeline(zone), dst)
-    if instant is None:
-        reader.fault(name, f"{moment.isoformat()} does not exist in {zone}; name another time")
-        return None
-    return EPOCH + timedelta(seconds=instant, microseconds=moment.microsecond)
+def _in_zone(moment: datetime, reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
+    if moment.tzinfo is None:
+        naive = seconds_of(moment.replace(tzinfo=UTC))
+        seconds = resolve(naive, timeline(zone), dst)
+        if seconds is None:
+            reader.fault(name, f"{moment.isoformat()} does not exist in {zone}; name another time")
+            return None
+        moment = instant_of(seconds) + timedelta(microseconds=moment.microsecond)
+    # Again, now in UTC: what is stored must be good enough to be read back.
+    return moment if reader.is_in_years(name, moment) else None
 
 
 def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
     """What only the rule as a whole can tell."""
     if rule.start_at and rule.end_at and rule.end_at <= rule.start_at:
         reader.fault("end_at", "must be after start_at")
-    if rule.roll is not Roll.SKIP and isinstance(rule.timing, Interval):
-        reader.fault("roll", "needs a rule that names days; an interval can only skip them")
     if reader.faults:
         return
     try:
+        if rule.roll is not Roll.SKIP and _knows_no_days(rule.timing):
+            reader.fault("roll", "needs a rule that names days; an interval can only skip them")
+            return
         fault = complaint(rule, limits)
     except CronError as error:
         fault = FieldError("cron_expr", str(error))
@@ -338,6 +339,12 @@ def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
         fault = FieldError("rrule", str(error))
     if fault is not None:
         reader.fault(fault.field, fault.message)
+
+
+def _knows_no_days(timing: Timing) -> bool:
+    if isinstance(timing, Recurrence):
+        return read_parts(timing.text).frequency > Frequency.DAILY
+    return isinstance(timing, Interval)
 
 
 def _render_timing(timing: Timing) -> dict[str, object]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice, takewhile
 
 from msgspec import Struct
 
 from tickwork.core.when.cron import compile_cron, uses_hash
 from tickwork.core.when.describe import describe
-from tickwork.core.when.model import EPOCH, Cron, Gap, Monthly, Once, Rule, ShortMonth
+from tickwork.core.when.elapsed import NEVER
+from tickwork.core.when.instants import instant_of, seconds_of
+from tickwork.core.when.model import Cron, Gap, Monthly, Once, Rule, ShortMonth
 from tickwork.core.when.slots import iterate
-from tickwork.core.when.sources import WallSource, seconds_of, source_of
-from tickwork.core.when.wall import GAP_SECONDS_MAX, nominal_times, swallowed
+from tickwork.core.when.sources import WallSource, source_of
+from tickwork.core.when.wall import GAP_SECONDS_MAX, NaiveRule, lost_times, matches, moved_from
 from tickwork.core.when.zone import Stretch, timeline
 
 COUNT_MAX = 1_000
 
+_REACH = timedelta(days=1_000 * 366)
 _TIMES_NAMED_MAX = 3
 _SEAMS_TOLD_MAX = 20
 
@@ -46,12 +50,10 @@ class Preview(Struct, frozen=True):
 
 
 def preview(rule: Rule, start: datetime, count: int) -> Preview:
-    """The next `count` slots strictly after `start`."""
-    fires: list[Fire] = []
-    for slot in iterate(rule, start):
-        fires.append(_fire(rule, slot))
-        if len(fires) >= min(count, COUNT_MAX):
-            break
+    """The next `count` slots strictly after `start`, but none that only a far future has."""
+    last = start + _REACH if start < NEVER - _REACH else NEVER
+    slots = takewhile(lambda slot: slot <= last, iterate(rule, start))
+    fires = [_fire(rule, slot) for slot in islice(slots, min(max(count, 0), COUNT_MAX))]
     return Preview(tuple(fires), describe(rule), tuple(_warnings(rule, start, fires)))
 
 
@@ -62,11 +64,12 @@ def _fire(rule: Rule, slot: datetime) -> Fire:
         return Fire(slot, local)
     instant = seconds_of(slot)
     stretch = source.line.stretch(instant)
-    nominal = nominal_times(source.rule, stretch, instant, source.dst.gap)
+    nominal = moved_from(source.rule, stretch, instant, source.dst.gap)
     if nominal:
         natural = instant + stretch.offset
         word = "also for" if source.rule.count_naive(natural, natural + 1) else "instead of"
-        return Fire(slot, local, Change.GAP, f"on {_said(local)} {word} {_clocks(nominal)}")
+        times = _clocks(source.rule, nominal)
+        return Fire(slot, local, Change.GAP, f"on {_said(local)} {word} {times}")
     turn = _turn(instant, stretch)
     if turn is not None:
         clock = f"{local:%H:%M} comes twice on {local:%Y-%m-%d}"
@@ -88,11 +91,24 @@ def _said(local: datetime) -> str:
     return f"{local:%Y-%m-%d} at {local:%H:%M}"
 
 
-def _clocks(naive: list[int]) -> str:
-    times = [f"{EPOCH + timedelta(seconds=each):%H:%M}" for each in naive]
-    if len(times) <= _TIMES_NAMED_MAX:
-        return ", ".join(times)
-    return f"{times[0]} to {times[-1]} ({len(times)} times)"
+def _clocks(rule: NaiveRule, times: range) -> str:
+    """The rule's matches among some naive times, in words; many are not walked one by one."""
+    count = rule.count_naive(times.start, times.stop)
+    if count <= _TIMES_NAMED_MAX:
+        return ", ".join(map(_clock, matches(rule, times)))
+    first = next(matches(rule, times))
+    last, beyond = first, times.stop
+    while beyond - last > 1:
+        middle = (last + beyond) // 2
+        if rule.count_naive(middle, times.stop):
+            last = middle
+        else:
+            beyond = middle
+    return f"{_clock(first)} to {_clock(last)} ({count} times)"
+
+
+def _clock(naive: int) -> str:
+    return f"{instant_of(naive):%H:%M}"
 
 
 def _warnings(rule: Rule, start: datetime, fires: list[Fire]) -> list[str]:
@@ -124,8 +140,9 @@ def _skipped_gaps(rule: Rule, start: datetime, fires: list[Fire]) -> list[str]:
         stretch = source.line.stretch(stretch.end)
         length = stretch.offset - stretch.offset_before
         if length > 0 and (source.dst.gap is Gap.SKIP or length > GAP_SECONDS_MAX):
-            times = swallowed(source.rule, stretch)
-            if times:
-                day = datetime.fromtimestamp(times[0], UTC)
-                told.append(f"on {day:%Y-%m-%d} {_clocks(times)} does not exist and is skipped")
+            lost = lost_times(stretch)
+            if source.rule.count_naive(lost.start, lost.stop):
+                day = instant_of(next(matches(source.rule, lost)))
+                times = _clocks(source.rule, lost)
+                told.append(f"on {day:%Y-%m-%d} {times} does not exist and is skipped")
     return told

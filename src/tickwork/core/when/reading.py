@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from reprlib import Repr
 from typing import TypeVar
 
 from tickwork.errors import FieldError
@@ -16,6 +17,8 @@ from tickwork.errors import FieldError
 Choice = TypeVar("Choice", bound=StrEnum)
 
 _YEAR_MIN, _YEAR_MAX = 1970, 9000
+_QUOTE = Repr()
+_QUOTE.maxstring = _QUOTE.maxother = 60
 
 
 class Reader:
@@ -44,7 +47,7 @@ class Reader:
                 self.fault(name, f"is missing; give a whole number from {low} to {high}")
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self.fault(name, f"must be a whole number from {low} to {high}, not {_shown(value)}")
+            self.fault(name, f"must be a whole number from {low} to {high}, not {shown(value)}")
             return None
         return value
 
@@ -54,7 +57,7 @@ class Reader:
         items = value if isinstance(value, list | tuple) else [value]
         good = all(type(item) is int and low <= item <= high for item in items)
         if not items or not good:
-            self.fault(name, f"must be {low} to {high} ({hint}) or a list, not {_shown(value)}")
+            self.fault(name, f"must be {low} to {high} ({hint}) or a list, not {shown(value)}")
             return None
         return tuple(sorted(set(items)))
 
@@ -64,7 +67,7 @@ class Reader:
     def text(self, name: str) -> str | None:
         value = self._fields.get(name)
         if not isinstance(value, str):
-            self.fault(name, f"must be a text, not {_shown(value)}")
+            self.fault(name, f"must be a text, not {shown(value)}")
             return None
         if not value.strip():
             self.fault(name, "is empty")
@@ -76,9 +79,9 @@ class Reader:
         if value is None:
             return default
         kind = type(default)
-        if value not in list(kind):
+        if not isinstance(value, str) or value not in list(kind):
             options = ", ".join(f'"{option}"' for option in kind)
-            self.fault(name, f"must be one of {options}, not {_shown(value)}")
+            self.fault(name, f"must be one of {options}, not {shown(value)}")
             return default
         return kind(value)
 
@@ -101,16 +104,23 @@ class Reader:
             try:
                 parsed = datetime.fromisoformat(value)
             except ValueError as error:
-                self.fault(name, f"{value!r} is not a date and time that exists ({error})")
+                # Where it is not a date at all, the reason only quotes the value once more.
+                reason = "" if "isoformat" in str(error) else f" ({error})"
+                self.fault(name, f"{shown(value)} is not a date and time that exists{reason}")
                 return None
         if parsed is None:
             self.fault(name, f"must be ISO 8601 with a time, such as 2027-03-14T09:00:00Z, "
-                       f"not {_shown(value)}")  # fmt: skip
+                       f"not {shown(value)}")  # fmt: skip
             return None
-        if not _YEAR_MIN <= parsed.year <= _YEAR_MAX:
-            self.fault(name, f"must lie between the years {_YEAR_MIN} and {_YEAR_MAX}")
+        if not self.is_in_years(name, parsed):
             return None
         return parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+    def is_in_years(self, name: str, moment: datetime) -> bool:
+        good = _YEAR_MIN <= moment.year <= _YEAR_MAX
+        if not good:
+            self.fault(name, f"must lie between the years {_YEAR_MIN} and {_YEAR_MAX}")
+        return good
 
     def dates(self, name: str, count_max: int) -> tuple[date, ...]:
         value = self._fields.get(name)
@@ -126,23 +136,26 @@ class Reader:
         for index, item in enumerate(value):
             day = _date(item)
             if day is None:
-                self.fault(f"{name}[{index}]", f"{_shown(item)} is not a date that exists")
+                self.fault(f"{name}[{index}]", f"{shown(item)} is not a date that exists")
             else:
                 found.add(day)
         return tuple(sorted(found))
 
 
 def _date(item: object) -> date | None:
-    if isinstance(item, date) and not isinstance(item, datetime):
-        return item
-    if not isinstance(item, str) or len(item) != len("2027-12-25"):
+    if isinstance(item, str) and len(item) == len("2027-12-25"):
+        try:
+            item = date.fromisoformat(item)
+        except ValueError:
+            return None
+    if not isinstance(item, date) or isinstance(item, datetime):
         return None
+    return item if _YEAR_MIN <= item.year <= _YEAR_MAX else None
+
+
+def shown(value: object) -> str:
+    """A value as a fault quotes it: short, however long or deep it is."""
     try:
-        return date.fromisoformat(item)
+        return _QUOTE.repr(value)
     except ValueError:
-        return None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        return "a number of that size"  # Longer than Python is willing to print.

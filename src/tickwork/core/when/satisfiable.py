@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 from tickwork.core.when.cron import compile_cron
 from tickwork.core.when.model import EPOCH, Cron, Interval, Limits, Once, Recurrence, Rule
@@ -11,21 +11,24 @@ from tickwork.core.when.slots import iterate, next_after
 from tickwork.errors import FieldError
 
 _SLOTS_SAMPLED = 100
+_SAMPLE = timedelta(days=10 * 366)
+_SECOND = timedelta(seconds=1)
 _YEAR_2000 = 946_684_800
 
 
 def complaint(rule: Rule, limits: Limits) -> FieldError | None:
     """The fault of a rule that never fires or fires too often; None for a good one."""
     field = _field(rule)
-    if isinstance(rule.timing, Cron) and not limits.seconds_allowed:
-        if len(rule.timing.expr.split()) == 6:
-            return FieldError(field, "has 6 fields; seconds are not allowed here, give 5")
+    names_seconds = isinstance(rule.timing, Cron) and len(rule.timing.expr.split()) == 6
+    if names_seconds and not limits.seconds_allowed:
+        return FieldError(field, "has 6 fields; seconds are not allowed here, give 5")
     interval = _least_interval_seconds(rule)
     if interval is not None and interval < limits.min_interval_seconds:
         least = limits.min_interval_seconds
         return FieldError(field, f"fires {interval} s apart; the minimum here is {least} s")
     if not _fires(rule):
-        return FieldError(field, "never fires; no day or time fits it")
+        bounds = " within its bounds" if _is_bounded(rule) else ""
+        return FieldError(field, f"never fires; no day or time fits it{bounds}")
     return None
 
 
@@ -50,20 +53,24 @@ def _least_interval_seconds(rule: Rule) -> int | None:
         case Interval(seconds=seconds):
             return seconds
         case Recurrence():
-            slots = islice(iterate(rule, rule.anchor), _SLOTS_SAMPLED)
-            gaps = [(after - before) // timedelta(seconds=1) for before, after in pairwise(slots)]
-            return min(gaps, default=None)
+            assert rule.start_at is not None
+            last = rule.start_at + _SAMPLE
+            slots = takewhile(lambda slot: slot <= last, iterate(rule, rule.anchor))
+            sample = pairwise(islice(slots, _SLOTS_SAMPLED))
+            return min(((after - before) // _SECOND for before, after in sample), default=None)
         case _:
             return None
 
 
 def _fires(rule: Rule) -> bool:
     """Searches only where something could keep the rule from ever firing."""
+    if isinstance(rule.timing, Recurrence) or _is_bounded(rule):
+        return next_after(rule, EPOCH - timedelta.resolution) is not None
     if isinstance(rule.timing, Cron):
         calendar = compile_cron(rule.timing.expr, rule.seed)
-        if calendar.days.may_never_come() and calendar.next_naive(_YEAR_2000) is None:
-            return False
-    bounded = rule.end_at is not None or rule.exclude or rule.holidays
-    if not bounded and not isinstance(rule.timing, Recurrence):
-        return True
-    return next_after(rule, EPOCH - timedelta(days=1)) is not None
+        return calendar.days.surely_comes() or calendar.next_naive(_YEAR_2000) is not None
+    return True
+
+
+def _is_bounded(rule: Rule) -> bool:
+    return bool(rule.start_at or rule.end_at or rule.exclude or rule.holidays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from tickwork.core.when.model import Once, Rule
@@ -19,7 +19,8 @@ def next_after(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | Non
     """
     if rule.max_firings is not None and fired >= rule.max_firings:
         return None
-    return _next(rule, after)
+    # In UTC, because two local times that only their fold tells apart are one key.
+    return _next(rule, after if after.tzinfo is UTC else after.astimezone(UTC))
 
 
 def slots_between(

@@ -7,7 +7,7 @@ every node, today and tomorrow, computes the same.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tickwork.core.hashing import stable_number
 from tickwork.core.when.model import Rule
@@ -29,7 +29,8 @@ def spread_max(rule: Rule) -> timedelta:
 def _jitter(rule: Rule, slot: datetime) -> timedelta:
     if not rule.jitter_seconds:
         return timedelta()
-    offset = (stable_number(f"{rule.seed}/jitter") % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
+    place = stable_number(f"{rule.seed}/jitter")
+    offset = (place % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
     following = next_after(rule, slot)
     if following is not None and slot + offset >= following:
         offset %= following - slot
@@ -39,5 +40,5 @@ def _jitter(rule: Rule, slot: datetime) -> timedelta:
 def _window(rule: Rule, slot: datetime) -> timedelta:
     if not rule.fire_window_seconds:
         return timedelta()
-    place = stable_number(f"{rule.seed}/{slot.isoformat()}/window")
+    place = stable_number(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
     return (place % (rule.fire_window_seconds * 1000)) * _MILLISECOND

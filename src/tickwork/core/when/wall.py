@@ -19,6 +19,7 @@ matched against local time as it really passes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from tickwork.core.when.model import Dst, Gap, Overlap
@@ -78,12 +79,14 @@ def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | N
                 found = moved
         if found is not None:
             return found
-        if naive is None:
+        if begin > stretch.end + stretch.offset_after:
+            # The clock goes back behind `begin`: what lies before it comes again.
+            earliest = stretch.end
+        elif naive is None:
             return None
-        earliest = stretch.end
-        if begin <= stretch.end + stretch.offset_after:
+        else:
             # Nothing matches between `begin` and `naive`, so no seam up to there can matter.
-            earliest = max(earliest, naive - stretch.offset - _OFFSET_REACH_SECONDS)
+            earliest = max(stretch.end, naive - stretch.offset - _OFFSET_REACH_SECONDS)
     return None
 
 
@@ -103,25 +106,30 @@ def count_between(rule: NaiveRule, line: Timeline, dst: Dst, after: int, until: 
     return total
 
 
-def nominal_times(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> list[int]:
-    """The naive times swallowed by the gap before `stretch` that fire at `instant` instead."""
+def moved_from(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> range:
+    """Where in the gap before `stretch` the times lie that fire at `instant` instead."""
     if not _has_gap(stretch) or gap is Gap.SKIP:
-        return []
+        return range(0)
+    times = lost_times(stretch)
     if gap is Gap.SHIFT:
         naive = instant + stretch.offset_before
-        inside = instant - stretch.start < stretch.offset - stretch.offset_before
-        return [naive] if inside and rule.count_naive(naive, naive + 1) else []
-    return swallowed(rule, stretch) if instant == stretch.start else []
+        times = range(naive, naive + 1) if naive in times else range(0)
+    elif instant != stretch.start:
+        times = range(0)
+    return times if rule.count_naive(times.start, times.stop) else range(0)
 
 
-def swallowed(rule: NaiveRule, stretch: Stretch) -> list[int]:
-    """The rule's naive times that the gap at the start of `stretch` leaves out."""
-    times: list[int] = []
-    naive = rule.next_naive(stretch.start + stretch.offset_before - 1)
-    while naive is not None and naive < stretch.start + stretch.offset:
-        times.append(naive)
+def lost_times(stretch: Stretch) -> range:
+    """The naive times that a gap at the start of `stretch` leaves out."""
+    return range(stretch.start + stretch.offset_before, stretch.start + stretch.offset)
+
+
+def matches(rule: NaiveRule, times: range) -> Iterator[int]:
+    """The rule's matches among some naive times."""
+    naive = rule.next_naive(times.start - 1)
+    while naive is not None and naive < times.stop:
+        yield naive
         naive = rule.next_naive(naive)
-    return times
 
 
 def _shown(stretch: Stretch, dst: Dst) -> tuple[int, int]:
@@ -145,19 +153,20 @@ def _first_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int) -> 
     naive = rule.next_naive(from_instant + stretch.offset_before - 1)
     if naive is None or naive >= stretch.start + stretch.offset:
         return None
-    return stretch.start if gap is Gap.RUN_AFTER else naive - stretch.offset_before
+    moved = stretch.start if gap is Gap.RUN_AFTER else naive - stretch.offset_before
+    return moved if moved < stretch.end else None
 
 
 def _count_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int, until: int) -> int:
     """Slots that a gap moved and that do not fall on one the rule has there anyway."""
-    start, end = stretch.start + stretch.offset_before, stretch.start + stretch.offset
+    lost = lost_times(stretch)
     if gap is Gap.RUN_AFTER:
-        here = earliest <= stretch.start <= until and rule.count_naive(start, end) > 0
-        return int(here and not rule.count_naive(end, end + 1))
-    jump = end - start
-    first, last = earliest + stretch.offset_before, until + stretch.offset_before
+        here = earliest <= stretch.start <= until and rule.count_naive(lost.start, lost.stop) > 0
+        return int(here and not rule.count_naive(lost.stop, lost.stop + 1))
+    first = earliest + stretch.offset_before
+    last = min(until, stretch.end - 1) + stretch.offset_before
     return sum(
         1
-        for naive in swallowed(rule, stretch)
-        if first <= naive <= last and not rule.count_naive(naive + jump, naive + jump + 1)
+        for naive in matches(rule, lost)
+        if first <= naive <= last and not rule.count_naive(naive + len(lost), naive + len(lost) + 1)
     )

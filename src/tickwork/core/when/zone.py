@@ -55,7 +55,7 @@ class Timeline:
         self._chunks: dict[int, _Chunk] = {}
 
     def stretch(self, instant: int) -> Stretch:
-        """The stretch that holds `instant`; it may end early, but never near a change."""
+        """The stretch that holds `instant`; it may end early, but never just before a change."""
         if instant >= _CYCLES_FROM + _CYCLE_SECONDS:
             return self._later(instant)
         instant = max(instant, _EARLIEST)
@@ -71,7 +71,7 @@ class Timeline:
         instant = start - _QUIET_SECONDS
         while instant < end + _QUIET_SECONDS:
             stretch = self.stretch(instant)
-            low = max(stretch.start, start - stretch.offset)
+            low = max(instant, start - stretch.offset)
             high = min(stretch.end, end - stretch.offset)
             if low < high:
                 spans.append((low, high))
@@ -86,7 +86,7 @@ class Timeline:
     def _explore(self, index: int) -> _Chunk:
         """The stretches of one piece.
 
-        Those at its edges reach out to a change nearby: next to an edge that is not a change
+        Those at its edges reach out to a change nearby: just after an end that is not a change
         there is none, or an overlap that lies across it would go unseen.
         """
         low, high = index * _CHUNK_SECONDS, (index + 1) * _CHUNK_SECONDS

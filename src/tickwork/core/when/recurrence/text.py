@@ -1,0 +1,187 @@
+"""RFC 5545 recurrence texts: one RRULE, read strictly, with a sentence for every refusal."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from msgspec import Struct
+
+COUNT_MAX = 10_000
+INTERVAL_MAX = 1_000_000
+TEXT_LENGTH_MAX = 512
+
+_WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_BY_DAY = re.compile(r"^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
+_NUMBERS = {
+    "BYMONTH": (1, 12),
+    "BYMONTHDAY": (-31, 31),
+    "BYYEARDAY": (-366, 366),
+    "BYWEEKNO": (-53, 53),
+    "BYSETPOS": (-366, 366),
+    "BYHOUR": (0, 23),
+    "BYMINUTE": (0, 59),
+    "BYSECOND": (0, 59),
+}
+_KNOWN = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_NUMBERS}
+
+
+class RecurrenceError(ValueError):
+    """A rule that cannot be read; the text is one sentence for a person."""
+
+
+class Frequency(IntEnum):
+    """The period that a rule counts in; the numbers are dateutil's."""
+
+    YEARLY = 0
+    MONTHLY = 1
+    WEEKLY = 2
+    DAILY = 3
+    HOURLY = 4
+    MINUTELY = 5
+    SECONDLY = 6
+
+
+class Until(Struct, frozen=True):
+    """The last moment of a rule, as written: in UTC, or on the rule's own clock."""
+
+    moment: datetime
+    in_utc: bool
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """The parts of one RRULE. `weekdays` are (0 = Monday, n or None)."""
+
+    frequency: Frequency
+    interval: int = 1
+    wkst: int = 0
+    count: int | None = None
+    until: Until | None = None
+    months: tuple[int, ...] = ()
+    month_days: tuple[int, ...] = ()
+    year_days: tuple[int, ...] = ()
+    week_numbers: tuple[int, ...] = ()
+    weekdays: tuple[tuple[int, int | None], ...] = ()
+    hours: tuple[int, ...] = ()
+    minutes: tuple[int, ...] = ()
+    seconds: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
+
+
+def plain_text(text: str) -> str:
+    """A recurrence text as it is kept: upper case, and without its property name."""
+    return text.strip().upper().removeprefix("RRULE:").strip()
+
+
+def read_parts(text: str) -> Parts:
+    """The parts of a plain RRULE text; refuses what is not one rule, or not in RFC 5545."""
+    texts = _split(text)
+    if texts.get("FREQ") not in Frequency.__members__:
+        raise RecurrenceError(f"needs FREQ, one of {', '.join(Frequency.__members__)}")
+    frequency = Frequency[texts["FREQ"]]
+    if "COUNT" in texts and "UNTIL" in texts:
+        raise RecurrenceError("COUNT and UNTIL exclude each other; give one")
+    return Parts(
+        frequency=frequency,
+        interval=_integer(texts, "INTERVAL", INTERVAL_MAX) or 1,
+        wkst=_week_start(texts.get("WKST", "MO")),
+        count=_integer(texts, "COUNT", COUNT_MAX),
+        until=_until(texts["UNTIL"]) if "UNTIL" in texts else None,
+        months=_numbers(texts, "BYMONTH"),
+        month_days=_numbers(texts, "BYMONTHDAY"),
+        year_days=_numbers(texts, "BYYEARDAY"),
+        week_numbers=_numbers(texts, "BYWEEKNO"),
+        weekdays=_weekdays(texts, frequency),
+        hours=_numbers(texts, "BYHOUR"),
+        minutes=_numbers(texts, "BYMINUTE"),
+        seconds=_numbers(texts, "BYSECOND"),
+        positions=_numbers(texts, "BYSETPOS"),
+    )
+
+
+def _split(text: str) -> dict[str, str]:
+    if len(text) > TEXT_LENGTH_MAX:
+        raise RecurrenceError(f"is longer than {TEXT_LENGTH_MAX} characters")
+    if "DTSTART" in text:
+        raise RecurrenceError("must not contain DTSTART; give the start as start_at")
+    if "EXDATE" in text or "RDATE" in text or "RRULE" in text or "\n" in text:
+        raise RecurrenceError("must be a single RRULE; give dates to leave out as exclude")
+    texts: dict[str, str] = {}
+    for part in text.split(";"):
+        name, equals, value = part.partition("=")
+        if not equals or not value:
+            raise RecurrenceError(f"{part!r} is not NAME=VALUE")
+        if name in texts:
+            raise RecurrenceError(f"{name} is given twice")
+        if name not in _KNOWN:
+            raise RecurrenceError(f"{name} is not a part of RFC 5545's RRULE")
+        texts[name] = value
+    return texts
+
+
+def _integer(texts: dict[str, str], name: str, high: int) -> int | None:
+    return _number(name, texts[name], 1, high) if name in texts else None
+
+
+def _numbers(texts: dict[str, str], name: str) -> tuple[int, ...]:
+    """The numbers of one part, in order and without repeats."""
+    if name not in texts:
+        return ()
+    low, high = _NUMBERS[name]
+    return tuple(sorted({_number(name, text, low, high) for text in texts[name].split(",")}))
+
+
+def _number(name: str, text: str, low: int, high: int) -> int:
+    number = int(text) if re.fullmatch(r"[+-]?\d{1,7}", text) else None
+    may_be_zero = name in ("BYHOUR", "BYMINUTE", "BYSECOND")
+    if number is not None and low <= number <= high and (number or may_be_zero):
+        return number
+    raise RecurrenceError(f"{name}={text} is not a number from {low} to {high}")
+
+
+def _week_start(text: str) -> int:
+    if text not in _WEEKDAYS:
+        raise RecurrenceError(f"WKST={text} is not one of {', '.join(_WEEKDAYS)}")
+    return _WEEKDAYS.index(text)
+
+
+def _weekdays(texts: dict[str, str], frequency: Frequency) -> tuple[tuple[int, int | None], ...]:
+    if "BYDAY" not in texts:
+        return ()
+    in_months = frequency is Frequency.MONTHLY or "BYMONTH" in texts
+    n_max = 5 if in_months else 53
+    days = [_weekday(text, n_max) for text in texts["BYDAY"].split(",")]
+    numbered = [n for _, n in days if n is not None]
+    if numbered and frequency > Frequency.MONTHLY:
+        raise RecurrenceError("a BYDAY with a number needs FREQ=MONTHLY or YEARLY")
+    if numbered and len(numbered) < len(days):
+        # dateutil reads a mixture as nothing at all: every Monday is the first to the last.
+        days = [
+            each
+            for day, n in days
+            for each in ([(day, n)] if n is not None else [(day, i + 1) for i in range(n_max)])
+        ]
+    return tuple(dict.fromkeys(days))
+
+
+def _weekday(text: str, n_max: int) -> tuple[int, int | None]:
+    found = _BY_DAY.match(text)
+    n = int(found[1]) if found is not None and found[1] is not None else None
+    if found is None or (n is not None and not 1 <= abs(n) <= n_max):
+        raise RecurrenceError(
+            f"BYDAY={text} is not a weekday such as MO, 1FR or -1SU, up to {n_max} here"
+        )
+    return _WEEKDAYS.index(found[2]), n
+
+
+def _until(text: str) -> Until:
+    for shape in ("%Y%m%d", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ"):
+        try:
+            moment = datetime.strptime(text, shape)  # noqa: DTZ007 (the shape tells the zone)
+        except ValueError:
+            continue
+        if shape == "%Y%m%d":
+            moment += timedelta(hours=23, minutes=59, seconds=59)
+        return Until(moment, shape.endswith("Z"))
+    raise RecurrenceError(f"UNTIL={text} is not a date such as 20271231 or 20271231T090000Z")

@@ -1,0 +1,1 @@
+"""When a schedule fires: the product against an independent, slow reference."""
