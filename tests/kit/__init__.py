@@ -17,6 +17,8 @@
 - postgres_proxy.py: `PostgresProxy(url)`, used by its `url`: `lose_commit_reply()` (it happened),
   `lose_commit_request()` (it did not), `lose_reply_to(pattern)`, `delay_commit(seconds)`;
   `statements`, `count(pattern)`, `round_trips`. wire.py reads the protocol.
+- pooler.py: `TransactionPooler(url, server_connections=2)`: as behind PgBouncer, nothing of a
+  session lasts beyond a transaction.
 
 **Processes** (fixture `children`)
 

@@ -107,10 +107,14 @@ class History(NamedTuple):
     """Lines that are no event: at most one per writer that was killed."""
 
 
-def read_history(path: Path) -> History:
+def read_history(path: Path, start_bytes: int = 0) -> History:
+    """What was written, from the beginning or from a former size of the file on."""
     events: list[Event] = []
     torn = 0
-    for line in path.read_bytes().split(b"\n"):
+    with path.open("rb") as file:
+        file.seek(start_bytes)
+        lines = file.read().split(b"\n")
+    for line in lines:
         if line:
             try:
                 events.append(msgspec.json.decode(line, type=Event))

@@ -39,7 +39,6 @@ class _Position:
         self.ring = Ring()
         self.low_water: dict[Lane, datetime] = {}
         self.look_from_start_at = float("-inf")
-        self.began_at_start = False
 
 
 class _Share(NamedTuple):
@@ -85,14 +84,16 @@ class Claimer:
         looked = self._is_virtual or not position.ring.is_fresh(monotonic())
         if looked:
             await self._look(scope, queue_id, position)
-        found = await self._take(queue_id, position, request, position.ring.portions(request.limit))
-        saw_everything = looked and position.ring.is_single and position.began_at_start
+        from_start = self._begins_at_start(position)
+        portions = position.ring.portions(request.limit)
+        found = await self._take(queue_id, position, request, portions, from_start=from_start)
+        saw_everything = looked and position.ring.is_single and from_start
         if len(found) == request.limit or saw_everything:
             return found
         await self._look(scope, queue_id, position)
-        position.look_from_start_at = float("-inf")
         rest = structs.replace(request, limit=request.limit - len(found))
-        found += await self._take(queue_id, position, rest, position.ring.everything(rest.limit))
+        portions = position.ring.everything(rest.limit)
+        found += await self._take(queue_id, position, rest, portions, from_start=True)
         if len(found) < request.limit:
             position.ring.expire()
         return _in_order(found)
@@ -107,21 +108,25 @@ class Claimer:
             (Lane(*lane) for lane in lanes), looked_at_seconds=now, took_seconds=now - began
         )
 
+    def _begins_at_start(self, position: _Position) -> bool:
+        return self._is_virtual or monotonic() >= position.look_from_start_at
+
     async def _take(
         self,
         queue_id: UUID,
         position: _Position,
         request: ClaimRequest,
         portions: list[Portion],
+        *,
+        from_start: bool,
     ) -> tuple[Message, ...]:
         if not portions:
             return ()
         began = monotonic()
-        position.began_at_start = self._is_virtual or began >= position.look_from_start_at
-        if position.began_at_start:
+        if from_start:
             position.low_water.clear()
         found = await self._claim_portions(queue_id, position, request, portions)
-        if position.began_at_start:
+        if from_start:
             took = monotonic() - began
             position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
         oldest: dict[Lane, datetime] = {}

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 SQL = load("tickwork.store.postgres")
 
-TRIES_MAX = 6
+TRIES_MAX = 7
 """With pauses that double from 50 ms: about three seconds, enough for a restart."""
 
 _PAUSE_SECONDS = 0.05

@@ -43,8 +43,9 @@ class Database:
         return await self._answer(piece)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._writer.close)
+        """Finishes what was accepted. The writer goes last, and leaves the file without a log."""
         await asyncio.to_thread(self._readers.close)
+        await asyncio.to_thread(self._writer.close)
 
     async def _answer(self, piece: Piece[Result]) -> Result:
         try:

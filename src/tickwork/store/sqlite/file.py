@@ -27,7 +27,7 @@ _LOCK_STEP_MILLISECONDS = 5
 _PRAGMAS = (
     "synchronous = FULL",  # Accepted means synced.
     "foreign_keys = ON",
-    "secure_delete = OFF",
+    "secure_delete = OFF",  # As SQLite has it; some systems make every delete write twice.
     "temp_store = MEMORY",
     "cache_size = -32768",
     "wal_autocheckpoint = 4000",
@@ -44,7 +44,7 @@ _FOR_NOW = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-_NO_ACCESS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
+_NO_ACCESS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -77,6 +77,9 @@ class DatabaseFile:
                 f"SQLite is {sqlite3.sqlite_version}; Tickwork needs "
                 f"{'.'.join(map(str, SQLITE_VERSION_MIN))} or newer"
             )
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            # Before SQLite opens it: it would leave a log beside it that nobody can write either.
+            raise StoreBroken(f"{self.path} may not be written")
         mode = "rwc" if create else "rw"
         with ExitStack() as failed:
             connection = sqlite3.connect(
@@ -144,8 +147,6 @@ class DatabaseFile:
                     raise
                 time.sleep(_LOCK_STEP_MILLISECONDS / 1_000)
                 continue
-            if mode != "wal" and not os.access(self.path, os.W_OK):
-                raise StoreBroken(f"{self.path} may not be written")
             if mode != "wal":
                 raise StoreBroken(
                     f"{self.path} cannot have a write-ahead log (journal mode {mode}): "

@@ -39,6 +39,7 @@ class Lookout:
         self._lock = Lock()
         self._by_loop: dict[asyncio.AbstractEventLoop, Watchers] = {}
         self._seen: _Seen | None = None
+        self._may_have_missed = False
         self._pause_seconds = PAUSE_SECONDS_MIN
         self._look_at = 0.0
 
@@ -48,15 +49,15 @@ class Lookout:
         loop = asyncio.get_running_loop()
         with self._lock:
             watchers = self._by_loop.setdefault(loop, Watchers())
-            adding = watchers.added(queue_ids)
-            watch = adding.__enter__()
         try:
-            yield watch
+            with watchers.added(queue_ids) as watch:
+                yield watch
         finally:
             with self._lock:
-                adding.__exit__(None, None, None)
                 if not watchers:
-                    del self._by_loop[loop]
+                    self._by_loop.pop(loop, None)
+                if not self._by_loop:
+                    self._seen = None  # Nobody looks from now on; the next watch begins anew.
 
     @property
     def pause_seconds(self) -> float | None:
@@ -73,19 +74,21 @@ class Lookout:
             self._seen = _look(connection)
         self._rest(PAUSE_SECONDS_MIN)
 
+    def begin_failed(self) -> None:
+        """For a watch that starts while the file cannot be asked."""
+        self._may_have_missed = True
+
     def look(self, connection: sqlite3.Connection) -> None:
         """Wakes everybody if another process has sent something."""
-        seen = self._seen
-        if not self._by_loop:
-            self._seen = None
-            return
+        seen, missed = self._seen, self._may_have_missed
         version = _version(connection)
-        if seen is not None and version == seen.version:
+        if seen is not None and version == seen.version and not missed:
             self._rest(min(self._pause_seconds * 2, PAUSE_SECONDS_MAX))
             return
         self._seen = _Seen(version, _newest(connection))
+        self._may_have_missed = False
         self._rest(PAUSE_SECONDS_MIN)
-        if seen is None or self._seen.newest != seen.newest:
+        if missed or (seen is not None and self._seen.newest != seen.newest):
             self._call(lambda watchers: watchers.wake_all)
 
     def reconnected(self, connection: sqlite3.Connection) -> None:

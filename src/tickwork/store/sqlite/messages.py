@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from tickwork.core.limits import lease_faults
+from tickwork.core.limits import (
+    can_be_held,
+    check_batch,
+    check_limit,
+    check_message,
+    lease_faults,
+)
 from tickwork.core.model import (
     ClaimRequest,
     DeadLetter,
@@ -39,9 +45,11 @@ class SqliteMessages:
         self._settler = Settler(database)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        check_message(message)
         await self._sender.send(scope, queue, [message])
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        check_batch(messages)
         await self._sender.send(scope, queue, messages)
 
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
@@ -59,7 +67,7 @@ class SqliteMessages:
     async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not scope.is_system and held.tenant != scope.tenant:
+        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
             return False
         fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
 
@@ -81,6 +89,8 @@ class SqliteMessages:
         return found[0]
 
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        check_limit(limit)
+
         def work(transaction: Transaction) -> list[rows.Row]:
             queue_id = find_queue(transaction, scope, queue).id
             found: list[rows.Row] = []
@@ -100,6 +110,8 @@ class SqliteMessages:
         return await self._database.write(work)
 
     async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
+        check_limit(limit)
+
         def work(transaction: Transaction) -> list[rows.Row]:
             queue_id = find_queue(transaction, scope, queue).id
             return transaction.execute(SQL.dead_letters, (queue_id, scope.tenant, limit)).fetchall()

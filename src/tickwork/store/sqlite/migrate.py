@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tickwork.errors import StoreBroken
 from tickwork.store.migrations import Migration, load_migrations, pending
-from tickwork.store.sqlite.file import DatabaseFile, locate
+from tickwork.store.sqlite.file import DatabaseFile, breaks_connection, locate
 from tickwork.store.sqlite.statements import SQL
 
 _PACKAGE = "tickwork.store.sqlite"
@@ -86,7 +86,9 @@ def _step(file: DatabaseFile, connection: sqlite3.Connection) -> Migration | Non
         try:
             for statement in _statements(step.sql):
                 connection.execute(statement)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
+            if breaks_connection(error):
+                raise
             raise StoreBroken(f"migration {step.name} failed: {error}") from error
         connection.execute(SQL.set_version, (step.version,))
         connection.commit()

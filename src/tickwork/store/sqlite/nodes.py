@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.limits import check_node, check_ttl
 from tickwork.core.model import Node
 from tickwork.errors import NodeExpired
 from tickwork.store.sqlite import rows
@@ -25,6 +26,8 @@ class SqliteNodes:
     async def join(
         self, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
     ) -> Node:
+        check_node(name, roles)
+        check_ttl(ttl_seconds)
         roles_text = msgspec.json.encode(list(roles)).decode()
 
         def work(transaction: Transaction) -> rows.Row:
@@ -37,6 +40,7 @@ class SqliteNodes:
         return rows.node(await self._database.write(work))
 
     async def heartbeat(self, node_id: UUID, ttl_seconds: float) -> Node:
+        check_ttl(ttl_seconds)
         return rows.node(
             await self._database.write(
                 lambda transaction: _renew(transaction, node_id, ttl_seconds)

@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from tickwork.store.moment import Moment
 from tickwork.store.sqlite.connection import Connection
+from tickwork.store.sqlite.times import present
 
 Result = TypeVar("Result")
 
@@ -21,13 +23,20 @@ Result = TypeVar("Result")
 class Transaction:
     """What a piece of work sees: the connection, the time, and whom to wake after the commit."""
 
-    __slots__ = ("connection", "execute", "now", "woken")
+    __slots__ = ("_moment", "_now", "connection", "execute", "woken")
 
-    def __init__(self, connection: Connection, now: int) -> None:
-        self.connection = connection
-        self.execute = connection.execute
-        self.now = now
+    def __init__(self, connection: Connection, moment: Moment) -> None:
+        self.connection, self.execute = connection, connection.execute
+        self._moment = moment
+        self._now: int | None = None
         self.woken: set[UUID] = set()
+
+    @property
+    def now(self) -> int:
+        """One time for all of it, read when it is first asked for: not before the lock is ours."""
+        if self._now is None:
+            self._now = present(self._moment)
+        return self._now
 
 
 class Piece(Generic[Result]):

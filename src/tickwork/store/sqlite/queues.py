@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tickwork.core.limits import check_queue, check_tenant
+from tickwork.core.limits import check_queue, check_tenant, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
@@ -34,7 +34,7 @@ def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
     """
     row = None
     values = (scope.tenant, name)
-    with suppress(UnicodeEncodeError):  # A lone surrogate: nothing can have that name.
+    with suppress(UnicodeEncodeError):  # Nothing can have a name with a lone surrogate.
         row = transaction.execute(SQL.get_queue, values).fetchone()
         if row is None and not scope.is_system:
             row = transaction.execute(SQL.get_shared_queue, values).fetchone()
@@ -60,7 +60,7 @@ class SqliteTenants:
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
         row = None
-        if scope.is_system or scope.tenant == tenant_id:
+        if is_name(tenant_id) and (scope.is_system or scope.tenant == tenant_id):
             row = await self._database.read(
                 lambda transaction: transaction.execute(SQL.get_tenant, (tenant_id,)).fetchone()
             )
@@ -78,6 +78,8 @@ class SqliteQueues:
 
     async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
         check_queue(name, settings)
+        if scope.tenant is not None and not is_name(scope.tenant):
+            raise NotFound("tenant", scope.tenant)
         values = (
             new_id().bytes,
             scope.tenant,

@@ -4,7 +4,7 @@ no writer."""
 from __future__ import annotations
 
 import sqlite3
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from tickwork.errors import StoreError
@@ -13,7 +13,6 @@ from tickwork.store.sqlite.file import DatabaseFile
 from tickwork.store.sqlite.inbox import Inbox
 from tickwork.store.sqlite.link import Link
 from tickwork.store.sqlite.pieces import Piece, Transaction, deliver
-from tickwork.store.sqlite.times import present
 
 READERS = 2
 """So that one long count does not hold up every other question."""
@@ -24,6 +23,7 @@ class Readers:
 
     def __init__(self, file: DatabaseFile, moment: Moment) -> None:
         self._file, self._moment, self._inbox = file, moment, Inbox()
+        self._leaving = Lock()
         self._threads = [
             Thread(target=self._serve, name=f"tickwork-reader-{number}", daemon=True)
             for number in range(READERS)
@@ -46,13 +46,14 @@ class Readers:
         while (piece := self._inbox.take()) is not None:
             self._carry_out(link, piece)
             deliver([piece])
-        link.give_up()
+        with self._leaving:  # One by one: the last to close a file tidies up its log.
+            link.give_up()
 
     def _carry_out(self, link: Link, piece: Piece[Any]) -> None:
         try:
             connection = link.connected()
             connection.execute("BEGIN")
-            piece.run(Transaction(connection, present(self._moment)))
+            piece.run(Transaction(connection, self._moment))
             connection.rollback()
         except (sqlite3.Error, StoreError) as error:
             piece.error = self._file.as_store_error(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from tickwork.core.limits import check_limit
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
     REASON_EXPIRED,
@@ -30,6 +31,7 @@ class SqliteReaper:
         self._last_queue_id = b""
 
     async def reap(self, limit: int) -> Reaped:
+        check_limit(limit)
         nodes = await self._database.write(_end_nodes)
         released, dead = await self._database.write(
             lambda transaction: _end_leases(transaction, limit)

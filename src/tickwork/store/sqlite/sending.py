@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.limits import check_batch, check_message
+from tickwork.core.limits import check_message
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.pieces import Transaction
@@ -58,11 +58,7 @@ class Sender:
         self._database = database
 
     async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Checks and stores messages, all or none."""
-        if len(messages) == 1:
-            check_message(messages[0])
-        else:
-            check_batch(messages)
+        """Stores messages, all or none."""
         if messages:
             await self._database.write(Parcel(scope, queue, messages).store, rows=len(messages))
 

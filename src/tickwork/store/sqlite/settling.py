@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tickwork.core.limits import check_settlement
+from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost
 from tickwork.store.contract import Joined
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.file import breaks_connection
+from tickwork.store.sqlite.file import breaks_connection, primary_code
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import Parcel
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
@@ -81,7 +81,7 @@ class _Endings:
         self._sends: list[tuple[int, Parcel]] = []
         for place, ending in enumerate(endings):
             held = ending.held
-            if scope.is_system or held.tenant == scope.tenant:
+            if (scope.is_system or held.tenant == scope.tenant) and can_be_held(held):
                 fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
                 self._places.setdefault(fence, place)
                 for send in ending.sends:
@@ -192,6 +192,11 @@ def _call(joined: Joined, transaction: Transaction) -> None:
     except sqlite3.Error as error:
         if breaks_connection(error):
             raise
+        if primary_code(error) == sqlite3.SQLITE_AUTH:
+            raise RuntimeError(
+                "what joins a settlement must not begin, commit or roll back: its rows are "
+                "committed with the settlement, and undone if it raises"
+            ) from error
         raise _JoinedFailed(error) from error
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from uuid import UUID
 
-from tickwork.errors import StoreError
+from tickwork.errors import StoreUnavailable
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.lookout import Lookout
 from tickwork.store.watching import EventWatch
@@ -21,8 +21,10 @@ class SqliteWakeups:
     @asynccontextmanager
     async def watch(self, queue_ids: Sequence[UUID]) -> AsyncIterator[EventWatch]:
         with self._lookout.added(queue_ids) as watch:
-            with suppress(StoreError):  # Then everyone is woken once when it works again.
+            try:
                 await self._database.write(
                     lambda transaction: self._lookout.begin(transaction.connection)
                 )
+            except StoreUnavailable:
+                self._lookout.begin_failed()
             yield watch

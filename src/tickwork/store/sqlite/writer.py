@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 from queue import Empty
 from threading import Thread
-from typing import Any
+from typing import Any, NoReturn
 
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.store.moment import Moment
@@ -21,7 +21,6 @@ from tickwork.store.sqlite.inbox import Inbox
 from tickwork.store.sqlite.link import Link
 from tickwork.store.sqlite.lookout import Lookout
 from tickwork.store.sqlite.pieces import Piece, Transaction, deliver
-from tickwork.store.sqlite.times import present
 
 GROUP_PIECES_MAX = 500
 GROUP_ROWS_MAX = 2_000
@@ -83,7 +82,7 @@ class Writer:
         try:
             connection = self._link.connected()
             self._file.begin(connection)
-            transaction = Transaction(connection, present(self._moment))
+            transaction = Transaction(connection, self._moment)
             self._run(group, transaction)
             connection.commit()
         except (sqlite3.Error, StoreError) as error:
@@ -103,16 +102,16 @@ class Writer:
                 transaction.execute("SAVEPOINT piece")
             if not piece.run(transaction):
                 if is_alone or not transaction.connection.in_transaction:
-                    raise _loss(piece.error)
+                    _raise_loss(piece.error)
                 transaction.execute("ROLLBACK TO piece")
             if not is_alone:
                 transaction.execute("RELEASE piece")
 
     def _fail(self, group: list[Piece[Any]], error: sqlite3.Error | StoreError) -> None:
-        """Nothing of the group happened."""
+        """Nothing of the group happened. Whoever is the cause is told so; whatever else a piece
+        may have run into, it ran into in a state that never was."""
         for piece in group:
-            # A piece's own error says more than what it brought upon the others.
-            if piece.error is None:
+            if piece.error is None or piece.error not in (error, error.__cause__):
                 piece.error = self._file.as_store_error(error)
         try:
             self._link.roll_back()
@@ -127,8 +126,8 @@ class Writer:
             self._link.give_up()
 
 
-def _loss(error: BaseException | None) -> sqlite3.Error | StoreError:
-    """Why a whole transaction is undone."""
+def _raise_loss(error: BaseException | None) -> NoReturn:
+    """A whole transaction is undone because of this."""
     if isinstance(error, sqlite3.Error | StoreError):
-        return error
-    return StoreUnavailable(f"the transaction was undone: {error}")
+        raise error
+    raise StoreUnavailable(f"the transaction was undone: {error}") from error

@@ -1,7 +1,7 @@
 -- The first schema: what it says of itself, tenants, queues, messages, dead letters, nodes.
 -- Ids are the 16 bytes of a UUID, times are microseconds since 1970.
 CREATE TABLE meta (
-    only_row INTEGER PRIMARY KEY DEFAULT 1 CHECK (only_row = 1),
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     schema_version INTEGER NOT NULL,
     cell TEXT NOT NULL DEFAULT 'main',
     epoch INTEGER NOT NULL DEFAULT 0 CHECK (epoch BETWEEN 0 AND 65535),
@@ -66,10 +66,11 @@ CREATE TABLE messages (
     CHECK ((state = 'claimed') = (holder IS NOT NULL))
 ) STRICT;
 
-CREATE INDEX messages_ready ON messages (queue_id, tenant, priority DESC, visible_at, id)
+-- The state is in them too, though it is always the same: only then can SQLite look for lanes, and
+-- count, without reading the messages themselves.
+CREATE INDEX messages_ready ON messages (queue_id, tenant, priority DESC, visible_at, id, state)
     WHERE state = 'ready';
--- With the queue, so that what is claimed can be counted without reading messages.
-CREATE INDEX messages_holder ON messages (holder, queue_id, tenant) WHERE state = 'claimed';
+CREATE INDEX messages_holder ON messages (holder, queue_id, tenant, state) WHERE state = 'claimed';
 CREATE INDEX messages_lease ON messages (lease_until)
     WHERE state = 'claimed' AND lease_until IS NOT NULL;
 CREATE INDEX messages_suspect ON messages (queue_id, visible_at, id)

@@ -1,15 +1,7 @@
 -- How many messages of a queue stand where, for one tenant or all; read from indexes alone.
 SELECT
-    (
-        SELECT count(*) FROM messages
-        WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
-            AND visible_at <= ?3
-    ) AS ready,
-    (
-        SELECT count(*) FROM messages
-        WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
-            AND visible_at > ?3
-    ) AS delayed,
+    ready.visible,
+    ready.delayed,
     (
         SELECT count(*) FROM messages
         WHERE queue_id = ?1 AND state = 'claimed' AND (?2 IS NULL OR tenant = ?2)
@@ -23,3 +15,10 @@ SELECT
         SELECT count(*) FROM dead_letters
         WHERE queue_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND resolution IS NULL
     ) AS dead
+FROM (
+    SELECT
+        count(*) FILTER (WHERE visible_at <= ?3) AS visible,
+        count(*) FILTER (WHERE visible_at > ?3) AS delayed
+    FROM messages
+    WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
+) AS ready

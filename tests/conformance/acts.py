@@ -1,0 +1,157 @@
+"""The words the laws are written in: short ways to ask a store for what a law needs."""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    ClaimRequest,
+    Counts,
+    DeadLetter,
+    Ending,
+    Fate,
+    Message,
+    NewMessage,
+    QueueSettings,
+    Scope,
+    Send,
+    Settlement,
+    SettleResult,
+    Tenant,
+)
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+WORK = "work"
+ALL = 1_000
+"""More than any law sends."""
+
+TTL_SECONDS = 15.0
+
+_bodies = count(1)
+
+
+def new(**fields: Any) -> NewMessage:
+    """A message with an id and a body of its own."""
+    fields.setdefault("id", new_id())
+    fields.setdefault("body", str(next(_bodies)).encode())
+    return NewMessage(**fields)
+
+
+def news(number: int, **fields: Any) -> list[NewMessage]:
+    return [new(**fields) for _ in range(number)]
+
+
+async def make_queue(
+    store: Store, name: str = WORK, *, scope: Scope = DEFAULT, **settings: Any
+) -> UUID:
+    return (await store.queues.put(scope, name, QueueSettings(**settings))).id
+
+
+async def make_tenants(store: Store, *names: str) -> list[Scope]:
+    for name in names:
+        await store.tenants.put(SYSTEM, Tenant(id=name))
+    return [Scope(name) for name in names]
+
+
+async def send(
+    store: Store, *, queue: str = WORK, scope: Scope = DEFAULT, **fields: Any
+) -> NewMessage:
+    message = new(**fields)
+    await store.messages.send(scope, queue, message)
+    return message
+
+
+async def send_many(
+    store: Store, number: int, *, queue: str = WORK, scope: Scope = DEFAULT, **fields: Any
+) -> list[NewMessage]:
+    messages = news(number, **fields)
+    await store.messages.send_bulk(scope, queue, messages)
+    return messages
+
+
+async def join(store: Store, *, ttl_seconds: float = TTL_SECONDS) -> UUID:
+    """A new node."""
+    node_id = new_id()
+    await store.nodes.join(node_id, name="node", roles=["worker"], ttl_seconds=ttl_seconds)
+    return node_id
+
+
+async def claim(
+    store: Store,
+    holder: UUID,
+    *,
+    queue: str = WORK,
+    scope: Scope = DEFAULT,
+    limit: int = ALL,
+    lease_seconds: float | None = None,
+    alone: bool = False,
+) -> tuple[Message, ...]:
+    request = ClaimRequest(
+        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, alone=alone
+    )
+    return await store.messages.claim(scope, request)
+
+
+async def claim_one(store: Store, holder: UUID | None = None, **fields: Any) -> Message:
+    """The only message there is to claim; without a holder by a new node."""
+    (message,) = await claim(store, holder or await join(store), **fields)
+    return message
+
+
+async def pull(store: Store, *, lease_seconds: float = 30.0, **fields: Any) -> tuple[Message, ...]:
+    """What a consumer without a node gets, under a lease of its own."""
+    return await claim(store, new_id(), lease_seconds=lease_seconds, **fields)
+
+
+async def pull_one(store: Store, **fields: Any) -> Message:
+    (message,) = await pull(store, **fields)
+    return message
+
+
+def sending(queue: str, **fields: Any) -> Send:
+    return Send(queue, new(**fields))
+
+
+def ack(message: Message, *sends: Send) -> Ending:
+    return Ending(held=message.held, fate=Fate.ACK, sends=sends)
+
+
+def retry(message: Message, **fields: Any) -> Ending:
+    return Ending(held=message.held, fate=Fate.RETRY, **fields)
+
+
+def release(message: Message, **fields: Any) -> Ending:
+    return Ending(held=message.held, fate=Fate.RELEASE, **fields)
+
+
+def dead(message: Message, **fields: Any) -> Ending:
+    return Ending(held=message.held, fate=Fate.DEAD, **fields)
+
+
+async def settle(store: Store, *endings: Ending, scope: Scope = DEFAULT) -> SettleResult:
+    return await store.messages.settle(scope, Settlement(endings))
+
+
+async def die(store: Store, clock: VirtualClock) -> None:
+    """Every node that does not go on beating is dead, and reaped."""
+    clock.advance(seconds=TTL_SECONDS)
+    await store.reaper.reap(ALL)
+
+
+async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> Counts:
+    return await store.queues.counts(scope, queue)
+
+
+async def letters(
+    store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
+) -> tuple[DeadLetter, ...]:
+    return await store.messages.dead_letters(scope, queue, ALL)
+
+
+def ids(messages: Sequence[Message | NewMessage]) -> list[UUID]:
+    return [message.id for message in messages]

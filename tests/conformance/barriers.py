@@ -1,0 +1,120 @@
+"""Two connections to PostgreSQL, stopped where it matters, and told apart by who waits for whom.
+
+`Barrier`: whoever changes a row of a table in a given way stops in the middle of its statement,
+with everything locked that it has locked by then, and goes on when the barrier opens.
+`Rival`: a connection of the test's own inside a transaction: it locks and changes what another
+process would have, and commits when the test says so. `waits_for` sees, in the server's own
+view, that a store is really waiting: no test guesses by time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from tests.kit.waiting import eventually
+
+_KEY = 4711
+
+_HOLD = f"""
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM pg_advisory_xact_lock_shared({_KEY});
+    RETURN coalesce(NEW, OLD);
+END $$
+"""
+
+
+class Rival:
+    """Another process, as far as the database can tell."""
+
+    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._connection = connection
+        self._transaction = connection.transaction()
+
+    async def does(self, statement: str, *values: Any) -> None:
+        """Inside its transaction."""
+        if not self._connection.is_in_transaction():
+            await self._transaction.start()
+        await self._connection.execute(statement, *values)
+
+    async def commits(self) -> None:
+        await self._transaction.commit()
+
+    async def is_waited_for(self) -> bool:
+        return await _is_waited_for(self._connection)
+
+
+class Barrier:
+    """Holds back whoever reaches it."""
+
+    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._connection = connection
+
+    async def reached(self) -> None:
+        """Waits until somebody stands before it."""
+        await eventually(lambda: _is_waited_for(self._connection), what="the barrier is reached")
+
+    async def opens(self) -> None:
+        await self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})")
+
+    async def somebody_waits_for_who_is_held(self) -> bool:
+        """Whether a second one waits for what the first has locked."""
+        return bool(
+            await self._connection.fetchval(
+                """
+                SELECT EXISTS (
+                    SELECT FROM pg_stat_activity AS held, pg_stat_activity AS waiting
+                    WHERE pg_backend_pid() = ANY (pg_blocking_pids(held.pid))
+                        AND held.pid = ANY (pg_blocking_pids(waiting.pid))
+                )
+                """
+            )
+        )
+
+
+@asynccontextmanager
+async def barrier(url: str, *, before: str) -> AsyncIterator[Barrier]:
+    """Holds what is about to happen: `before="UPDATE ON messages FOR EACH ROW WHEN (…)"`."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(_HOLD)
+        await connection.execute(f"CREATE TRIGGER hold BEFORE {before} EXECUTE FUNCTION hold()")
+        await connection.execute(f"SELECT pg_advisory_lock({_KEY})")
+        yield Barrier(connection)
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock_all()")
+        await connection.execute("DROP FUNCTION hold CASCADE")
+        await connection.close()
+
+
+@asynccontextmanager
+async def rival(url: str) -> AsyncIterator[Rival]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield Rival(connection)
+    finally:
+        await connection.close()
+
+
+async def done_or_waiting(task: "asyncio.Task[Any]", other: Rival) -> bool:
+    """Waits until the task is done, or waits for the rival; says whether it is done."""
+
+    async def either() -> bool:
+        return task.done() or await other.is_waited_for()
+
+    await eventually(either, what="an answer, or a lock that is waited for")
+    return task.done()
+
+
+async def _is_waited_for(connection: "asyncpg.Connection[asyncpg.Record]") -> bool:
+    return bool(
+        await connection.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))
+            )
+            """
+        )
+    )

@@ -1,0 +1,137 @@
+"""The steps of the state machine, and how often each is taken."""
+
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from tests.conformance.acts import ALL
+from tickwork.core.model import SYSTEM, Fate, QueueSettings, Scope
+
+TTL_SECONDS = 15
+LEASE_SECONDS = 30
+NODES_MAX = 8
+"""As many as one pass of any reaper ends."""
+
+SETTINGS = QueueSettings(max_retries=1, retention_seconds=600)
+
+ONE, TWO = Scope("one"), Scope("two")
+
+
+class Place(NamedTuple):
+    """A queue, and who asks for it."""
+
+    scope: Scope
+    queue: str
+
+
+OWN_OF_ONE, OWN_OF_TWO = Place(ONE, "own"), Place(TWO, "own")
+SHARED = Place(SYSTEM, "shared")
+# Tenant one, and what the tenants share, come more often: there is more to go wrong.
+PLACES = [OWN_OF_ONE, OWN_OF_ONE, Place(ONE, "shared"), Place(TWO, "shared"), OWN_OF_TWO]
+EVERY_PLACE = [*dict.fromkeys(PLACES), SHARED]
+
+
+class Step(NamedTuple):
+    """A method of the machine, and what it is called with."""
+
+    act: str
+    how: dict[str, Any]
+
+
+places = st.sampled_from(PLACES)
+every_place = st.sampled_from(EVERY_PLACE)
+fates = st.sampled_from(Fate)
+usually = st.sampled_from([True, True, True, False])
+picks = st.integers(0, 5)
+"""The how manyeth last of what was sent, handed out, or joined."""
+
+message_fields = st.sampled_from(
+    [
+        {},
+        {},
+        {},
+        {"priority": 9},
+        {"priority": 0},
+        {"event_id": "paid-1"},
+        {"event_id": "paid-1"},
+        {"event_id": "paid-2", "priority": 9},
+        {"delay_seconds": 5},
+        {"delay_seconds": 60, "expires_after_seconds": 40},
+        {"expires_after_seconds": 10},
+        {"run": 1},
+        {"run": 2},
+    ]
+)
+several_messages = st.lists(message_fields, min_size=1, max_size=4)
+bad_fields = st.sampled_from([{"priority": 10}, {"delay_seconds": -1}, {"key": "a\0b"}])
+
+
+def _times(weight: int, act: str, **how: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Step]]:
+    return [st.builds(Step, st.just(act), st.fixed_dictionaries(how))] * weight
+
+
+steps = st.one_of(
+    *_times(
+        4,
+        "send",
+        place=places,
+        many=several_messages,
+        repeats=st.lists(picks, max_size=2),
+        bad=st.none() | st.none() | st.none() | bad_fields,
+    ),
+    *_times(
+        6,
+        "claim",
+        where=picks | picks | places,
+        limit=st.sampled_from([2, 1, ALL]),
+        lease_seconds=st.sampled_from([None, None, LEASE_SECONDS]),
+        pick=picks,
+        alive=usually,
+    ),
+    *_times(2, "claim_alone_or_for_all", alone=st.booleans(), place=every_place),
+    *_times(1, "extend", pick=picks, lease_seconds=st.sampled_from([0, LEASE_SECONDS])),
+    *_times(
+        4,
+        "settle",
+        chosen=st.lists(picks, min_size=1, max_size=3),
+        fate=fates,
+        delay_seconds=st.sampled_from([0, 7]),
+        error=st.sampled_from([None, "boom"]),
+    ),
+    *_times(1, "settle_in_mixed_ways", chosen=st.lists(picks, min_size=2, max_size=4)),
+    *_times(
+        2,
+        "settle_and_send",
+        pick=picks,
+        fate=st.sampled_from([Fate.ACK, *Fate]),
+        queue=st.sampled_from(["own", "own", "shared", "shared", "nowhere"]),
+        fields=message_fields,
+    ),
+    *_times(
+        1,
+        "settle_what_is_not_held",
+        pick=picks,
+        fate=fates,
+        how=st.sampled_from(["holder", "claim", "tenant", "scope"]),
+    ),
+    *_times(
+        2,
+        "manage",
+        what=st.sampled_from(
+            ["crash", "delete", "make anew", "pause", "purge", "resume", "resume", "settings"]
+        ),
+        place=every_place,
+        pick=picks,
+    ),
+    *_times(
+        2, "live", pick=picks, what=st.sampled_from(["beat", "beat", "give back", "join", "leave"])
+    ),
+    *_times(
+        3,
+        "die",
+        seconds=st.sampled_from([TTL_SECONDS] * 5 + [1, 5, 10] * 2 + [LEASE_SECONDS, 600]),
+        reap=usually,
+    ),
+    *_times(2, "kill", place=every_place, alone=st.sampled_from([False, False, True])),
+    *_times(1, "look", place=every_place),
+)

@@ -1,0 +1,431 @@
+"""Two at once, each stopped at its critical point: no order of events breaks a promise.
+
+On PostgreSQL, where transactions really overlap. What each law stands on (a lock, a fence, a
+second statement) is named in its docstring; without it the law fails.
+"""
+
+import asyncio
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    TTL_SECONDS,
+    WORK,
+    ack,
+    claim,
+    claim_one,
+    counts,
+    ids,
+    join,
+    letters,
+    make_queue,
+    new,
+    pull,
+    pull_one,
+    send,
+    send_many,
+    sending,
+    settle,
+)
+from tests.conformance.barriers import barrier, done_or_waiting, rival
+from tests.kit.waiting import eventually
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, Counts, Ending, Fate, Reaped, SettleResult
+from tickwork.errors import Conflict, NodeExpired, NotFound
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
+
+CLAIM = "UPDATE ON messages FOR EACH ROW WHEN (NEW.state = 'claimed' AND OLD.state = 'ready')"
+GIVE_BACK = "UPDATE ON messages FOR EACH ROW WHEN (NEW.state = 'ready' AND OLD.state = 'claimed')"
+ACK = "DELETE ON messages FOR EACH ROW"
+SEND = "INSERT ON messages FOR EACH ROW"
+
+
+# claim and claim
+
+
+async def test_a_claim_passes_by_what_another_is_about_to_hand_out(
+    home: Home, store: Store
+) -> None:
+    """SKIP LOCKED: neither the same message, nor a wait for it."""
+    await make_queue(store)
+    first, second = await send_many(store, 2)
+    node = await join(store)
+    async with rival(home.url) as other:
+        await other.does(
+            "UPDATE messages SET state = 'claimed', claim = 1, holder = $1 WHERE id = $2",
+            await join(store),
+            first.id,
+        )
+        claiming = asyncio.create_task(claim(store, node, limit=1))
+        assert await done_or_waiting(claiming, other), "the claim waits for the other one"
+        assert ids(await claiming) == [second.id]
+        await other.commits()
+    assert await claim(store, node) == ()
+
+
+async def test_a_claim_alone_passes_by_too(home: Home, store: Store, clock: VirtualClock) -> None:
+    """SKIP LOCKED in the statement of its own that such a message has."""
+    await make_queue(store)
+    first, second = await send_many(store, 2)
+    for _ in range(2):
+        await claim(store, await join(store))
+        clock.advance(seconds=TTL_SECONDS)
+        await store.reaper.reap(ALL)
+    async with rival(home.url) as other:
+        await other.does("SELECT FROM messages WHERE id = $1 FOR UPDATE", first.id)
+        claiming = asyncio.create_task(claim(store, await join(store), alone=True))
+        assert await done_or_waiting(claiming, other), "the claim waits for the other one"
+        assert ids(await claiming) == [second.id]
+
+
+# claim and the end of its node
+
+
+async def test_a_node_in_the_middle_of_a_claim_is_not_taken_for_dead(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The claim holds its node (FOR KEY SHARE): else the message would be held by nobody."""
+    await make_queue(store)
+    sent = await send(store)
+    node = await join(store)
+    async with barrier(home.url, before=CLAIM) as held:
+        claiming = asyncio.create_task(claim(store, node))
+        await held.reached()
+        clock.advance(seconds=TTL_SECONDS)
+        assert await store.reaper.reap(ALL) == Reaped()
+        await held.opens()
+        assert ids(await claiming) == [sent.id]
+    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), released=1)
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_who_is_being_taken_for_dead_is_handed_nothing(home: Home, store: Store) -> None:
+    """The claim asks for its node's row, and waits for whoever is ending it."""
+    await make_queue(store)
+    await send(store)
+    node = await join(store)
+    async with rival(home.url) as reaper:
+        await reaper.does("SELECT FROM nodes WHERE id = $1 FOR UPDATE", node)
+        claiming = asyncio.create_task(claim(store, node))
+        assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
+        await reaper.does("DELETE FROM nodes WHERE id = $1", node)
+        await reaper.commits()
+        with pytest.raises(NodeExpired):
+            await claiming
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_what_must_run_alone_is_not_handed_to_the_dead_either(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The same lock, in the statement of its own that such a message has."""
+    await make_queue(store)
+    await send(store)
+    for _ in range(2):
+        await claim(store, await join(store))
+        clock.advance(seconds=TTL_SECONDS)
+        await store.reaper.reap(ALL)
+    node = await join(store)
+    async with rival(home.url) as reaper:
+        await reaper.does("SELECT FROM nodes WHERE id = $1 FOR UPDATE", node)
+        claiming = asyncio.create_task(claim(store, node, alone=True))
+        assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
+        await reaper.does("DELETE FROM nodes WHERE id = $1", node)
+        await reaper.commits()
+        with pytest.raises(NodeExpired):
+            await claiming
+
+
+async def test_leaving_waits_for_a_claim_and_gives_back_what_it_took(
+    home: Home, store: Store
+) -> None:
+    """The node is taken (FOR UPDATE) before what it holds is looked for."""
+    await make_queue(store)
+    await send(store)
+    node = await join(store)
+    async with barrier(home.url, before=CLAIM) as held:
+        claiming = asyncio.create_task(claim(store, node))
+        await held.reached()
+        leaving = asyncio.create_task(store.nodes.leave(node))
+        await eventually(held.somebody_waits_for_who_is_held)
+        await held.opens()
+        (message,) = await claiming
+        assert await leaving == 1
+    assert await counts(store) == Counts(ready=1)
+    assert await settle(store, ack(message)) == SettleResult(refused=(message.held,))
+
+
+async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The reaper passes by a locked node, and looks at it anew once it has it."""
+    node = await join(store)
+    clock.advance(seconds=TTL_SECONDS)
+    async with rival(home.url) as heartbeat:
+        await heartbeat.does("UPDATE nodes SET expires_at = expires_at + interval '1 minute'")
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        assert await done_or_waiting(reaping, heartbeat), "the reaper waits for a heartbeat"
+        assert await reaping == Reaped()
+        await heartbeat.commits()
+    assert (await store.nodes.heartbeat(node, TTL_SECONDS)).id == node
+
+
+# settle and reap
+
+
+@pytest.mark.parametrize("fate", [*Fate])
+async def test_who_settles_while_the_reaper_gives_back_is_refused(
+    home: Home, store: Store, clock: VirtualClock, fate: Fate
+) -> None:
+    """The fence is looked at again once the row is free: the holder is no longer the holder."""
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    message = await claim_one(store)
+    clock.advance(seconds=TTL_SECONDS)
+    async with barrier(home.url, before=GIVE_BACK) as held:
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        await held.reached()
+        ending = Ending(held=message.held, fate=fate, reason="late", sends=(sending("next"),))
+        settling = asyncio.create_task(settle(store, ending))
+        await eventually(held.somebody_waits_for_who_is_held)
+        await held.opens()
+        assert (await reaping).released == 1
+        assert await settling == SettleResult(refused=(message.held,))
+    assert await counts(store) == Counts(ready=1)
+    assert await counts(store, "next") == Counts()
+    (back,) = await store.messages.peek(DEFAULT, WORK, ALL)
+    assert (back.attempts, back.lost) == (0, 1)
+
+
+@pytest.mark.parametrize("deaths", [0, 2])
+async def test_what_is_acked_while_its_node_is_ended_stays_acked(
+    home: Home, store: Store, clock: VirtualClock, deaths: int
+) -> None:
+    """Neither given back nor buried: the reaper's statements have the fence, too."""
+    await make_queue(store)
+    await send(store)
+    for _ in range(deaths):
+        await claim(store, await join(store))
+        clock.advance(seconds=TTL_SECONDS)
+        await store.reaper.reap(ALL)
+    node = await join(store)
+    message = await claim_one(store, node, alone=deaths == 2)
+    clock.advance(seconds=TTL_SECONDS)
+    async with barrier(home.url, before=ACK) as held:
+        acking = asyncio.create_task(settle(store, ack(message)))
+        await held.reached()
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        await eventually(held.somebody_waits_for_who_is_held)
+        await held.opens()
+        assert await acking == SettleResult()
+        assert await reaping == Reaped(nodes=(node,))
+    assert await counts(store) == Counts()
+    assert await letters(store) == ()
+
+
+async def test_the_reaper_passes_by_a_lease_that_is_being_settled(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """SKIP LOCKED: one slow settlement does not hold up the reaper."""
+    await make_queue(store)
+    await send_many(store, 2)
+    first, second = await pull(store, lease_seconds=1)
+    clock.advance(seconds=1)
+    async with rival(home.url) as other:
+        await other.does("SELECT FROM messages WHERE id = $1 FOR UPDATE", first.id)
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        assert await done_or_waiting(reaping, other), "the reaper waits"
+        assert await reaping == Reaped(released=1)
+    assert ids(await store.messages.peek(DEFAULT, WORK, ALL)) == [second.id]
+
+
+# settle and settle
+
+
+@pytest.mark.parametrize("fate", [*Fate])
+async def test_a_lease_that_is_being_extended_can_be_settled(
+    home: Home, store: Store, fate: Fate
+) -> None:
+    """A row that moves meanwhile is looked for again: it is still held."""
+    await make_queue(store)
+    await send(store)
+    message = await pull_one(store)
+    async with rival(home.url) as extending:
+        await extending.does("UPDATE messages SET lease_until = lease_until + interval '1 s'")
+        ending = Ending(held=message.held, fate=fate, reason="done")
+        settling = asyncio.create_task(settle(store, ending))
+        assert not await done_or_waiting(settling, extending)
+        await extending.commits()
+        assert await settling == SettleResult()
+
+
+async def test_of_two_settlements_in_two_processes_one_counts(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The second waits for the row, and finds it gone."""
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    message = await pull_one(store)
+    other = await home.open(clock)
+    try:
+        async with barrier(home.url, before=ACK) as held:
+            first = asyncio.create_task(settle(store, ack(message, sending("next"))))
+            await held.reached()
+            second = asyncio.create_task(settle(other, ack(message, sending("next"))))
+            await eventually(held.somebody_waits_for_who_is_held)
+            await held.opens()
+            assert await first == SettleResult()
+            assert await second == SettleResult(refused=(message.held,))
+    finally:
+        await other.close()
+    assert await counts(store, "next") == Counts(ready=1)
+
+
+async def test_of_two_doubles_in_two_processes_one_counts(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The event is unique: the second waits for the first to commit, and then is the double."""
+    await make_queue(store)
+    await make_queue(store, "next")
+    for _ in range(2):
+        await send(store, event_id="paid-1")
+    one, two = await pull(store)
+    other = await home.open(clock)
+    try:
+        async with barrier(home.url, before="INSERT ON messages FOR EACH ROW") as held:
+            first = asyncio.create_task(settle(store, ack(one, sending("next"))))
+            await held.reached()
+            second = asyncio.create_task(settle(other, ack(two, sending("next"))))
+            await eventually(held.somebody_waits_for_who_is_held)
+            await held.opens()
+            assert await first == SettleResult()
+            assert await second == SettleResult(duplicates=(two.held,))
+    finally:
+        await other.close()
+    assert await counts(store) == Counts()
+    assert await counts(store, "next") == Counts(ready=1)
+
+
+# send, claim, delete
+
+
+async def test_a_message_is_claimed_when_its_send_has_committed(home: Home, store: Store) -> None:
+    """Not before; and not lost either, when claims have gone past its place meanwhile."""
+    await make_queue(store)
+    node = await join(store)
+    early = new()
+    async with barrier(home.url, before=f"{SEND} WHEN (NEW.id = '{early.id}')") as held:
+        sending_early = asyncio.create_task(store.messages.send(DEFAULT, WORK, early))
+        await held.reached()
+        late = await send(store)
+        assert ids(await claim(store, node)) == [late.id]
+        await held.opens()
+        await sending_early
+    assert ids(await claim(store, node)) == [early.id]
+
+
+async def test_a_repeat_while_the_first_is_on_its_way_is_one_message(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """The id is unique: the repeat waits for the first, and then leaves it alone."""
+    await make_queue(store)
+    message = new()
+    other = await home.open(clock)
+    try:
+        async with rival(home.url) as first:
+            queue = await store.queues.get(DEFAULT, WORK)
+            await first.does(
+                "INSERT INTO messages (tenant, queue_id, id, visible_at, sent_at, body) "
+                "VALUES ('default', $1, $2, $3, $3, $4)",
+                queue.id,
+                message.id,
+                clock.now(),
+                message.body,
+            )
+            repeating = asyncio.create_task(other.messages.send(DEFAULT, WORK, message))
+            assert not await done_or_waiting(repeating, first)
+            await first.commits()
+            await repeating
+    finally:
+        await other.close()
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_a_queue_is_not_deleted_under_a_send(home: Home, store: Store) -> None:
+    """The send holds its queue (FOR KEY SHARE); the delete looks for messages once it has it."""
+    await make_queue(store)
+    async with barrier(home.url, before=SEND) as held:
+        sending_one = asyncio.create_task(send(store))
+        await held.reached()
+        deleting = asyncio.create_task(store.queues.delete(DEFAULT, WORK))
+        await eventually(held.somebody_waits_for_who_is_held)
+        await held.opens()
+        await sending_one
+        with pytest.raises(Conflict):
+            await deleting
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_a_send_does_not_go_into_a_queue_that_is_being_deleted(
+    home: Home, store: Store
+) -> None:
+    """The send waits for the queue, and finds it gone."""
+    queue_id = await make_queue(store)
+    async with rival(home.url) as deleting:
+        await deleting.does("SELECT FROM queues WHERE id = $1 FOR UPDATE", queue_id)
+        await deleting.does("DELETE FROM queues WHERE id = $1", queue_id)
+        sending_one = asyncio.create_task(send(store))
+        assert not await done_or_waiting(sending_one, deleting)
+        await deleting.commits()
+        with pytest.raises(NotFound):
+            await sending_one
+    await make_queue(store)
+    assert await counts(store) == Counts()
+
+
+@pytest.mark.parametrize("what", ["purge", "delete"])
+async def test_what_is_being_handed_out_is_neither_purged_nor_deleted(
+    home: Home, store: Store, what: str
+) -> None:
+    """The state is looked at again once the row is free."""
+    await make_queue(store)
+    sent = await send(store)
+    node = await join(store)
+    async with barrier(home.url, before=CLAIM) as held:
+        claiming = asyncio.create_task(claim(store, node))
+        await held.reached()
+        removing: asyncio.Task[int] = asyncio.create_task(
+            store.queues.purge(DEFAULT, WORK)
+            if what == "purge"
+            else store.messages.delete(DEFAULT, WORK, sent.id)
+        )
+        await eventually(held.somebody_waits_for_who_is_held)
+        await held.opens()
+        (message,) = await claiming
+        assert not await removing
+    assert await settle(store, ack(message)) == SettleResult()
+
+
+async def test_what_is_being_handed_out_does_not_expire(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """SKIP LOCKED, and the state looked at again: by expiry and by retention alike."""
+    await make_queue(store, retention_seconds=60)
+    await send(store, expires_after_seconds=70)
+    node = await join(store, ttl_seconds=600)
+    clock.advance(seconds=60)
+    async with barrier(home.url, before=CLAIM) as held:
+        claiming = asyncio.create_task(claim(store, node))
+        await held.reached()
+        clock.advance(seconds=60)
+        assert await store.reaper.reap(ALL) == Reaped()
+        await held.opens()
+        (message,) = await claiming
+    assert await store.reaper.reap(ALL) == Reaped()
+    assert await settle(store, ack(message)) == SettleResult()

@@ -1,0 +1,137 @@
+"""A caller's own rows and a settlement: both, or neither."""
+
+import asyncio
+
+import pytest
+
+from tests.conformance.acts import (
+    WORK,
+    ack,
+    claim_one,
+    counts,
+    dead,
+    die,
+    letters,
+    make_queue,
+    pull,
+    pull_one,
+    retry,
+    send,
+    send_many,
+    sending,
+    settle,
+)
+from tests.conformance.ledger import Ledger, LedgerBroken, ledger_at
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, Counts, Ending, Settlement, SettleResult
+from tickwork.errors import ClaimLost, InvalidInput, NotFound
+from tickwork.store.contract import Store
+
+
+@pytest.fixture
+async def ledger(home: Home) -> Ledger:
+    made = ledger_at(home)
+    await made.create()
+    return made
+
+
+async def settle_with(
+    store: Store, ledger: Ledger, entry: str, *endings: Ending, fails: bool = False
+) -> None:
+    await store.messages.settle_jointly(
+        DEFAULT, Settlement(endings), ledger.writing(entry, fails=fails)
+    )
+
+
+async def test_the_callers_rows_commit_with_the_settlement(store: Store, ledger: Ledger) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send_many(store, 3)
+    one, two, three = await pull(store)
+    endings = ack(one, sending("next")), retry(two), dead(three, reason="permanent")
+    await settle_with(store, ledger, "booked", *endings)
+    assert await ledger.entries() == ["booked"]
+    assert await counts(store) == Counts(ready=1, dead=1)
+    assert await counts(store, "next") == Counts(ready=1)
+
+
+async def test_what_the_caller_raises_undoes_everything(store: Store, ledger: Ledger) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send_many(store, 2)
+    one, two = await pull(store)
+    with pytest.raises(LedgerBroken):
+        await settle_with(
+            store, ledger, "booked", ack(one, sending("next")), dead(two, reason="no"), fails=True
+        )
+    assert await ledger.entries() == []
+    assert await counts(store) == Counts(claimed=2)
+    assert await counts(store, "next") == Counts()
+    assert await settle(store, ack(one), ack(two)) == SettleResult()
+
+
+async def test_one_lost_claim_undoes_everything(
+    store: Store, ledger: Ledger, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    lost = await claim_one(store)
+    await die(store, clock)
+    assert (await claim_one(store)).id == lost.id
+    await send(store)
+    held = await pull_one(store)
+    with pytest.raises(ClaimLost, match=str(lost.id)):
+        await settle_with(store, ledger, "booked", ack(held, sending("next")), ack(lost))
+    assert await ledger.entries() == []
+    assert await counts(store) == Counts(claimed=2)
+    assert await counts(store, "next") == Counts()
+    assert await settle(store, ack(held)) == SettleResult()
+
+
+async def test_the_double_of_an_event_undoes_everything(store: Store, ledger: Ledger) -> None:
+    """What was done for the event is in the ledger already; a plain ack makes the double go."""
+    await make_queue(store)
+    for _ in range(2):
+        await send(store, event_id="paid-1")
+    one, two = await pull(store)
+    await settle_with(store, ledger, "first", ack(one))
+    with pytest.raises(ClaimLost):
+        await settle_with(store, ledger, "second", ack(two))
+    assert await ledger.entries() == ["first"]
+    assert await counts(store) == Counts(claimed=1)
+    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.held,))
+
+
+async def test_a_bad_or_lost_send_undoes_everything(store: Store, ledger: Ledger) -> None:
+    await make_queue(store)
+    await send(store)
+    message = await pull_one(store)
+    with pytest.raises(NotFound, match="nowhere"):
+        await settle_with(store, ledger, "one", ack(message, sending("nowhere")))
+    with pytest.raises(InvalidInput, match="priority"):
+        await settle_with(store, ledger, "two", ack(message, sending(WORK, priority=-1)))
+    assert await ledger.entries() == []
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_joint_settlements_at_once_stay_apart(store: Store, ledger: Ledger) -> None:
+    await make_queue(store)
+    await send_many(store, 12)
+    messages = await pull(store)
+    answers = await asyncio.gather(
+        *(
+            settle_with(
+                store, ledger, f"entry-{number:02}", dead(message, reason="x"), fails=number == 5
+            )
+            for number, message in enumerate(messages)
+        ),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers if answer is not None] == [LedgerBroken]
+    assert await ledger.entries() == [f"entry-{n:02}" for n in range(12) if n != 5]
+    assert {letter.message_id for letter in await letters(store)} == {
+        message.id for number, message in enumerate(messages) if number != 5
+    }
+    assert await counts(store) == Counts(claimed=1, dead=11)

@@ -1,0 +1,303 @@
+"""Nodes: one lease for everything a process holds, and what becomes of it when that ends."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import (
+    ALL,
+    TTL_SECONDS,
+    WORK,
+    ack,
+    claim,
+    claim_one,
+    counts,
+    dead,
+    die,
+    ids,
+    join,
+    letters,
+    make_queue,
+    pull,
+    retry,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import (
+    DEFAULT,
+    REASON_WORKER_LOST,
+    Counts,
+    Node,
+    Reaped,
+    SettleResult,
+)
+from tickwork.core.states import State
+from tickwork.errors import NodeExpired
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def test_a_node_joins_as_it_says_it_is(store: Store, clock: VirtualClock) -> None:
+    node_id = new_id()
+    joined = await store.nodes.join(node_id, name="host-1", roles=["api", "worker"], ttl_seconds=15)
+    assert joined == Node(
+        node_id,
+        "host-1",
+        ("api", "worker"),
+        clock.now(),
+        clock.now() + timedelta(seconds=15),
+    )
+    assert await store.nodes.list() == (joined,)
+
+
+async def test_a_heartbeat_renews_the_lease_from_now(store: Store, clock: VirtualClock) -> None:
+    node_id = await join(store, ttl_seconds=15)
+    (joined,) = await store.nodes.list()
+    clock.advance(seconds=10)
+    renewed = await store.nodes.heartbeat(node_id, 20)
+    assert renewed == structs.replace(joined, expires_at=clock.now() + timedelta(seconds=20))
+    clock.advance(seconds=19)
+    assert await store.reaper.reap(ALL) == Reaped()
+
+
+async def test_a_lease_that_ran_out_is_not_renewed_even_if_nobody_noticed(
+    store: Store, clock: VirtualClock
+) -> None:
+    node_id = await join(store, ttl_seconds=15)
+    clock.advance(seconds=15)
+    with pytest.raises(NodeExpired, match=str(node_id)):
+        await store.nodes.heartbeat(node_id, 15)
+    with pytest.raises(NodeExpired):
+        await store.nodes.join(node_id, name="again", roles=["worker"], ttl_seconds=15)
+    assert [node.id for node in await store.nodes.list()] == [node_id]
+
+
+async def test_after_the_reaper_a_node_is_not_known_any_more(
+    store: Store, clock: VirtualClock
+) -> None:
+    node_id = await join(store)
+    await die(store, clock)
+    assert await store.nodes.list() == ()
+    with pytest.raises(NodeExpired):
+        await store.nodes.heartbeat(node_id, 15)
+
+
+async def test_a_node_that_never_joined_has_no_lease(store: Store) -> None:
+    with pytest.raises(NodeExpired):
+        await store.nodes.heartbeat(new_id(), 15)
+    assert await store.nodes.leave(new_id()) == 0
+
+
+async def test_joining_once_more_is_a_heartbeat(store: Store, clock: VirtualClock) -> None:
+    """The answer to the first may have got lost."""
+    node_id = await join(store, ttl_seconds=15)
+    (first,) = await store.nodes.list()
+    clock.advance(seconds=5)
+    again = await store.nodes.join(node_id, name="node", roles=["worker"], ttl_seconds=15)
+    assert again == structs.replace(first, expires_at=clock.now() + timedelta(seconds=15))
+    assert await store.nodes.list() == (again,)
+
+
+async def test_nodes_are_listed_in_the_order_they_joined(store: Store, clock: VirtualClock) -> None:
+    joined = []
+    for _ in range(3):
+        joined.append(await join(store))
+        clock.advance(seconds=1)
+    await store.nodes.leave(joined.pop(1))
+    assert [node.id for node in await store.nodes.list()] == joined
+
+
+async def test_under_a_new_identity_a_process_goes_on(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send(store)
+    await claim_one(store)
+    await die(store, clock)
+    again = await claim_one(store, await join(store))
+    assert await settle(store, ack(again)) == SettleResult()
+
+
+async def test_a_heartbeat_keeps_everything_a_node_holds(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send_many(store, 3)
+    node = await join(store)
+    messages = await claim(store, node)
+    for _ in range(10):
+        clock.advance(seconds=TTL_SECONDS - 1)
+        await store.nodes.heartbeat(node, TTL_SECONDS)
+        assert await store.reaper.reap(ALL) == Reaped()
+    assert await settle(store, *(ack(message) for message in messages)) == SettleResult()
+
+
+async def test_a_death_costs_a_message_a_claim_and_no_attempt(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    sent = await send(store)
+    before = await store.messages.get(DEFAULT, WORK, sent.id)
+    node = await join(store)
+    await claim_one(store, node)
+    clock.advance(seconds=TTL_SECONDS)
+    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), released=1)
+    after = await store.messages.get(DEFAULT, WORK, sent.id)
+    assert after == structs.replace(before, claim=1, lost=1)
+    assert await store.reaper.reap(ALL) == Reaped()
+
+
+async def test_a_death_gives_back_only_what_the_dead_one_held(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send_many(store, 6)
+    doomed, living = await join(store), await join(store)
+    lost = await claim(store, doomed, limit=2)
+    kept = await claim(store, living, limit=2)
+    pulled = await pull(store, limit=2, lease_seconds=600)
+    clock.advance(seconds=TTL_SECONDS - 1)
+    await store.nodes.heartbeat(living, TTL_SECONDS)
+    clock.advance(seconds=1)
+    assert await store.reaper.reap(ALL) == Reaped(nodes=(doomed,), released=2)
+    assert [node.id for node in await store.nodes.list()] == [living]
+    assert sorted(ids(await store.messages.peek(DEFAULT, WORK, ALL))) == sorted(ids(lost))
+    assert await settle(store, *map(ack, [*kept, *pulled])) == SettleResult()
+
+
+async def test_leaving_gives_back_at_no_cost(store: Store) -> None:
+    await make_queue(store)
+    sent = await send_many(store, 3)
+    before = await store.messages.peek(DEFAULT, WORK, ALL)
+    node = await join(store)
+    await claim(store, node)
+    assert await store.nodes.leave(node) == 3
+    after = await store.messages.peek(DEFAULT, WORK, ALL)
+    assert after == tuple(structs.replace(message, claim=1) for message in before)
+    assert ids(after) == ids(sent)
+    assert await store.nodes.leave(node) == 0
+
+
+async def test_who_left_is_handed_nothing_more(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    node = await join(store)
+    await store.nodes.leave(node)
+    with pytest.raises(NodeExpired):
+        await claim(store, node)
+    assert await store.nodes.list() == ()
+
+
+async def test_a_node_gives_back_what_it_does_not_know_of(store: Store) -> None:
+    """A claim whose answer got lost handed messages to a node that never saw them."""
+    await make_queue(store)
+    await send_many(store, 5)
+    node, other = await join(store), await join(store)
+    known = await claim(store, node, limit=2)
+    lost = await claim(store, node, limit=2)
+    (others,) = await claim(store, other)
+    assert await store.nodes.give_back_unknown(node, ids(known)) == 2
+    back = await store.messages.peek(DEFAULT, WORK, ALL)
+    assert ids(back) == ids(lost)
+    assert {(message.attempts, message.lost, message.state) for message in back} == {
+        (0, 0, State.READY)
+    }
+    assert await store.nodes.give_back_unknown(node, ids(known)) == 0
+    assert await settle(store, *map(ack, [*known, others])) == SettleResult()
+
+
+async def test_a_node_that_knows_nothing_gives_back_everything(store: Store) -> None:
+    await make_queue(store)
+    await send_many(store, 2)
+    node = await join(store)
+    await claim(store, node)
+    assert await store.nodes.give_back_unknown(node, []) == 2
+    assert len(await claim(store, node)) == 2
+
+
+async def kill_holders(store: Store, clock: VirtualClock, times: int) -> None:
+    """Lets so many holders die with the messages of the queue, one after the other."""
+    for _ in range(times):
+        assert await claim(store, await join(store))
+        await die(store, clock)
+
+
+async def test_after_two_deaths_a_message_is_handed_out_alone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    sent = await send_many(store, 2)
+    await kill_holders(store, clock, 2)
+    ordinary = await send(store)
+    node = await join(store)
+    assert ids(await claim(store, node)) == [ordinary.id]
+    assert await claim(store, node) == ()
+    found = [await claim(store, node, alone=True) for _ in range(3)]
+    assert [ids(each) for each in found] == [[sent[0].id], [sent[1].id], []]
+    assert {each[0].lost for each in found[:2]} == {2}
+
+
+async def test_a_message_that_cost_three_holders_is_dead(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    sent = await send(store)
+    await kill_holders(store, clock, 2)
+    node = await join(store)
+    (last,) = await claim(store, node, alone=True)
+    assert last.claim == 3
+    clock.advance(seconds=TTL_SECONDS)
+    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), dead=1)
+    (letter,) = await letters(store)
+    assert (letter.message_id, letter.reason) == (sent.id, REASON_WORKER_LOST)
+    assert letter.attempts == 0
+    assert await counts(store) == Counts(dead=1)
+
+
+async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    killer, *neighbours = await send_many(store, 5)
+    await kill_holders(store, clock, 2)
+    node = await join(store)
+    (first,) = await claim(store, node, alone=True)
+    assert first.id == killer.id
+    await die(store, clock)
+    assert [letter.message_id for letter in await letters(store)] == [killer.id]
+    node = await join(store)
+    for neighbour in neighbours:
+        (message,) = await claim(store, node, alone=True)
+        assert (message.id, message.attempts) == (neighbour.id, 0)
+        assert await settle(store, ack(message)) == SettleResult()
+
+
+async def test_a_pull_may_ask_for_what_must_run_alone(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    sent = await send(store)
+    await kill_holders(store, clock, 2)
+    assert await pull(store) == ()
+    assert ids(await pull(store, alone=True)) == [sent.id]
+
+
+async def test_what_must_run_alone_waits_like_anything_else(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send(store)
+    await kill_holders(store, clock, 2)
+    await store.queues.pause(DEFAULT, WORK)
+    assert await pull(store, alone=True) == ()
+    await store.queues.resume(DEFAULT, WORK)
+    (message,) = await pull(store, alone=True)
+    await settle(store, retry(message, delay_seconds=60))
+    assert await pull(store, alone=True) == ()
+    clock.advance(seconds=60)
+    (again,) = await pull(store, alone=True)
+    assert (again.lost, again.attempts) == (2, 1)
+
+
+async def test_what_ran_alone_ends_like_anything_else(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send_many(store, 2)
+    await kill_holders(store, clock, 2)
+    node = await join(store)
+    (one,) = await claim(store, node, alone=True)
+    (two,) = await claim(store, node, alone=True)
+    assert await settle(store, ack(one), dead(two, reason="poison")) == SettleResult()
+    assert await counts(store) == Counts(dead=1)

@@ -1,0 +1,250 @@
+"""A stale holder changes nothing: whatever it wants to end, and whatever it wants to send."""
+
+import asyncio
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    claim_one,
+    counts,
+    dead,
+    die,
+    ids,
+    join,
+    letters,
+    make_queue,
+    make_tenants,
+    pull,
+    pull_one,
+    release,
+    retry,
+    send,
+    send_many,
+    sending,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    Counts,
+    Ending,
+    Fate,
+    Held,
+    Message,
+    Scope,
+    SettleResult,
+)
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+FATES = pytest.mark.parametrize("fate", [*Fate])
+
+
+def ending(held: Held, fate: Fate) -> Ending:
+    """An ending that would leave traces everywhere, if it counted."""
+    return Ending(
+        held=held,
+        fate=fate,
+        delay_seconds=5,
+        reason="stale",
+        error="stale",
+        sends=(sending("next"),),
+    )
+
+
+async def assert_refused(
+    store: Store, held: Held, fate: Fate, *, scope: Scope = DEFAULT, seen_by: Scope = DEFAULT
+) -> None:
+    """The ending is refused, and everything is as it was before."""
+
+    async def picture() -> list[object]:
+        return [
+            await counts(store, WORK, scope=seen_by),
+            await counts(store, "next", scope=seen_by),
+            await letters(store, scope=seen_by),
+            await store.messages.peek(seen_by, WORK, ALL),
+        ]
+
+    before = await picture()
+    assert await settle(store, ending(held, fate), scope=scope) == SettleResult(refused=(held,))
+    assert await picture() == before
+
+
+async def lost_and_claimed_anew(store: Store, clock: VirtualClock) -> tuple[Message, Message]:
+    """A message whose first holder died, and the same in the hands of another."""
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    lost = await claim_one(store)
+    await die(store, clock)
+    return lost, await claim_one(store)
+
+
+@FATES
+async def test_after_its_death_a_holder_is_refused(
+    store: Store, clock: VirtualClock, fate: Fate
+) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    lost = await claim_one(store)
+    await die(store, clock)
+    await assert_refused(store, lost.held, fate)
+
+
+@FATES
+async def test_after_the_next_claim_the_former_holder_is_refused(
+    store: Store, clock: VirtualClock, fate: Fate
+) -> None:
+    lost, current = await lost_and_claimed_anew(store, clock)
+    await assert_refused(store, lost.held, fate)
+    assert await store.messages.get(DEFAULT, WORK, current.id) == current
+    assert await settle(store, ack(current)) == SettleResult()
+
+
+@FATES
+async def test_the_right_number_in_another_hand_is_refused(store: Store, fate: Fate) -> None:
+    """A database that fell back to an older copy may give one number out twice."""
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    message = await claim_one(store)
+    await assert_refused(store, structs.replace(message.held, holder=new_id()), fate)
+    assert await store.messages.get(DEFAULT, WORK, message.id) == message
+
+
+@FATES
+async def test_another_number_in_the_right_hand_is_refused(store: Store, fate: Fate) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    await settle(store, retry(await pull_one(store)))
+    held = (await pull_one(store)).held
+    for step in (-1, 1):
+        await assert_refused(store, structs.replace(held, claim=held.claim + step), fate)
+
+
+@FATES
+async def test_another_tenant_is_refused(store: Store, fate: Fate) -> None:
+    await make_queue(store, scope=SYSTEM)
+    await make_queue(store, "next", scope=SYSTEM)
+    owner, stranger = await make_tenants(store, "owner", "stranger")
+    await send(store, scope=owner)
+    message = await pull_one(store, scope=owner)
+    await assert_refused(store, message.held, fate, scope=stranger, seen_by=SYSTEM)
+    # Nor does it help to pass the message off as one's own.
+    pretended = structs.replace(message.held, tenant="stranger")
+    await assert_refused(store, pretended, fate, scope=stranger, seen_by=SYSTEM)
+    assert await settle(store, ack(message), scope=owner) == SettleResult()
+
+
+@FATES
+async def test_a_message_that_was_never_there_is_refused(store: Store, fate: Fate) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await assert_refused(store, Held("default", new_id(), 1, new_id()), fate)
+
+
+async def test_a_handing_out_ends_once(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    for first in Fate:
+        await send(store)
+        held = (await pull_one(store)).held
+        ended = Ending(held=held, fate=first, reason="first", delay_seconds=60)
+        assert await settle(store, ended) == SettleResult()
+        for fate in Fate:
+            await assert_refused(store, held, fate)
+
+
+async def test_of_two_ends_in_one_settlement_the_first_counts(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    message = await pull_one(store)
+    first, second = sending("next"), sending("next")
+    result = await settle(
+        store, retry(message, error="first", sends=(first,)), ack(message, second)
+    )
+    assert result == SettleResult(refused=(message.held,))
+    (back,) = await store.messages.peek(DEFAULT, WORK, ALL)
+    assert (back.attempts, back.last_error) == (1, "first")
+    assert ids(await pull(store, queue="next")) == [first.message.id]
+
+
+async def test_of_two_ends_at_once_one_counts(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send_many(store, 10)
+    for message in await pull(store):
+        answers = await asyncio.gather(
+            settle(store, ack(message, sending("next"))),
+            settle(store, retry(message, sends=(sending("next"),))),
+            settle(store, dead(message, reason="dead", sends=(sending("next"),))),
+        )
+        assert sorted(len(answer.refused) for answer in answers) == [0, 1, 1]
+    assert await counts(store, "next") == Counts(ready=10)
+
+
+async def test_a_stale_and_a_current_holder_at_once(store: Store, clock: VirtualClock) -> None:
+    """Both in one process, which joined anew after it had been taken for dead."""
+    lost, current = await lost_and_claimed_anew(store, clock)
+    stale, fresh = sending("next"), sending("next")
+    late, timely = await asyncio.gather(
+        settle(store, ack(lost, stale)), settle(store, ack(current, fresh))
+    )
+    assert late == SettleResult(refused=(lost.held,))
+    assert timely == SettleResult()
+    assert ids(await pull(store, queue="next")) == [fresh.message.id]
+
+
+async def test_a_refused_ending_leaves_those_beside_it_alone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    lost = await claim_one(store)
+    await die(store, clock)
+    current = await claim_one(store)
+    await send_many(store, 3)
+    one, two, three = await pull(store)
+    result = await settle(
+        store,
+        ack(one, sending("next")),
+        ack(lost, sending("next")),
+        release(two),
+        dead(three, reason="permanent"),
+    )
+    assert result == SettleResult(refused=(lost.held,))
+    assert await counts(store) == Counts(ready=1, claimed=1, dead=1)
+    assert await counts(store, "next") == Counts(ready=1)
+    assert await settle(store, ack(current)) == SettleResult()
+
+
+async def test_a_message_given_back_by_its_node_is_no_longer_held(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "next")
+    await send(store)
+    node = await join(store)
+    message = await claim_one(store, node)
+    assert await store.nodes.leave(node) == 1
+    await assert_refused(store, message.held, Fate.ACK)
+
+
+async def test_a_lease_that_ran_out_is_held_until_somebody_takes_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Nobody else has the message, so what was done with it may count."""
+    await make_queue(store)
+    await send_many(store, 2)
+    (pulled,) = await pull(store, limit=1, lease_seconds=1)
+    claimed = await claim_one(store)
+    clock.advance(seconds=100)
+    assert await settle(store, ack(pulled), ack(claimed)) == SettleResult()
+    assert await counts(store) == Counts()

@@ -1,0 +1,39 @@
+"""Whatever is done in whatever order: the model, SQLite and PostgreSQL answer the same."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.machine import StoreMachine
+from tests.stores.opening import Homes
+
+BOUNDED = settings(
+    max_examples=45,
+    stateful_step_count=45,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[*HealthCheck],
+    phases=[Phase.generate, Phase.shrink],
+)
+LONG = settings(
+    BOUNDED, max_examples=500, stateful_step_count=100, derandomize=False, print_blob=True
+)
+
+
+def compare(homes: Homes, how: settings) -> None:
+    # Whatever makes a machine will do; hypothesis only says that it wants a class.
+    make: Any = partial(StoreMachine, homes)
+    run_state_machine_as_test(make, settings=how)
+
+
+def test_all_stores_answer_as_the_model_does(homes: Homes) -> None:
+    compare(homes, BOUNDED)
+
+
+@pytest.mark.soak
+def test_all_stores_answer_as_the_model_does_for_long(homes: Homes) -> None:
+    compare(homes, LONG)

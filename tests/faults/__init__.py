@@ -1,0 +1,18 @@
+"""Real processes and real faults: what is accepted survives, and happens once.
+
+| file | fault |
+|---|---|
+| test_killed.py | `kill -9` of senders and workers, at random and at named points |
+| test_lost_replies.py | a commit happened and its answer did not arrive |
+| test_frozen.py | SIGSTOP beyond the lease, then SIGCONT |
+| test_deadly_message.py | a handler that kills its process |
+| test_synced.py | accepted means fsynced |
+| test_crashed_server.py | PostgreSQL crashes under load and comes back |
+| test_network.py | connections cut, delayed, swallowed |
+| test_broken_files.py | SQLite: corrupt, read-only, locked, no room |
+| test_coalescer.py | a call that comes at the worst moment |
+| test_pooled.py | behind a pooler that gives connections out by transaction |
+
+The programs that are killed are in `programs`; `campaign.py` starts and kills them, `judging.py`
+judges what they left behind. Long campaigns are marked `soak`.
+"""

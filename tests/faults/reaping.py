@@ -1,0 +1,43 @@
+"""A reaper in the background, whose findings go into the history."""
+
+import asyncio
+from typing import Self
+
+from tests.kit.history import HistoryWriter
+from tests.kit.waiting import delay
+from tickwork.errors import StoreUnavailable
+from tickwork.store.contract import Store
+
+EVERY_SECONDS = 0.05
+LIMIT = 1_000
+
+
+class Reaping:
+    """Reaps until the block is left; a failure of it is raised then."""
+
+    def __init__(self, store: Store, history: HistoryWriter) -> None:
+        self._store, self._history = store, history
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._reap_for_ever())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.result()
+
+    async def _reap_for_ever(self) -> None:
+        while True:
+            call = self._history.invoke("reap")
+            try:
+                reaped = await self._store.reaper.reap(LIMIT)
+            except StoreUnavailable as error:
+                self._history.info("unavailable", error=str(error))
+            else:
+                for node_id in reaped.nodes:
+                    self._history.ok(call, node=str(node_id))
+            await delay(EVERY_SECONDS)

@@ -1,0 +1,97 @@
+"""The tables themselves, read past the store by a connection of our own."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.store.contract import Joined
+
+EFFECTS = "CREATE TABLE effects (input text NOT NULL, writer text NOT NULL)"
+"""A table of the tests' own: one row per effect, and nothing that would keep a second one out."""
+
+Row = tuple[Any, ...]
+
+
+def is_sqlite(url: str) -> bool:
+    return url.startswith("sqlite:")
+
+
+def path_of(url: str) -> str:
+    """The file of a SQLite URL."""
+    return url.removeprefix("sqlite:///")
+
+
+async def fetch(url: str, query: str) -> list[Row]:
+    """The rows of a query without arguments, which both databases understand; or no rows."""
+    if is_sqlite(url):
+        with closing(sqlite3.connect(path_of(url), timeout=30)) as file, file:
+            return file.execute(query).fetchall()
+    connection = await asyncpg.connect(url)
+    try:
+        return [tuple(row) for row in await connection.fetch(query)]
+    finally:
+        await connection.close()
+
+
+async def inputs_in(url: str, queue: str) -> list[str]:
+    """The ids of a queue's messages, whatever their state."""
+    found = await fetch(url, f"SELECT m.id {_OF_QUEUE.format(queue)}")
+    return [as_id(row[0]) for row in found]
+
+
+async def states_in(url: str, queue: str) -> Counter[str]:
+    """How many messages of a queue stand where, counted row by row."""
+    found = await fetch(url, f"SELECT m.state {_OF_QUEUE.format(queue)}")
+    return Counter(row[0] for row in found)
+
+
+async def outputs_in(url: str, queue: str) -> list[tuple[str, str]]:
+    """The cause and the type of each of a queue's messages."""
+    found = await fetch(url, f"SELECT m.causation_id, m.type {_OF_QUEUE.format(queue)}")
+    return [(row[0], row[1]) for row in found]
+
+
+async def dead_of(url: str) -> list[str]:
+    """The ids of the messages that have a dead letter."""
+    return [as_id(row[0]) for row in await fetch(url, "SELECT message_id FROM dead_letters")]
+
+
+async def effects_of(url: str) -> list[str]:
+    """The inputs whose effect happened, as often as it did."""
+    return [row[0] for row in await fetch(url, "SELECT input FROM effects")]
+
+
+def writing(url: str, input_id: str, writer: str) -> Joined:
+    """An effect on `input_id`, to be joined with a settlement."""
+    if is_sqlite(url):
+
+        def write_here(connection: Any) -> None:
+            connection.execute("INSERT INTO effects VALUES (?, ?)", (input_id, writer))
+
+        return write_here
+
+    async def write_there(connection: Any) -> None:
+        await connection.execute("INSERT INTO effects VALUES ($1, $2)", input_id, writer)
+
+    return write_there
+
+
+def as_id(value: object) -> str:
+    """A message's id as text, however the database keeps it."""
+    if isinstance(value, bytes):
+        return str(UUID(bytes=value))
+    return str(UUID(str(value)))
+
+
+def rows_are(counts: Sequence[int], states: Counter[str]) -> bool:
+    """Ready with delayed, claimed and held messages as counted are those that are there."""
+    ready, delayed, claimed, held = counts
+    return states == Counter({"ready": ready + delayed, "claimed": claimed, "held": held})
+
+
+_OF_QUEUE = "FROM messages m JOIN queues q ON q.id = m.queue_id WHERE q.name = '{}'"

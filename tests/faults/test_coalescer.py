@@ -1,0 +1,89 @@
+"""Calls that go together with others are each answered, at whatever moment they come."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.kit.waiting import eventually
+from tickwork.errors import InvalidInput, StoreUnavailable
+from tickwork.store.coalescer import Coalescer
+
+BOUND_SECONDS = 10.0
+TURNS = 8
+"""Within so many turns of the loop a flight that is let go has ended."""
+
+
+class Database:
+    """Commits a group when it is let; a group with a bad call in it is refused."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[str]] = []
+        self.gate = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def commit(self, group: Sequence[str]) -> Sequence[str]:
+        self.groups.append([*group])
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        if "bad" in group:
+            raise InvalidInput([])
+        return [item.upper() for item in group]
+
+
+@pytest.mark.parametrize("turns", range(TURNS))
+async def test_a_call_that_comes_as_the_last_flight_ends_is_answered(turns: int) -> None:
+    database = Database()
+    coalescer = Coalescer(database.commit)
+
+    async def submit_late() -> str:
+        await database.gate.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await coalescer.submit("late")
+
+    async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
+        first = group.create_task(coalescer.submit("early"))
+        second = group.create_task(submit_late())
+        await eventually(lambda: database.groups)
+        database.gate.set()
+    assert (first.result(), second.result()) == ("EARLY", "LATE")
+
+
+async def test_calls_made_meanwhile_go_together() -> None:
+    database = Database()
+    coalescer = Coalescer(database.commit)
+    async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
+        group.create_task(coalescer.submit("a"))
+        await eventually(lambda: database.groups)
+        for item in "bcd":
+            group.create_task(coalescer.submit(item))
+        await asyncio.sleep(0)
+        database.gate.set()
+    assert database.groups == [["a"], ["b", "c", "d"]]
+
+
+async def test_a_bad_call_does_not_fail_its_neighbours() -> None:
+    database = Database()
+    coalescer = Coalescer(database.commit)
+    database.gate.set()
+    answers = await asyncio.gather(
+        *(coalescer.submit(item) for item in ("a", "b", "bad", "c")), return_exceptions=True
+    )
+    assert [answer for answer in answers if isinstance(answer, str)] == ["A", "B", "C"]
+    assert isinstance(answers[2], InvalidInput)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), ZeroDivisionError("a bug")])
+async def test_whatever_fails_is_told_to_all_and_ends_nothing(error: Exception) -> None:
+    database = Database()
+    coalescer = Coalescer(database.commit)
+    database.gate.set()
+    database.error = error
+    failed = await asyncio.gather(*map(coalescer.submit, "abc"), return_exceptions=True)
+    assert failed == [error] * 3
+    database.error = None
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert await coalescer.submit("d") == "D"
+        await coalescer.drain()

@@ -1,0 +1,87 @@
+"""A message whose handler kills its process ends dead, and takes nobody along."""
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.faults import tables
+from tests.faults.opening import opened
+from tests.faults.programs.prefetcher import DEADLY
+from tests.faults.reaping import Reaping
+from tests.faults.steps import QUEUE, new_message, put_queues, send
+from tests.kit.history import Event, HistoryWriter, read_history
+from tests.kit.process import Child, Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, REASON_WORKER_LOST, Counts
+
+PREFETCHER = "tests.faults.programs.prefetcher"
+WORKERS = 2
+NEIGHBOURS = 25
+DEATHS_MAX = 10
+BOUND_SECONDS = 120.0
+
+
+class Supervised:
+    """Worker processes, each replaced when it is killed; they end when all is done."""
+
+    def __init__(self, children: Children, url: str, history: Path) -> None:
+        self._children, self._arguments = children, (url, str(history))
+        self._running: list[Child] = []
+        self.deaths = 0
+
+    def start(self) -> None:
+        name = f"worker-{self.deaths}-{len(self._running)}"
+        self._running.append(self._children.spawn(PREFETCHER, *self._arguments, name))
+
+    def all_have_ended(self) -> bool:
+        for child in [child for child in self._running if child.returncode is not None]:
+            self._running.remove(child)
+            if child.returncode == -signal.SIGKILL:
+                self.deaths += 1
+                assert self.deaths < DEATHS_MAX, "it kills without end"
+                self.start()
+            else:
+                assert child.returncode == 0, child.stderr()
+        return not self._running
+
+
+async def test_a_deadly_message_is_dead_after_three_workers_and_harms_no_other(
+    home: Home, children: Children, tmp_path: Path
+) -> None:
+    path = tmp_path / "history.jsonl"
+    deadly = new_message(DEADLY)
+    async with opened(home.url) as store:
+        await put_queues(store)
+        await store.messages.send(DEFAULT, QUEUE, deadly)
+        neighbours = await send(store, NEIGHBOURS)
+        workers = Supervised(children, home.url, path)
+        async with Reaping(store, HistoryWriter(path, "reaper")):
+            for _ in range(WORKERS):
+                workers.start()
+            await eventually(workers.all_have_ended, timeout_seconds=BOUND_SECONDS)
+        (letter,) = await store.messages.dead_letters(DEFAULT, QUEUE, 10)
+        assert await store.queues.counts(DEFAULT, QUEUE) == Counts(dead=1)
+    assert workers.deaths == LOST_CLAIMS_MAX
+    assert (letter.message_id, letter.reason) == (deadly.id, REASON_WORKER_LOST)
+    assert letter.attempts == 0
+    history = read_history(path).events
+    assert await tables.inputs_in(home.url, QUEUE) == []
+    assert sorted(done(history)) == sorted(str(each) for each in neighbours)
+    assert {event.number("attempts") for event in handled(history)} == {0}
+    assert taken_alone(history, str(deadly.id))
+
+
+def handled(history: Sequence[Event]) -> list[Event]:
+    return [event for event in history if event.op == "handling"]
+
+
+def done(history: Sequence[Event]) -> list[str]:
+    settled = [event for event in history if (event.op, event.kind) == ("settle", "ok")]
+    return [event.text("message") for event in settled]
+
+
+def taken_alone(history: Sequence[Event], message: str) -> bool:
+    """The last claim of a message brought nothing else."""
+    claims = [event.facts["messages"] for event in history if event.op == "claimed"]
+    return [each for each in claims if isinstance(each, list) and message in each][-1] == [message]

@@ -1,0 +1,282 @@
+"""A commit happened and its answer did not arrive: the repeat changes nothing and says the truth.
+
+Where one statement does it, the story is told twice: with the statement committing by itself, and,
+as behind a pooler, within a transaction, whose COMMIT is what gets lost.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.faults import tables
+from tests.faults.steps import (
+    OUTPUTS,
+    QUEUE,
+    claim,
+    claim_one,
+    drain,
+    ending,
+    join,
+    new_message,
+    put_queues,
+    send,
+    settle,
+)
+from tests.kit.postgres_proxy import COMMIT, Fault, PostgresProxy
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, Fate, Message, Settlement, SettleResult
+from tickwork.errors import ClaimLost, StoreUnavailable
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.store.postgres import PostgresStore
+
+pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
+
+SEND = rb"^-- Stores messages"
+CLAIM = rb"^-- Hands out ready messages"
+A_MOMENT_SECONDS = 0.2
+ACK = rb"^-- Deletes what is still held"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One database, reached through the proxy, and past it."""
+
+    proxy: PostgresProxy
+    store: Store
+    past: Store
+    url: str
+    in_transactions: bool
+
+    def lose_reply(self, statement: bytes) -> Fault:
+        """Of the statement that commits by itself, or of the COMMIT behind it."""
+        return self.proxy.lose_reply_to(COMMIT if self.in_transactions else statement)
+
+    def lose_request(self, statement: bytes) -> Fault:
+        return self.proxy.lose_request_to(COMMIT if self.in_transactions else statement)
+
+    async def held_back(self, fault: Fault) -> None:
+        """When the fault has struck, nothing passes any more, not even the repeat."""
+        await fault.strikes()
+        self.proxy.blackhole = True
+
+    def let_through(self) -> None:
+        self.proxy.blackhole = False
+
+    async def messages(self, queue: str = QUEUE) -> list[str]:
+        return await tables.inputs_in(self.url, queue)
+
+
+in_one_transaction = pytest.mark.parametrize("bench", ["transactions"], indirect=True)
+
+
+@pytest.fixture(params=["statements", "transactions"])
+async def bench(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    in_transactions = request.param == "transactions"
+    async with PostgresProxy(home.url) as proxy:
+        past = await PostgresStore.open(home.url)
+        await put_queues(past)
+        store = await PostgresStore.open(
+            proxy.url, direct_url=home.url if in_transactions else None
+        )
+        for queue in (QUEUE, OUTPUTS):  # Found once and remembered: nothing is asked in between.
+            await store.messages.peek(DEFAULT, queue, 1)
+        yield Bench(proxy, store, past, home.url, in_transactions)
+        await store.close()
+        await past.close()
+
+
+async def test_a_send_whose_answer_is_lost_is_one_message(bench: Bench) -> None:
+    fault = bench.lose_reply(SEND)
+    (message_id,) = await send(bench.store)
+    assert fault.struck == 1
+    assert await bench.messages() == [str(message_id)]
+
+
+async def test_a_send_that_did_not_arrive_is_sent_again(bench: Bench) -> None:
+    fault = bench.lose_request(SEND)
+    (message_id,) = await send(bench.store)
+    assert fault.struck == 1
+    assert await bench.messages() == [str(message_id)]
+
+
+async def test_answers_lost_again_and_again_make_no_second_message(bench: Bench) -> None:
+    fault = bench.proxy.lose_reply_to(COMMIT if bench.in_transactions else SEND, n=3)
+    (message_id,) = await send(bench.store)
+    assert fault.struck == 3
+    assert await bench.messages() == [str(message_id)]
+
+
+@pytest.mark.parametrize("count", [1, 20])
+async def test_a_message_that_was_done_before_the_repeat_does_not_come_back(
+    bench: Bench, count: int
+) -> None:
+    fault = bench.lose_reply(SEND)
+    messages = [new_message() for _ in range(count)]
+    async with asyncio.TaskGroup() as group:
+        sending = group.create_task(bench.store.messages.send_batch(DEFAULT, QUEUE, messages))
+        await bench.held_back(fault)
+        assert len(await drain(bench.past)) == count
+        assert not sending.done()
+        bench.let_through()
+    assert await bench.messages() == []
+    assert await drain(bench.past) == []
+
+
+async def test_sends_that_travelled_together_are_repeated_together(bench: Bench) -> None:
+    fault = bench.lose_reply(SEND)
+    sent = [new_message() for _ in range(10)]
+    async with asyncio.TaskGroup() as group:
+        for message in sent:
+            group.create_task(bench.store.messages.send(DEFAULT, QUEUE, message))
+        await bench.held_back(fault)
+        done = await drain(bench.past)
+        bench.let_through()
+    done += await drain(bench.past)
+    assert sorted(done) == sorted(message.id for message in sent)
+
+
+@in_one_transaction
+async def test_a_bulk_whose_answer_is_lost_can_be_repeated(bench: Bench) -> None:
+    messages = [new_message() for _ in range(200)]
+    fault = bench.proxy.lose_commit_reply()
+    with pytest.raises(StoreUnavailable):
+        await bench.store.messages.send_bulk(DEFAULT, QUEUE, messages)
+    assert fault.outcomes[0].tag == "COMMIT"
+    await bench.store.messages.send_bulk(DEFAULT, QUEUE, messages)
+    assert sorted(await bench.messages()) == sorted(str(message.id) for message in messages)
+
+
+async def settled_with_a_lost_answer(
+    bench: Bench, fate: Fate, meanwhile: Callable[[], object] = lambda: None
+) -> tuple[Message, SettleResult]:
+    """A claimed message, settled with two sends, and the repeat of that held back meanwhile."""
+    await send(bench.past)
+    message = await claim_one(bench.store, await join(bench.store))
+    fault = bench.proxy.lose_commit_reply()
+    settling = asyncio.create_task(settle(bench.store, ending(message, fate, sends=2)))
+    await bench.held_back(fault)
+    happened = meanwhile()
+    if asyncio.iscoroutine(happened):
+        await happened
+    bench.let_through()
+    return message, await settling
+
+
+@in_one_transaction
+@pytest.mark.parametrize("fate", Fate)
+async def test_a_settlement_whose_answer_is_lost_is_reported_settled(
+    bench: Bench, fate: Fate
+) -> None:
+    message, result = await settled_with_a_lost_answer(bench, fate)
+    assert result == SettleResult()
+    assert len(await bench.messages(OUTPUTS)) == 2
+    waits = [str(message.id)] if fate in (Fate.RETRY, Fate.RELEASE) else []
+    assert await bench.messages() == waits
+    assert await tables.dead_of(bench.url) == ([str(message.id)] if fate is Fate.DEAD else [])
+    if waits:
+        waiting = await bench.past.messages.get(DEFAULT, QUEUE, message.id)
+        assert waiting.attempts == (1 if fate is Fate.RETRY else 0)
+
+
+async def test_plain_acks_whose_answer_is_lost_are_reported_settled(bench: Bench) -> None:
+    await send(bench.past, 5)
+    found = await claim(bench.store, await join(bench.store))
+    fault = bench.lose_reply(ACK)
+    assert await settle(bench.store, *(ending(message) for message in found)) == SettleResult()
+    assert fault.struck == 1
+    assert await bench.messages() == []
+
+
+@in_one_transaction
+@pytest.mark.parametrize("taker", ["another node", "the same node"])
+async def test_the_repeat_of_a_settlement_leaves_the_next_claim_alone(
+    bench: Bench, taker: str
+) -> None:
+    taken: list[Message] = []
+
+    async def it_is_taken_again() -> None:
+        nodes = [node.id for node in await bench.past.nodes.list()]
+        node_id = nodes[0] if taker == "the same node" else await join(bench.past)
+        taken.append(await claim_one(bench.past, node_id))
+
+    message, result = await settled_with_a_lost_answer(bench, Fate.RETRY, it_is_taken_again)
+    assert result == SettleResult()
+    now = await bench.past.messages.get(DEFAULT, QUEUE, message.id)
+    assert (now.claim, now.holder, now.attempts) == (2, taken[0].holder, 1)
+    assert (await settle(bench.past, ending(message))).refused == (message.held,)
+    assert await settle(bench.past, ending(taken[0])) == SettleResult()
+
+
+@in_one_transaction
+async def test_a_settlement_that_did_not_arrive_before_its_node_was_ended_is_refused(
+    bench: Bench,
+) -> None:
+    await send(bench.past)
+    node_id = await join(bench.store)
+    message = await claim_one(bench.store, node_id)
+    fault = bench.proxy.lose_commit_request()
+    settling = asyncio.create_task(settle(bench.store, ending(message, sends=1)))
+    await bench.held_back(fault)
+    await bench.past.nodes.leave(node_id)
+    other = await claim_one(bench.past, await join(bench.past))
+    bench.let_through()
+    assert (await settling).refused == (message.held,)
+    assert await bench.messages(OUTPUTS) == []
+    assert await settle(bench.past, ending(other, sends=1)) == SettleResult()
+
+
+@in_one_transaction
+async def test_a_joint_settlement_with_a_lost_answer_had_its_effect_once(bench: Bench) -> None:
+    await tables.fetch(bench.url, tables.EFFECTS)
+    await send(bench.past)
+    message = await claim_one(bench.store, await join(bench.store))
+    settlement = Settlement((ending(message, sends=1),))
+    effect = tables.writing(bench.url, str(message.id), "test")
+    bench.proxy.lose_commit_reply()
+    with pytest.raises(StoreUnavailable):
+        await bench.store.messages.settle_jointly(DEFAULT, settlement, effect)
+    with pytest.raises(ClaimLost):
+        await bench.store.messages.settle_jointly(DEFAULT, settlement, effect)
+    assert await tables.effects_of(bench.url) == [str(message.id)]
+    assert len(await bench.messages(OUTPUTS)) == 1
+
+
+async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cost(
+    bench: Bench,
+) -> None:
+    await send(bench.past, 5)
+    node_id = await join(bench.store)
+    known = await claim(bench.store, node_id, limit=2)
+    if bench.in_transactions:  # The COMMIT to be lost is the one behind the claim.
+        on_its_way = bench.proxy.delay_request_to(CLAIM, A_MOMENT_SECONDS)
+        claiming = asyncio.create_task(claim(bench.store, node_id))
+        await on_its_way.strikes()
+        bench.proxy.lose_commit_reply()
+    else:
+        bench.proxy.lose_reply_to(CLAIM)
+        claiming = asyncio.create_task(claim(bench.store, node_id))
+    with pytest.raises(StoreUnavailable):
+        await claiming
+    unknown = await bench.store.nodes.give_back_unknown(node_id, [each.id for each in known])
+    assert unknown == 3
+    again = await claim(bench.store, node_id)
+    assert [(each.claim, each.attempts, each.lost) for each in again] == [(2, 0, 0)] * 3
+    both = [ending(message) for message in (*known, *again)]
+    assert await settle(bench.store, *both) == SettleResult()
+
+
+async def test_joining_and_leaving_survive_a_lost_answer(bench: Bench) -> None:
+    node_id = new_id()
+    bench.lose_reply(rb"^-- Begins a node's lease")
+    node = await bench.store.nodes.join(node_id, name="n", roles=[], ttl_seconds=60)
+    assert [each.id for each in await bench.past.nodes.list()] == [node.id]
+    await send(bench.past, 3)
+    await claim(bench.store, node_id)
+    bench.proxy.lose_commit_reply()
+    await bench.store.nodes.leave(node_id)
+    assert await bench.past.nodes.list() == ()
+    counts = await bench.past.queues.counts(DEFAULT, QUEUE)
+    assert (counts.ready, counts.claimed) == (3, 0)

@@ -1,0 +1,288 @@
+"""Connections cut, delayed and swallowed: a clear error in bounded time, nothing half done."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.faults import tables
+from tests.faults.steps import (
+    OUTPUTS,
+    QUEUE,
+    claim,
+    claim_one,
+    ending,
+    join,
+    new_message,
+    put_queues,
+    send,
+    settle,
+)
+from tests.kit.postgres_proxy import PostgresProxy
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, Message, Settlement, SettleResult
+from tickwork.errors import StoreUnavailable
+from tickwork.store.contract import Store
+from tickwork.store.postgres import PostgresStore, database
+
+pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
+
+PATIENCE_SECONDS = 0.5
+"""Instead of the store's own, so that a test can wait until it is at an end."""
+
+A_MOMENT_SECONDS = 0.02
+LEASE_SECONDS = 1.0
+BOUND_SECONDS = 30.0
+"""However busy the machine: all tries with their pauses take a fifth of it."""
+
+
+@pytest.fixture
+async def past(home: Home) -> AsyncIterator[Store]:
+    """A store that reaches the database past the proxy."""
+    opened = await PostgresStore.open(home.url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def proxy(home: Home) -> AsyncIterator[PostgresProxy]:
+    async with PostgresProxy(home.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets `store` lose its patience soon."""
+    monkeypatch.setattr(database, "_COMMAND_TIMEOUT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(database, "_CONNECT_TIMEOUT_SECONDS", PATIENCE_SECONDS)
+
+
+@pytest.fixture
+async def store(proxy: PostgresProxy) -> AsyncIterator[Store]:
+    """A store that reaches the database through the proxy."""
+    opened = await PostgresStore.open(proxy.url)
+    await put_queues(opened)
+    yield opened
+    proxy.blackhole = False
+    await opened.close()
+
+
+async def held_message(store: Store) -> Message:
+    await send(store)
+    return await claim_one(store, await join(store))
+
+
+async def nothing_happened(url: str, message: Message) -> bool:
+    """The message is still held as it was, and nothing of its settlement is there."""
+    effects = await tables.effects_of(url)
+    outputs = await tables.inputs_in(url, OUTPUTS)
+    held = await tables.states_in(url, QUEUE)
+    return (effects, outputs, held) == ([], [], {"claimed": 1}) and message.claim == 1
+
+
+async def test_cut_connections_are_replaced(proxy: PostgresProxy, store: Store) -> None:
+    node_id = await join(store)
+
+    async def claimed() -> tuple[Message, ...]:
+        try:
+            return await claim(store, node_id)
+        except StoreUnavailable:  # Not repeated by the store: it is the node's to find out.
+            await store.nodes.give_back_unknown(node_id, [])
+            return ()
+
+    for _ in range(3):
+        proxy.cut()
+        await send(store)
+        proxy.cut()
+        await store.nodes.heartbeat(node_id, 600)
+        proxy.cut()
+        (message,) = await eventually(claimed)
+        proxy.cut()
+        assert await settle(store, ending(message)) == SettleResult()
+
+
+async def test_a_connection_cut_in_mid_transaction_leaves_nothing_half_done(
+    proxy: PostgresProxy, store: Store, home: Home
+) -> None:
+    await tables.fetch(home.url, tables.EFFECTS)
+    message = await held_message(store)
+    effect = tables.writing(home.url, str(message.id), "test")
+
+    async def write_and_lose_the_line(connection: Any) -> None:
+        await _awaited(effect(connection))
+        proxy.cut()
+
+    settlement = Settlement((ending(message, sends=1),))
+    with pytest.raises(StoreUnavailable):
+        await store.messages.settle_jointly(DEFAULT, settlement, write_and_lose_the_line)
+    assert await nothing_happened(home.url, message)
+    await store.messages.settle_jointly(DEFAULT, settlement, effect)
+    assert await tables.effects_of(home.url) == [str(message.id)]
+    assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1
+
+
+async def test_a_settlement_cut_between_its_statements_happens_whole_and_once(
+    proxy: PostgresProxy, store: Store, home: Home
+) -> None:
+    message = await held_message(store)
+    fault = proxy.lose_request_to(rb"^-- Stores messages")
+    assert await settle(store, ending(message, sends=2)) == SettleResult()
+    assert fault.struck == 1
+    assert await tables.inputs_in(home.url, QUEUE) == []
+    assert len(await tables.inputs_in(home.url, OUTPUTS)) == 2
+
+
+async def test_a_bulk_cut_in_mid_copy_leaves_nothing(
+    proxy: PostgresProxy, store: Store, home: Home
+) -> None:
+    fault = proxy.lose_request_to(rb"^COPY")
+    messages = [new_message() for _ in range(100)]
+    with pytest.raises(StoreUnavailable):
+        await store.messages.send_bulk(DEFAULT, QUEUE, messages)
+    assert fault.struck == 1
+    assert await tables.inputs_in(home.url, QUEUE) == []
+    assert await store.messages.send_bulk(DEFAULT, QUEUE, messages) == 100
+
+
+async def test_a_slow_line_is_only_slow(proxy: PostgresProxy, store: Store) -> None:
+    proxy.delay_to_client_seconds = proxy.delay_to_server_seconds = A_MOMENT_SECONDS
+    message = await held_message(store)
+    assert await settle(store, ending(message, sends=1)) == SettleResult()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_line_that_swallows_everything_is_given_up_in_bounded_time(
+    proxy: PostgresProxy, store: Store, past: Store, home: Home
+) -> None:
+    await tables.fetch(home.url, tables.EFFECTS)
+    message = await held_message(past)
+    effect = tables.writing(home.url, str(message.id), "test")
+    joint = Settlement((ending(message),))
+    proxy.blackhole = True
+    began = time.monotonic()
+    answers = await asyncio.gather(
+        send(store),
+        claim(store, message.held.holder),
+        settle(store, ending(message, sends=1)),
+        store.messages.settle_jointly(DEFAULT, joint, effect),
+        store.nodes.heartbeat(message.held.holder, 600),
+        store.queues.counts(DEFAULT, QUEUE),
+        store.reaper.reap(10),
+        PostgresStore.open(proxy.url),
+        return_exceptions=True,
+    )
+    assert time.monotonic() - began < BOUND_SECONDS
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * len(answers)
+    assert await nothing_happened(home.url, message)
+    proxy.cut()
+    proxy.blackhole = False
+    await send(store)
+    assert await settle(store, ending(message, sends=1)) == SettleResult()
+    assert len(await claim(past, await join(past))) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_line_lost_in_mid_transaction_frees_what_the_transaction_held(
+    proxy: PostgresProxy, store: Store, past: Store, home: Home
+) -> None:
+    await tables.fetch(home.url, tables.EFFECTS)
+    message = await held_message(past)
+    effect = tables.writing(home.url, str(message.id), "test")
+
+    async def write_and_lose_the_line(connection: Any) -> None:
+        await _awaited(effect(connection))
+        proxy.blackhole = True
+
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        settlement = Settlement((ending(message, sends=1),))
+        await store.messages.settle_jointly(DEFAULT, settlement, write_and_lose_the_line)
+    assert time.monotonic() - began < BOUND_SECONDS
+    proxy.cut()
+    proxy.blackhole = False
+    assert await nothing_happened(home.url, message)
+    assert await settle(store, ending(message, sends=1)) == SettleResult()
+
+
+async def test_sends_outlast_a_short_absence_of_the_server(
+    proxy: PostgresProxy, store: Store, home: Home
+) -> None:
+    await send(store)
+    proxy.refuse = True
+    proxy.cut()
+    refused = proxy.accepted
+    sending = asyncio.create_task(send(store))
+    await eventually(lambda: proxy.accepted >= refused + 3)
+    proxy.refuse = False
+    await sending
+    assert len(await tables.inputs_in(home.url, QUEUE)) == 2
+
+
+async def test_a_long_absence_is_told_and_what_comes_after_it_works(
+    proxy: PostgresProxy, store: Store, home: Home
+) -> None:
+    await send(store)
+    proxy.refuse = True
+    proxy.cut()
+    with pytest.raises(StoreUnavailable):
+        await send(store)
+    proxy.refuse = False
+    await send(store)
+    assert len(await tables.inputs_in(home.url, QUEUE)) == 2
+
+
+async def test_a_waiting_consumer_looks_again_after_its_line_was_cut(
+    proxy: PostgresProxy, store: Store, past: Store
+) -> None:
+    queue = await store.queues.get(DEFAULT, QUEUE)
+    async with store.wakeups.watch([queue.id]) as watch:
+        await _listened(past, watch.wait)
+        proxy.refuse = True
+        proxy.cut()
+        await send(past)
+        assert not await watch.wait(PATIENCE_SECONDS)
+        proxy.refuse = False
+        assert await watch.wait(BOUND_SECONDS)
+
+
+async def test_a_claim_that_commits_late_is_given_back_when_its_node_is_ended(
+    proxy: PostgresProxy, past: Store, home: Home
+) -> None:
+    late = await PostgresStore.open(proxy.url, direct_url=home.url)
+    await put_queues(past)
+    (message_id,) = await send(past)
+    node_id = await join(late, LEASE_SECONDS)
+    on_its_way = proxy.delay_request_to(rb"^-- Hands out ready messages", A_MOMENT_SECONDS)
+    claiming = asyncio.create_task(claim(late, node_id))
+    await on_its_way.strikes()
+    committing = proxy.delay_commit(2 * LEASE_SECONDS)
+    await committing.strikes()
+
+    async def is_reaped() -> bool:
+        return node_id in (await past.reaper.reap(10)).nodes
+
+    await eventually(is_reaped, timeout_seconds=BOUND_SECONDS)
+    assert [message.id for message in await claiming] == [message_id]
+    (again,) = await claim(past, await join(past))
+    assert (again.id, again.claim, again.lost) == (message_id, 2, 1)
+    await late.close()
+
+
+async def _listened(past: Store, wait: Callable[[float], Awaitable[bool]]) -> None:
+    """Waits until a send elsewhere wakes, and what woke before is used up."""
+
+    async def hears() -> bool:
+        await send(past)
+        return await wait(PATIENCE_SECONDS)
+
+    await eventually(hears, timeout_seconds=BOUND_SECONDS)
+    while await wait(PATIENCE_SECONDS):
+        pass
+
+
+async def _awaited(wanted: Awaitable[None] | None) -> None:
+    assert wanted is not None
+    await wanted

@@ -1,0 +1,1 @@
+"""Programs for tests to start; each takes the path of a SQLite file first."""

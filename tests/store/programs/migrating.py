@@ -1,0 +1,22 @@
+"""Migrates a file, and says what it applied.
+
+    python -m tests.store.programs.migrating PATH
+
+Point: `ready`, before it begins.
+"""
+
+import asyncio
+import sys
+
+from tests.kit.points import reach
+from tickwork.store.sqlite.migrate import migrate
+
+
+async def main(path: str) -> None:
+    reach("ready")
+    for migration in await migrate(path):
+        sys.stdout.write(f"{migration.name}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

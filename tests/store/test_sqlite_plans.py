@@ -1,0 +1,127 @@
+"""Hot statements find what they look for through their index, however much else is there."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tickwork.store.sqlite.file import DatabaseFile
+from tickwork.store.sqlite.statements import ROWS_MAX, SQL, for_rows
+
+BY_KEY = "sqlite_autoindex_messages_1"
+BY_PLACE = "INTEGER PRIMARY KEY"
+
+SEARCHES = {
+    "ack": {BY_KEY, BY_PLACE},
+    "bury": {BY_PLACE},
+    "claim": {"messages_ready"},
+    "claim_alone": {"messages_suspect"},
+    "delete_message": {BY_KEY},
+    "delete_places": {BY_PLACE},
+    "end_leases": {BY_PLACE},
+    "expired_leases": {"messages_lease"},
+    "expired_messages": {"messages_expiring"},
+    "extend": {BY_KEY},
+    "get_message": {BY_KEY},
+    "give_back": {"messages_holder"},
+    "give_back_places": {BY_PLACE},
+    "hand_out": {BY_PLACE},
+    "held_by": {"messages_holder"},
+    "held_place": {BY_KEY},
+    "lanes": {"messages_ready", BY_PLACE},
+    "lost_too_often": {"messages_holder"},
+    "newest_message": {BY_PLACE, ""},
+    "peek": {"messages_ready"},
+    "purge_held": {"messages_key"},
+    "purge_ready": {"messages_ready"},
+    "remember_event": set[str](),
+    "retired_messages": {"messages_ready"},
+    "retry": {BY_KEY},
+    "send": set[str](),
+    "send_plain": set[str](),
+}
+"""How each statement that is run all the time reaches the messages it is about."""
+
+COUNTED_FROM = {"messages_ready", "messages_holder", "messages_key"}
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(DatabaseFile(path).connect()) as opened:
+        yield opened
+
+
+def plan(connection: sqlite3.Connection, name: str) -> list[str]:
+    statement: str = getattr(SQL, name)
+    if "/*each*/" in statement:
+        statement = for_rows(statement, ROWS_MAX)
+    values = [None] * parameters(statement)
+    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+def parameters(statement: str) -> int:
+    """How many values it takes: one without a number has the next one."""
+    highest = 0
+    for number in re.findall(r"\?(\d*)", re.sub(r"--.*", "", statement)):
+        highest = max(highest, int(number)) if number else highest + 1
+    return highest
+
+
+def on_messages(steps: list[str]) -> list[str]:
+    tables = r"(messages|m|last)"
+    return [step for step in steps if re.match(rf"(SCAN|SEARCH) {tables}\b", step)]
+
+
+def way(step: str) -> str:
+    found = re.search(r"USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)", step)
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_hot_statement_reaches_messages_by_its_index(
+    connection: sqlite3.Connection, name: str
+) -> None:
+    steps = plan(connection, name)
+    reached = on_messages(steps)
+    assert [step for step in reached if not step.startswith("SEARCH")] == []
+    assert {way(step) for step in reached} == SEARCHES[name]
+    assert [step for step in steps if "TEMP B-TREE" in step] == []
+
+
+def test_every_statement_on_messages_is_judged(connection: sqlite3.Connection) -> None:
+    touching = {name for name in vars(SQL) if on_messages(plan(connection, name))}
+    assert touching - set(SEARCHES) == {"count_messages", "delete_queue"}
+
+
+def test_a_lane_is_read_in_order_and_by_a_range(connection: sqlite3.Connection) -> None:
+    for name in ("claim", "peek", "retired_messages"):
+        (step,) = on_messages(plan(connection, name))
+        assert "(queue_id=? AND tenant=? AND priority=? AND visible_at<?)" in step
+
+
+def test_lanes_are_found_without_reading_messages_on_the_way(
+    connection: sqlite3.Connection,
+) -> None:
+    by_index = [step for step in on_messages(plan(connection, "lanes")) if "messages_ready" in step]
+    assert len(by_index) == 4
+    assert all("COVERING" in step for step in by_index)
+
+
+def test_waiting_messages_are_counted_from_their_index_alone(
+    connection: sqlite3.Connection,
+) -> None:
+    steps = on_messages(plan(connection, "count_messages"))
+    assert {way(step) for step in steps} == COUNTED_FROM
+    for index in ("messages_ready", "messages_holder"):
+        assert all("COVERING" in step for step in steps if index in step)
+
+
+def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
+    for name in ("get_queue", "get_shared_queue"):
+        assert (
+            plan(connection, name)[0]
+            == "SEARCH queues USING INDEX queues_name (<expr>=? AND name=?)"
+        )

@@ -1,0 +1,19 @@
+"""A clock that moves only when it is told to."""
+
+from datetime import UTC, datetime, timedelta
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
+class VirtualClock:
+    """Its `now` is the moment of any number of stores."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, *, seconds: float) -> None:
+        assert seconds >= 0, "time does not go back"
+        self._now += timedelta(seconds=seconds)

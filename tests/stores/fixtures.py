@@ -1,0 +1,38 @@
+"""Stores as pytest fixtures; tests/conftest.py hands them to every test."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.kit.databases import PostgresHost
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS, Home
+from tests.stores.opening import Homes
+from tickwork.store.contract import Store
+
+
+@pytest.fixture(scope="session")
+def homes(postgres_server: PostgresHost, tmp_path_factory: pytest.TempPathFactory) -> Homes:
+    """Databases for stores."""
+    return Homes(postgres_server, tmp_path_factory.mktemp("stores"))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """The time of `store`; it stands still until the test advances it."""
+    return VirtualClock()
+
+
+@pytest.fixture(params=KINDS)
+async def home(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Home]:
+    """An empty database of each kind."""
+    async with homes.take(request.param) as taken:
+        yield taken
+
+
+@pytest.fixture
+async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
+    """An empty store of each kind."""
+    opened = await home.open(clock)
+    yield opened
+    await opened.close()

@@ -1,0 +1,60 @@
+"""Opening a store of any kind on an empty database of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.kit.databases import PostgresHost
+from tests.model.memory import MemoryStore
+from tests.model.tables import Tables
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home, Kind, moment_of
+from tests.stores.postgres_home import PostgresHomes
+from tests.stores.sqlite_home import SqliteHomes
+from tickwork.store.contract import Store
+
+
+class ModelHome:
+    """Tables in memory."""
+
+    kind: Kind = "model"
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+
+    async def open(self, clock: VirtualClock | None = None) -> Store:
+        assert clock is not None, "the model has no clock of its own"
+        return MemoryStore(self.tables, moment_of(clock))
+
+    async def crash(self, store: Store) -> None:
+        """The tables are the database: they stay as they are."""
+
+
+class Homes:
+    """Where a session's stores live."""
+
+    def __init__(self, server: PostgresHost, folder: Path) -> None:
+        self._postgres, self._sqlite = PostgresHomes(server), SqliteHomes(folder)
+
+    @asynccontextmanager
+    async def take(self, kind: Kind) -> AsyncIterator[Home]:
+        """An empty database, the caller's until the end of the block."""
+        if kind == "model":
+            yield ModelHome()
+        elif kind == "sqlite":
+            async with self._sqlite.take() as file:
+                yield file
+        else:
+            async with self._postgres.take() as database:
+                yield database
+
+    @asynccontextmanager
+    async def open_store(self, kind: Kind, clock: VirtualClock) -> AsyncIterator[Store]:
+        """A store on an empty database of its own."""
+        async with self.take(kind) as home:
+            store = await home.open(clock)
+            try:
+                yield store
+            finally:
+                await store.close()
