@@ -85,15 +85,19 @@ def compile_cron(expr: str, seed: str) -> CalendarRule[DayPattern]:
 
 def uses_hash(expr: str) -> bool:
     """Whether an expression leaves a place to the schedule's own hash."""
-    return _HASH_ITEM.search(expr.upper()) is not None
+    shouted = expr.upper()
+    return "H" in shouted and _HASH_ITEM.search(shouted) is not None
 
 
 @lru_cache(maxsize=4096)
 def _compile(expr: str, seed: str) -> CalendarRule[DayPattern]:
-    texts = _without_question_marks(field_texts(expr))
-    texts = tuple(
-        _without_hashes(name, text, seed) for name, text in zip(_FIELDS, texts, strict=True)
-    )
+    texts = field_texts(expr)
+    if "?" in expr:
+        texts = _without_question_marks(texts)
+    if uses_hash(expr):
+        texts = tuple(
+            _without_hashes(name, text, seed) for name, text in zip(_FIELDS, texts, strict=True)
+        )
     plain, nearest = _without_nearest(texts[3])
     parsed = _read((*texts[:3], plain or "*", *texts[4:]))
     return CalendarRule(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from tickwork.core.when.cron import CronError
 from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
@@ -34,7 +35,7 @@ from tickwork.core.when.model import (
     Weekly,
 )
 from tickwork.core.when.reading import Reader, shown
-from tickwork.core.when.recurrence import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
 from tickwork.core.when.satisfiable import complaint
 from tickwork.core.when.wall import resolve
 from tickwork.core.when.zone import timeline
@@ -75,6 +76,10 @@ _UNREADABLE = Once(EPOCH)  # Stands in for a faulty timing, so that the rest is 
 _ZONES_REFUSED = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
 
+_USUAL_DST = Dst()
+_USUAL_LIMITS = Limits()
+
+
 def parse(
     fields: Mapping[str, object],
     *,
@@ -90,32 +95,24 @@ def parse(
     """
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
-    reader.refuse_unknown(set(RULE_FIELDS))
+    reader.refuse_unknown(RULE_FIELDS)
     zone = _zone(reader)
     timing = _timing(reader) or _UNREADABLE
     dst = _dst(reader)
-    start_at = _instant(reader, "start_at", zone, dst)
-    calendar = reader.text("calendar") if reader.has("calendar") else None
-    rule = Rule(
-        timing=_placed(timing, reader, zone, dst),
-        timezone=zone,
-        dst=dst,
-        missed=_missed(reader),
-        start_at=start_at,
-        end_at=_instant(reader, "end_at", zone, dst),
-        max_firings=reader.integer("max_firings", 1, _FIRINGS_MAX)
-        if reader.has("max_firings")
-        else None,
-        exclude=reader.dates("exclude", EXCLUDED_DAYS_MAX),
-        calendar=calendar,
-        holidays=_holidays(calendar, reader, calendars or {}),
-        roll=reader.choice("roll", Roll.SKIP),
-        jitter_seconds=reader.integer("jitter_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
-        fire_window_seconds=reader.integer("fire_window_seconds", 0, _SPREAD_SECONDS_MAX, 0) or 0,
-        anchor=(start_at or created_at) if isinstance(timing, Interval) else EPOCH,
-        seed=seed,
-    )
-    _check_whole(rule, reader, limits or Limits())
+    values: dict[str, Any] = {"timezone": zone, "dst": dst, "seed": seed}
+    for name in _MOMENTS:
+        if reader.has(name):
+            values[name] = _instant(reader, name, zone, dst)
+    for name, read in _OPTIONAL.items():
+        if reader.has(name):
+            values[name] = read(reader)
+    if "calendar" in values:
+        values["holidays"] = _holidays(values["calendar"], reader, calendars or {})
+    if isinstance(timing, Interval):
+        values["anchor"] = values.get("start_at") or created_at
+    rule = Rule(timing=_placed(timing, reader, zone, dst), **values)
+    if not faults:
+        _check_whole(rule, reader, limits or _USUAL_LIMITS)
     if faults:
         raise InvalidInput(faults)
     return rule
@@ -269,9 +266,9 @@ def _time_of_day(inner: Reader | None) -> tuple[int, int] | None:
 
 
 def _dst(reader: Reader) -> Dst:
-    inner = reader.object("dst", {"gap", "overlap"})
+    inner = reader.object("dst", {"gap", "overlap"}) if reader.has("dst") else None
     if inner is None:
-        return Dst()
+        return _USUAL_DST
     return Dst(inner.choice("gap", Gap.RUN_AFTER), inner.choice("overlap", Overlap.FIRST))
 
 
@@ -285,6 +282,22 @@ def _missed(reader: Reader) -> Missed:
         inner.integer("cap", 1, _CAP_MAX, usual.cap) or usual.cap,
         inner.integer("grace_seconds", 0, _GRACE_SECONDS_MAX, usual.grace_seconds) or 0,
     )
+
+
+def _spread(name: str) -> Callable[[Reader], object]:
+    return lambda reader: reader.integer(name, 0, _SPREAD_SECONDS_MAX)
+
+
+_MOMENTS = ("start_at", "end_at")
+_OPTIONAL: dict[str, Callable[[Reader], object]] = {
+    "missed": _missed,
+    "max_firings": lambda reader: reader.integer("max_firings", 1, _FIRINGS_MAX),
+    "exclude": lambda reader: reader.dates("exclude", EXCLUDED_DAYS_MAX),
+    "calendar": lambda reader: reader.text("calendar"),
+    "roll": lambda reader: reader.choice("roll", Roll.SKIP),
+    "jitter_seconds": _spread("jitter_seconds"),
+    "fire_window_seconds": _spread("fire_window_seconds"),
+}
 
 
 def _holidays(

@@ -7,6 +7,7 @@ hands out typed values; after a fault it returns None and the rule is refused as
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from reprlib import Repr
@@ -35,7 +36,9 @@ class Reader:
     def fault(self, name: str, message: str) -> None:
         self.faults.append(FieldError(f"{self._prefix}{name}", message))
 
-    def refuse_unknown(self, known: set[str]) -> None:
+    def refuse_unknown(self, known: AbstractSet[str]) -> None:
+        if self._fields.keys() <= known:
+            return
         for name in self._fields:
             if name not in known:
                 self.fault(str(name), f"is not known here; use {', '.join(sorted(known))}")

@@ -31,7 +31,6 @@ from tickwork.core.when.model import (
     ShortMonth,
     Weekly,
 )
-from tickwork.core.when.recurrence import RecurrenceRule
 from tickwork.core.when.wall import (
     THROUGH_THE_DAY,
     NaiveRule,
@@ -123,6 +122,9 @@ def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
             return CalendarRule(pattern, Times((hour,), (minute,))), False
         case Recurrence(text=text):
             start = naive_seconds(rule.start_at or rule.anchor, line)
+            # Late: dateutil is for those who use it, and start-up counts.
+            from tickwork.core.when.recurrence.rule import RecurrenceRule
+
             recurrence = RecurrenceRule(text, start, line)
             return recurrence, recurrence.runs_through_the_day
         case Interval() | Once():

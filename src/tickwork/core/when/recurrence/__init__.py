@@ -7,8 +7,3 @@ dateutil knows which days a year has. Left to itself it walks from DTSTART throu
 occurrence, and to the year 9999 if there is none; so it is asked for one year at a time, and
 everything else is counted. An old start costs no more than a fresh one.
 """
-
-from tickwork.core.when.recurrence.rule import RecurrenceRule
-from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
-
-__all__ = ["Frequency", "RecurrenceError", "RecurrenceRule", "plain_text", "read_parts"]
