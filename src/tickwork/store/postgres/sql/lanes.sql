@@ -1,10 +1,12 @@
 -- The tenants and priorities that have a visible message, found by skipping from one to the next.
 WITH RECURSIVE lane AS (
-    (
+    SELECT first.tenant, first.priority
+    FROM (
         SELECT tenant, priority FROM messages
-        WHERE queue_id = $2 AND state = 'ready' AND ($3::text IS NULL OR tenant = $3)
+        WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, '')
         ORDER BY tenant, priority DESC LIMIT 1
-    )
+    ) AS first
+    WHERE $3::text IS NULL OR first.tenant = $3
     UNION ALL
     SELECT following.tenant, following.priority
     FROM lane CROSS JOIN LATERAL (
