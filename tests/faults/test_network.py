@@ -55,7 +55,8 @@ async def proxy(home: Home) -> AsyncIterator[PostgresProxy]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `store` lose its patience soon."""
+    """Lets `store` lose its patience soon, and pause only shortly between its tries."""
+    monkeypatch.setattr(database, "_PAUSE_SECONDS", PATIENCE_SECONDS / 50)
     monkeypatch.setattr(database, "_COMMAND_TIMEOUT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(database, "_CONNECT_TIMEOUT_SECONDS", PATIENCE_SECONDS)
 
@@ -221,6 +222,7 @@ async def test_sends_outlast_a_short_absence_of_the_server(
     assert len(await tables.inputs_in(home.url, QUEUE)) == 2
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_long_absence_is_told_and_what_comes_after_it_works(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:

@@ -46,7 +46,7 @@ async def test_many_clients_share_few_server_connections(
 ) -> None:
     clients = [await connect() for _ in range(8)]
     backends = await asyncio.gather(*(backend(client) for client in clients))
-    assert len(set(backends)) == 2
+    assert len(set(backends)) <= 2
     assert pooler.waited
     assert pooler.transactions >= 16
 
@@ -94,8 +94,9 @@ async def test_a_client_that_leaves_in_a_transaction_rolls_it_back(
         )
     )
     assert await direct.fetchval("SELECT count(*) FROM t") == 0
-    clients = [await connect() for _ in range(2)]
-    assert len(set(await asyncio.gather(*(backend(client) for client in clients)))) == 2
+    first, second = await connect(), await connect()
+    async with first.transaction(), second.transaction():
+        assert await first.fetchval(BACKEND) != await second.fetchval(BACKEND)
     await direct.close()
 
 

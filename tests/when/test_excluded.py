@@ -53,6 +53,7 @@ JANUARY = [
     (TWICE, dates("2027-01-04"), "next_day", 14, "01-05T09 01-05T15 01-11T09 01-11T15"),
     (TWICE, dates("2027-01-04", 8), "next_day", 14, "01-12T09 01-12T15"),
     (BIWEEKLY, dates("2027-01-04"), "skip", 31, "01-18T09"),
+    (BIWEEKLY, ["2027-01-04", "2027-01-18"], "skip", 45, "02-01T09"),
     (BIWEEKLY, dates("2027-01-18"), "next_day", 31, "01-04T09 01-19T09"),
     (BIWEEKLY, dates("2027-01-17", 2), "previous_day", 31, "01-04T09 01-16T09"),
     (BIWEEKLY, dates("2027-01-04", 15), "next_day", 31, "01-19T09"),
@@ -101,6 +102,17 @@ def test_days_with_different_times_roll_onto_each_other() -> None:
         "roll": "next_day",
     }
     assert slots(fields, NEW_YEAR, 7) == "01-04T08 01-04T12"
+
+
+def test_what_would_have_been_before_the_start_does_not_roll_into_it() -> None:
+    fields: Fields = {
+        "rrule": "FREQ=DAILY;BYHOUR=9",
+        "start_at": "2027-01-04T12:00:00Z",
+        "exclude": dates("2027-01-03", 3),
+        "roll": "next_day",
+    }
+    assert slots(fields, NEW_YEAR, 7) == "01-06T09 01-07T09"
+    assert slots({**fields, "rrule": "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9"}, NEW_YEAR, 7) == ""
 
 
 def test_a_slot_with_no_open_day_within_a_year_is_gone() -> None:

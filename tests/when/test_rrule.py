@@ -132,6 +132,7 @@ def test_until_is_inclusive(until: str, last: int) -> None:
     rule = rrule(f"FREQ=DAILY;UNTIL={until}", datetime(2027, 3, 1, 9, tzinfo=UTC))
     march = when.slots_between(rule, NOW, datetime(2027, 3, 31, 23, tzinfo=UTC))
     assert [slot.day for slot in march] == list(range(1, last + 1))
+    assert when.count_between(rule, NOW, datetime(2027, 3, 31, 23, tzinfo=UTC)) == last
 
 
 def test_until_in_utc_is_read_on_the_zones_clock() -> None:

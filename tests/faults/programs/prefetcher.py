@@ -22,7 +22,7 @@ from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 
 PREFETCH = 10
-TTL_SECONDS = 1.5
+TTL_SECONDS = 1.2
 DEADLY = b"deadly"
 IDLE_SECONDS = 0.05
 
