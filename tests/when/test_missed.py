@@ -51,7 +51,7 @@ def listed_plan(
             fires += [PlannedSlot(slot, catch_up=slot in caught) for slot in members]
     if rule.max_firings is not None:
         fires = fires[: max(rule.max_firings - fired, 0)]
-    return when.MissedPlan(tuple(fires), tuple(runs))
+    return when.MissedPlan(tuple(fires), tuple(runs), now)
 
 
 @settings(
@@ -77,6 +77,18 @@ def test_spread_slots_are_judged_one_by_one(
     assert plan == listed_plan(rule, start, NOW, missed, 0)
     fired, skipped = len(plan.fire), sum(run.count for run in plan.skipped)
     assert fired + skipped == minutes
+
+
+@pytest.mark.parametrize("policy", MissedPolicy)
+def test_a_budget_ends_a_plan_at_each_of_its_firings(policy: MissedPolicy) -> None:
+    spread = {"fire_window_seconds": 1_800}
+    start, missed = NOW - timedelta(hours=2), Missed(policy, 5, 60)
+    endless = when.plan_missed(minutely(**spread), start, NOW, missed)
+    for budget in range(1, len(endless.fire) + 2):
+        rule = minutely(**spread, max_firings=budget + 3)
+        plan = when.plan_missed(rule, start, NOW, missed, fired=3)
+        assert plan == listed_plan(rule, start, NOW, missed, 3)
+        assert plan.fire == endless.fire[:budget]
 
 
 def minutely(**fields: object) -> when.Rule:
@@ -133,7 +145,7 @@ def test_a_slot_late_by_exactly_its_grace_is_on_time(policy: MissedPolicy) -> No
 
 @pytest.mark.parametrize("policy", MissedPolicy)
 def test_nothing_missed_means_nothing_planned(policy: MissedPolicy) -> None:
-    assert when.plan_missed(minutely(), NOW, NOW, Missed(policy)) == when.MissedPlan()
+    assert when.plan_missed(minutely(), NOW, NOW, Missed(policy)) == when.MissedPlan((), (), NOW)
 
 
 def test_the_rule_itself_says_the_policy() -> None:
@@ -162,7 +174,7 @@ def test_the_firing_that_uses_up_the_budget_is_the_end_of_the_plan() -> None:
 def test_a_schedule_that_has_fired_its_last_skips_nothing() -> None:
     rule = minutely(max_firings=5)
     plan = when.plan_missed(rule, NOW - timedelta(minutes=50), NOW, fired=5)
-    assert plan == when.MissedPlan()
+    assert plan == when.MissedPlan((), (), NOW)
 
 
 def test_slots_between_seconds_are_counted_exactly() -> None:
@@ -173,10 +185,11 @@ def test_slots_between_seconds_are_counted_exactly() -> None:
     for micros in (0, 400_000, 600_000, 999_999):
         now = NOW + timedelta(microseconds=micros)
         start = now - timedelta(seconds=90)
-        missed = Missed(MissedPolicy.FIRE_LATE, 3, 0)
-        plan = when.plan_missed(rule, start, now, missed)
-        assert plan == listed_plan(rule, start, now, missed, 0)
-        assert len(plan.fire) - sum(not fire.catch_up for fire in plan.fire) == 3
+        for cap in (1, 2, 3):
+            missed = Missed(MissedPolicy.FIRE_LATE, cap, 0)
+            plan = when.plan_missed(rule, start, now, missed)
+            assert plan == listed_plan(rule, start, now, missed, 0)
+            assert sum(fire.catch_up for fire in plan.fire) == cap
 
 
 def test_a_fixed_delay_plans_one_slot_whatever_the_outage() -> None:
@@ -188,6 +201,19 @@ def test_a_fixed_delay_plans_one_slot_whatever_the_outage() -> None:
         (NOW - timedelta(days=2) + timedelta(minutes=5), True)
     ]
     assert plan.skipped == ()
+
+
+def test_a_plan_says_how_far_it_goes_where_a_grace_holds_too_many_slots() -> None:
+    rule = minutely(missed={"grace_seconds": 366 * 86_400})
+    start = NOW - timedelta(days=10)
+    planned: list[PlannedSlot] = []
+    until = start
+    while until < NOW:
+        plan = when.plan_missed(rule, until, NOW)
+        assert plan.skipped == ()
+        planned += plan.fire
+        until = plan.until
+    assert [each.slot for each in planned] == when.slots_between(rule, start, NOW)
 
 
 YEAR_LONG = [

@@ -5,6 +5,8 @@ from datetime import UTC, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.when.strategies import CALENDARS, INTERVALS, LIMITS, Case, cases
 from tickwork.core import when
@@ -106,12 +108,12 @@ def test_a_slot_is_due_within_its_spread_and_always_at_the_same_time(case: Case)
 
 
 @lawful
-@given(cases())
-def test_jitter_never_reaches_the_next_slot(case: Case) -> None:
+@given(cases(), st.sampled_from([30, 900, 5_000, 86_400]))
+def test_jitter_never_reaches_the_next_slot(case: Case, jitter_seconds: int) -> None:
+    rule = replace(case.rule, jitter_seconds=jitter_seconds, fire_window_seconds=0)
     for slot in case.slots()[:20]:
-        if case.rule.fire_window_seconds == 0:
-            following = when.next_after(case.rule, slot)
-            assert following is None or when.due_at(case.rule, slot) < following
+        following = when.next_after(rule, slot)
+        assert following is None or when.due_at(rule, slot) < following
 
 
 @lawful

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tickwork.core import when
 from tickwork.core.when.zone import timeline
-from tickwork.ops.previewing import COUNT_MAX, read_question
+from tickwork.ops.previewing import COUNT_MAX, past_warning, read_question
 
 HORIZON = timedelta(days=2 * 366)
 CHANGES_MAX = 12
@@ -36,7 +36,8 @@ def explain_schedule(
     """What the body of a preview means, from its `from` on."""
     question = read_question(body, now=now, limits=limits)
     shown = when.preview(question.rule, question.start, question.count)
-    warnings, touched = list(shown.warnings), list[when.Fire]()
+    warnings = [*past_warning(question.rule, now), *shown.warnings]
+    touched: list[when.Fire] = []
     for change in _changes(question.rule.timezone, question.start):
         begin, end = max(question.start, change - _AROUND), change + _AROUND
         near = _around(question.rule, begin, end)

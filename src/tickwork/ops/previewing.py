@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.when.reading import Reader
 from tickwork.errors import FieldError, InvalidInput
 
 COUNT_DEFAULT = 5
-COUNT_MAX = 1_000
+COUNT_MAX = when.COUNT_MAX
 PREVIEW_FIELDS = when.RULE_FIELDS | {"count", "from"}
 
 _ZONE_FIELDS = ("timezone", "dst")
@@ -36,14 +36,22 @@ def preview_schedule(
     `start_at` counts from `from`.
     """
     question = read_question(body, now=now, limits=limits)
-    return when.preview(question.rule, question.start, question.count)
+    shown = when.preview(question.rule, question.start, question.count)
+    return structs.replace(shown, warnings=(*past_warning(question.rule, now), *shown.warnings))
+
+
+def past_warning(rule: when.Rule, now: datetime) -> tuple[str, ...]:
+    """What becomes of a single time that is over."""
+    if isinstance(rule.timing, when.Once) and rule.timing.at <= now:
+        return ("the time is in the past: a schedule made now fires immediately",)
+    return ()
 
 
 def read_question(body: Mapping[str, object], *, now: datetime, limits: when.Limits) -> Question:
     """The body as values; raises `InvalidInput` with every fault in it."""
     faults: list[FieldError] = []
     reader = Reader(body, faults)
-    reader.refuse_unknown(set(PREVIEW_FIELDS))
+    reader.refuse_unknown(PREVIEW_FIELDS)
     count = reader.integer("count", 1, COUNT_MAX, COUNT_DEFAULT)
     start = _start(body, now, faults)
     fields = {name: body[name] for name in body if name in when.RULE_FIELDS}

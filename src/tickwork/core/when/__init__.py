@@ -39,7 +39,7 @@ from tickwork.core.when.model import (
     Weekly,
 )
 from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, iso, parse, render, validate
-from tickwork.core.when.preview import Change, Fire, Preview, preview
+from tickwork.core.when.preview import COUNT_MAX, Change, Fire, Preview, preview
 from tickwork.core.when.slots import (
     count_between,
     first_slot,
@@ -50,6 +50,7 @@ from tickwork.core.when.slots import (
 from tickwork.core.when.spread import due_at
 
 __all__ = [
+    "COUNT_MAX",
     "RULE_FIELDS",
     "TIMING_FIELDS",
     "Change",

@@ -63,6 +63,8 @@ def field_texts(expr: str) -> tuple[str, ...]:
     text = expr.strip()
     if len(text) > EXPRESSION_LENGTH_MAX:
         raise CronError(f"is longer than {EXPRESSION_LENGTH_MAX} characters")
+    if not text.isascii():
+        raise CronError(f"{text!r} has characters that no cron expression has")
     if text.startswith("@"):
         if text.lower() not in _ALIASES:
             raise CronError(f"{text!r} is not an alias; use one of {', '.join(_ALIASES)}")
@@ -72,8 +74,8 @@ def field_texts(expr: str) -> tuple[str, ...]:
         return ("0", *texts)
     if len(texts) != 6:
         raise CronError(
-            f"{expr.strip()!r} has {len(texts)} fields; give 5 (minute hour day month weekday) "
-            "or 6 with seconds first"
+            f"{expr.strip()!r} has {len(texts)} field{'s' if len(texts) != 1 else ''}; give 5 "
+            "(minute hour day month weekday) or 6 with seconds first"
         )
     return texts
 
@@ -113,7 +115,7 @@ def _ordered(values: set[int]) -> tuple[int, ...]:
 def _read(texts: tuple[str, ...]) -> CronSim:
     try:
         return CronSim(" ".join(texts), _ANCHOR)
-    except (CronSimError, AssertionError) as error:
+    except (CronSimError, AssertionError) as error:  # A step of `5#3` trips an assertion.
         raise CronError(_sentence(str(error).removeprefix("Bad "), texts)) from None
 
 
@@ -121,9 +123,18 @@ def _sentence(name: str, texts: tuple[str, ...]) -> str:
     if name not in _FIELDS:
         return f"{' '.join(texts)!r} cannot be read as a cron expression"
     text = texts[_FIELDS.index(name)]
-    if name == "day-of-month" and text.isdigit() and 1 <= int(text) <= 31:
+    if name == "day-of-month" and _is_readable(texts):
         return f"never fires: none of its months has a day {text}"
     return f"the {name} field {text!r} is not valid; allowed: {_HINTS[name]}, lists, ranges, steps"
+
+
+def _is_readable(texts: tuple[str, ...]) -> bool:
+    """Whether the fields are fine in themselves, with months that have every day."""
+    try:
+        CronSim(" ".join((*texts[:4], "*", texts[5])), _ANCHOR)
+    except CronSimError:
+        return False
+    return True
 
 
 def _days(

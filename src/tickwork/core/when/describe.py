@@ -16,10 +16,12 @@ from tickwork.core.when.model import (
     Monthly,
     Once,
     Recurrence,
+    Roll,
     Rule,
     ShortMonth,
     Weekly,
 )
+from tickwork.core.when.recurrence.text import Frequency, Parts, read_parts
 from tickwork.core.when.zone import timeline
 
 _TIMES_LISTED_MAX = 6
@@ -31,13 +33,18 @@ _MONTHS = (
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", LAST: "last"}
 _UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _FREQUENCY_UNITS = {
-    "YEARLY": "year",
-    "MONTHLY": "month",
-    "WEEKLY": "week",
-    "DAILY": "day",
-    "HOURLY": "hour",
-    "MINUTELY": "minute",
-    "SECONDLY": "second",
+    Frequency.YEARLY: "year",
+    Frequency.MONTHLY: "month",
+    Frequency.WEEKLY: "week",
+    Frequency.DAILY: "day",
+    Frequency.HOURLY: "hour",
+    Frequency.MINUTELY: "minute",
+    Frequency.SECONDLY: "second",
+}
+_ROLLED = {
+    Roll.SKIP: "",
+    Roll.NEXT_DAY: ", then on the next day",
+    Roll.PREVIOUS_DAY: ", then on the day before",
 }
 
 
@@ -61,7 +68,7 @@ def _timing(rule: Rule) -> list[str]:
         case Once(at=at):
             return [f"Once, on {_local(at, rule)}", place(rule.timezone)]
         case Recurrence(text=text):
-            return [_recurrence(text), place(rule.timezone)]
+            return [*_recurrence(text, rule), place(rule.timezone)]
         case _:
             return [*_wall(rule), place(rule.timezone)]
 
@@ -94,6 +101,10 @@ def _times(times: Times) -> str:
         return f"Every {_plural(step, 'second')}{_hours(times)}"
     if len(times.minutes) > 1 and (step := _step(times.minutes, 60)):
         return f"Every {_plural(step, 'minute')}{_hours(times)}{seconds}"
+    if len(times.minutes) == 1 and _is_run(times.hours):
+        past = f"{times.minutes[0]:02}"
+        first, last = times.hours[0], times.hours[-1]
+        return f"Every hour from {first:02}:{past} to {last:02}:{past}{seconds}"
     step = _step(times.hours, 24)
     if step and len(times.minutes) == 1:
         past = f", at minute {times.minutes[0]}" if times.minutes[0] else ""
@@ -105,9 +116,14 @@ def _hours(times: Times) -> str:
     hours = times.hours
     if len(hours) == 24:
         return ""
-    if len(hours) == hours[-1] - hours[0] + 1:
+    if _is_run(hours):
         return f" from {hours[0]:02}:00 to {hours[-1]:02}:59"
     return f" in the hours {_listed([f'{hour:02}' for hour in hours])}"
+
+
+def _is_run(hours: Sequence[int]) -> bool:
+    """Some hours that follow each other, but not the whole day."""
+    return len(hours) < 24 and len(hours) == hours[-1] - hours[0] + 1
 
 
 def _step(values: Sequence[int], base: int) -> int | None:
@@ -117,6 +133,14 @@ def _step(values: Sequence[int], base: int) -> int | None:
 
 
 def _days(days: DayPattern, times: Times) -> list[str]:
+    """The days of a calendar rule; that it means every day is said where hours are named."""
+    any_day = days.days is None and days.weekdays is None
+    if any_day and len(times.hours) < 24 and not times.runs_through_the_day():
+        return ["every day", *_dates(days)]
+    return _dates(days)
+
+
+def _dates(days: DayPattern) -> list[str]:
     parts: list[str] = []
     by_date, by_week = _by_date(days), _by_week(days)
     if by_date and by_week:
@@ -124,8 +148,6 @@ def _days(days: DayPattern, times: Times) -> list[str]:
         parts.append(f"{by_date} {or_if}")
     elif by_date or by_week:
         parts.append(by_date or _every(by_week))
-    elif len(times.hours) < 24 and len(days.months) == 12 and not times.runs_through_the_day():
-        parts.append("every day")
     if len(days.months) < 12:
         months = sorted(days.months)
         in_one_run = 2 < len(months) == months[-1] - months[0] + 1
@@ -168,12 +190,41 @@ def _every(days: str) -> str:
     return days if " " in days else f"every {days}"
 
 
-def _recurrence(text: str) -> str:
-    parts = dict(part.split("=", 1) for part in text.split(";"))
-    interval = int(parts.pop("INTERVAL", "1"))
-    unit = _FREQUENCY_UNITS[parts.pop("FREQ")]
-    rest = ";".join(f"{name}={value}" for name, value in parts.items())
-    return f"Every {_plural(interval, unit)}" + (f" with {rest}" if rest else "")
+def _recurrence(text: str, rule: Rule) -> list[str]:
+    """A recurrence in words; one that needs too many of them is quoted."""
+    parts = read_parts(text)
+    head = f"Every {_plural(parts.interval, _FREQUENCY_UNITS[parts.frequency])}"
+    numbers = [n for _, n in parts.weekdays if n is not None]
+    if (
+        parts.positions or parts.year_days or parts.week_numbers or parts.seconds
+        or any(n not in _ORDINALS for n in numbers)
+        or any(day < 0 and day != LAST for day in parts.month_days)
+    ):  # fmt: skip
+        return [f"{head} by the rule {text}"]
+    days = DayPattern(
+        months=frozenset(parts.months or range(1, 13)),
+        days=frozenset(parts.month_days) if parts.month_days else None,
+        weekdays=frozenset((day + 1) % 7 for day, n in parts.weekdays if n is None)
+        if parts.weekdays
+        else None,
+        nth=frozenset(((day + 1) % 7, n) for day, n in parts.weekdays if n is not None),
+    )
+    ends = [] if parts.count is None else [f"{parts.count} times"]
+    return [head, *_dates(days), *_clock_times(parts, rule), *ends]
+
+
+def _clock_times(parts: Parts, rule: Rule) -> list[str]:
+    """The times of day that a recurrence names, or takes from its start."""
+    if parts.frequency > Frequency.DAILY and not parts.hours:
+        return []
+    assert rule.start_at is not None
+    start = rule.start_at.astimezone(timeline(rule.timezone).zone)
+    clock = [
+        f"{hour:02}:{minute:02}"
+        for hour in parts.hours or (start.hour,)
+        for minute in parts.minutes or (start.minute,)
+    ]
+    return [f"at {_listed(clock)}"]
 
 
 def _bounds(rule: Rule) -> list[str]:
@@ -185,10 +236,11 @@ def _bounds(rule: Rule) -> list[str]:
     if rule.max_firings is not None:
         times = "once" if rule.max_firings == 1 else f"{rule.max_firings} times"
         parts.append(f"at most {times}")
+    rolled = _ROLLED[rule.roll]
     if rule.exclude:
-        parts.append(f"except on {_counted(len(rule.exclude), 'date')}")
+        parts.append(f"except on {_counted(len(rule.exclude), 'date')}{rolled}")
     if rule.calendar is not None:
-        parts.append(f"except the days of calendar {rule.calendar}")
+        parts.append(f"except the days of calendar {rule.calendar}{rolled}")
     return parts
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from tickwork.core.when.instants import instant_of, seconds_of
 from tickwork.core.when.model import Interval, IntervalMode, Missed, MissedPolicy, Rule
-from tickwork.core.when.slots import SLOTS_MAX, count_between, next_after, slots_between
+from tickwork.core.when.slots import count_between, next_after, slots_between
 from tickwork.core.when.spread import due_at, spread_max
 
 
@@ -32,17 +32,22 @@ class SkippedRun(Struct, frozen=True):
     count: int
 
 
-class MissedPlan(Struct, frozen=True):
-    """Every slot in `(last_slot, now]`: to fire, or skipped."""
+PLAN_SLOTS_MAX = 10_000
+"""Slots judged one by one in a plan; a long grace may hold more, which the next plan takes."""
 
-    fire: tuple[PlannedSlot, ...] = ()
-    skipped: tuple[SkippedRun, ...] = ()
+
+class MissedPlan(Struct, frozen=True):
+    """Every slot in `(last_slot, until]`: to fire, or skipped."""
+
+    fire: tuple[PlannedSlot, ...]
+    skipped: tuple[SkippedRun, ...]
+    until: datetime
 
 
 def plan_missed(
     rule: Rule, last_slot: datetime, now: datetime, missed: Missed | None = None, *, fired: int = 0
 ) -> MissedPlan:
-    """Accounts for every slot in `(last_slot, now]`.
+    """Accounts for every slot after `last_slot`, up to `now` or the plan's `until` before it.
 
     A slot is missed when its due time is more than the grace ago. Slots on time always fire.
     Of the missed ones `fire_late` fires the last `cap`; `fire_most_recent` the latest, unless
@@ -55,8 +60,9 @@ def plan_missed(
         rule = structs.replace(rule, max_firings=None)
     surely_missed_until = _surely_missed_until(rule, last_slot, now, policy)
     # The slot after a fixed delay's next depends on a run that has not ended.
-    limit = 1 if _waits_for_its_run(rule) else SLOTS_MAX
+    limit = 1 if _waits_for_its_run(rule) else PLAN_SLOTS_MAX
     recent = slots_between(rule, surely_missed_until, now, limit=limit)
+    until = recent[-1] if len(recent) == PLAN_SLOTS_MAX else now
     deadline = now - timedelta(seconds=policy.grace_seconds)
     on_time = {slot for slot in recent if due_at(rule, slot) >= deadline}
     late = [slot for slot in recent if slot not in on_time]
@@ -73,8 +79,9 @@ def plan_missed(
     planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
     planned.sort(key=lambda each: each.slot)
     first_run = _counted_run(rule, last_slot, cut, older - reach_back)
-    skipped = _runs(first_run, recent, on_time.union(catch_up), joined=not reach_back)
-    return _within(budget, planned, skipped)
+    skipped = _runs(first_run, recent, on_time.union(catch_up))
+    planned, skipped = _within(budget, planned, skipped)
+    return MissedPlan(tuple(planned), tuple(skipped), until)
 
 
 def _surely_missed_until(
@@ -125,14 +132,15 @@ def _counted_run(rule: Rule, after: datetime, until: datetime, count: int) -> Sk
 
 
 def _runs(
-    counted: SkippedRun | None, recent: list[datetime], fires: set[datetime], *, joined: bool
+    counted: SkippedRun | None, recent: list[datetime], fires: set[datetime]
 ) -> list[SkippedRun]:
     """Every skipped slot in a run that no firing one interrupts.
 
-    `joined` tells whether `recent` follows right on the counted run.
+    Where older slots fire all the recent ones do: a recent one that is skipped follows right on
+    the counted run.
     """
     runs = [] if counted is None else [counted]
-    goes_on = joined and counted is not None
+    goes_on = counted is not None
     for slot in recent:
         if slot in fires:
             goes_on = False
@@ -146,12 +154,12 @@ def _runs(
 
 def _within(
     budget: int | None, planned: list[PlannedSlot], skipped: list[SkippedRun]
-) -> MissedPlan:
-    """The plan up to the slot that uses up the budget."""
+) -> tuple[list[PlannedSlot], list[SkippedRun]]:
+    """What is left up to the slot that uses up the budget."""
     if budget is not None and len(planned) >= budget:
         planned = planned[:budget]
         skipped = [run for run in skipped if planned and run.last < planned[-1].slot]
-    return MissedPlan(tuple(planned), tuple(skipped))
+    return planned, skipped
 
 
 def _waits_for_its_run(rule: Rule) -> bool:

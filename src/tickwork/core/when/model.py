@@ -112,9 +112,10 @@ class Monthly(Struct, frozen=True, tag="monthly"):
 
 
 class Once(Struct, frozen=True, tag="once"):
-    """A single instant."""
+    """A single instant; `wall` is the local time it was given as, if it was."""
 
     at: datetime
+    wall: datetime | None = None
 
 
 class Recurrence(Struct, frozen=True, tag="rrule"):

@@ -103,6 +103,8 @@ def parse(
     for name in _MOMENTS:
         if reader.has(name):
             values[name] = _instant(reader, name, zone, dst)
+    if isinstance(timing, Recurrence) and values.get("start_at"):
+        values["start_at"] = _first_occurrence(values["start_at"], reader, zone)
     for name, read in _OPTIONAL.items():
         if reader.has(name):
             values[name] = read(reader)
@@ -316,11 +318,20 @@ def _instant(reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
     return None if moment is None else _in_zone(moment, reader, name, zone, dst)
 
 
+def _first_occurrence(start_at: datetime, reader: Reader, zone: str) -> datetime:
+    """DTSTART names a time of day for good, so it must be one that exists, in whole seconds."""
+    given = reader.moment("start_at")
+    if given is not None and given.tzinfo is None:
+        _in_zone(given, reader, "start_at", zone, Dst(gap=Gap.SKIP))
+    return start_at.replace(microsecond=0)
+
+
 def _placed(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
     """A single instant given in local time is resolved in the zone."""
     if not isinstance(timing, Once):
         return timing
-    return Once(_in_zone(timing.at, reader, "once_at", zone, dst) or EPOCH)
+    at = _in_zone(timing.at, reader, "once_at", zone, dst) or EPOCH
+    return Once(at, timing.at if timing.at.tzinfo is None else None)
 
 
 def _in_zone(moment: datetime, reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
@@ -377,7 +388,7 @@ def _render_timing(timing: Timing) -> dict[str, object]:
             if short is not ShortMonth.SKIP:
                 fields["short_month"] = str(short)
             return {"monthly_time": fields}
-        case Once(at=at):
-            return {"once_at": iso(at)}
+        case Once(at=at, wall=wall):
+            return {"once_at": iso(at) if wall is None else wall.isoformat()}
         case Recurrence(text=text):
             return {"rrule": text}

@@ -60,21 +60,35 @@ def preview(rule: Rule, start: datetime, count: int) -> Preview:
 def _fire(rule: Rule, slot: datetime) -> Fire:
     local = slot.astimezone(timeline(rule.timezone).zone)
     source = source_of(rule)
-    if not isinstance(source, WallSource):
-        return Fire(slot, local)
     instant = seconds_of(slot)
-    stretch = source.line.stretch(instant)
+    stretch = timeline(rule.timezone).stretch(instant)
+    if not isinstance(source, WallSource):
+        return _single(rule, slot, local, stretch)
     nominal = moved_from(source.rule, stretch, instant, source.dst.gap)
     if nominal:
         natural = instant + stretch.offset
         word = "also for" if source.rule.count_naive(natural, natural + 1) else "instead of"
         times = _clocks(source.rule, nominal)
         return Fire(slot, local, Change.GAP, f"on {_said(local)} {word} {times}")
-    turn = _turn(instant, stretch)
-    if turn is not None:
-        clock = f"{local:%H:%M} comes twice on {local:%Y-%m-%d}"
-        return Fire(slot, local, Change.OVERLAP, f"{clock}; this is the {turn} time")
-    return Fire(slot, local)
+    return _perhaps_twice(slot, local, stretch)
+
+
+def _single(rule: Rule, slot: datetime, local: datetime, stretch: Stretch) -> Fire:
+    """A single instant is touched if it was given in local time; elapsed time never is."""
+    wall = rule.timing.wall if isinstance(rule.timing, Once) else None
+    if wall is None or rule.timing.at != slot:  # type: ignore[union-attr]
+        return Fire(slot, local)
+    if local.replace(tzinfo=None) != wall:
+        return Fire(slot, local, Change.GAP, f"on {_said(local)} instead of {wall:%H:%M}")
+    return _perhaps_twice(slot, local, stretch)
+
+
+def _perhaps_twice(slot: datetime, local: datetime, stretch: Stretch) -> Fire:
+    turn = _turn(seconds_of(slot), stretch)
+    if turn is None:
+        return Fire(slot, local)
+    clock = f"{local:%H:%M} comes twice on {local:%Y-%m-%d}"
+    return Fire(slot, local, Change.OVERLAP, f"{clock}; this is the {turn} time")
 
 
 def _turn(instant: int, stretch: Stretch) -> str | None:
@@ -121,8 +135,6 @@ def _warnings(rule: Rule, start: datetime, fires: list[Fire]) -> list[str]:
                 warnings.append("both day fields are restricted: it fires when either matches")
         case Monthly(day=day, short_month=ShortMonth.SKIP) if day is not None and day > 28:
             warnings.append(f'months without a day {day} are skipped; see short_month "last_day"')
-        case Once(at=at) if at <= start:
-            warnings.append("the time is in the past: a schedule made now fires immediately")
         case _:
             pass
     return [*warnings, *_skipped_gaps(rule, start, fires)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import islice, pairwise, takewhile
+from itertools import chain, islice, pairwise
 
 from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.elapsed import NEVER
 from tickwork.core.when.model import EPOCH, Cron, Interval, Limits, Once, Recurrence, Rule
-from tickwork.core.when.slots import iterate, next_after
+from tickwork.core.when.slots import count_between, iterate, next_after
 from tickwork.errors import FieldError
 
 _SLOTS_SAMPLED = 100
@@ -53,13 +54,21 @@ def _least_interval_seconds(rule: Rule) -> int | None:
         case Interval(seconds=seconds):
             return seconds
         case Recurrence():
-            assert rule.start_at is not None
-            last = rule.start_at + _SAMPLE
-            slots = takewhile(lambda slot: slot <= last, iterate(rule, rule.anchor))
-            sample = pairwise(islice(slots, _SLOTS_SAMPLED))
-            return min(((after - before) // _SECOND for before, after in sample), default=None)
+            return _least_of_sample(rule)
         case _:
             return None
+
+
+def _least_of_sample(rule: Rule) -> int | None:
+    """The shortest distance among the first slots of a rule."""
+    first = next_after(rule, rule.anchor)
+    if first is None:
+        return None
+    # Counted before they are walked, so that no search goes beyond the sample.
+    count = count_between(rule, first, first + min(_SAMPLE, NEVER - first))
+    slots = islice(iterate(rule, first), min(count, _SLOTS_SAMPLED))
+    sample = pairwise(chain([first], slots))
+    return min(((after - before) // _SECOND for before, after in sample), default=None)
 
 
 def _fires(rule: Rule) -> bool:

@@ -6,7 +6,7 @@ Days are numbers since 1970-01-01, a Thursday.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -44,11 +44,11 @@ class AllowedDays:
             self._by["bymonthday"] = _EVERY_DAY
         self._years: dict[int, Sequence[int]] = {}
 
-    def between(self, start: int, end: int) -> Iterator[int]:
-        """The allowed days in `[start, end)`, in order."""
-        if self._every_day:
-            yield from range(start, end)
-            return
+    def between(self, start: int, end: int) -> Iterable[int]:
+        """The allowed days in `[start, end)`, in order; all of them are a range."""
+        return range(start, end) if self._every_day else self._some_between(start, end)
+
+    def _some_between(self, start: int, end: int) -> Iterator[int]:
         for year in range(_date(start).year, _date(end).year + 1):
             begin = _number(year, 1, 1)
             days = self._of_year(year)
@@ -79,18 +79,22 @@ class AllowedDays:
 
 
 class Periods:
-    """The years, months or weeks that a recurrence counts in; finer ones are within a day."""
+    """The years, months, weeks or days that a recurrence counts in; `times` has the finer ones."""
 
     __slots__ = ("_first", "_frequency", "_interval", "_wkst")
 
     def __init__(self, parts: Parts, start: int) -> None:
         self._frequency, self._wkst = parts.frequency, parts.wkst
-        self._interval = parts.interval if parts.frequency <= Frequency.WEEKLY else 1
+        self._interval = parts.interval if parts.frequency <= Frequency.DAILY else 1
         self._first = self._period(start)
 
-    def in_step(self, day: int) -> bool:
-        """Whether the interval lets the period of a day through."""
-        return self._interval == 1 or not (self._period(day) - self._first) % self._interval
+    def in_step(self, days: Iterable[int]) -> Iterable[int]:
+        """Those of the days whose period the interval lets through."""
+        if self._interval == 1:
+            return days
+        if self._frequency is Frequency.DAILY and isinstance(days, range):
+            return days[(self._first - days.start) % self._interval :: self._interval]
+        return filter(self._is_in_step, days)
 
     def span(self, day: int) -> tuple[int, int]:
         """The period of a day, as days `[start, end)`."""
@@ -104,6 +108,9 @@ class Periods:
                 start = period * 7 + self._wkst - 3
                 return start, start + 7
 
+    def _is_in_step(self, day: int) -> bool:
+        return not (self._period(day) - self._first) % self._interval
+
     def _period(self, day: int) -> int:
         match self._frequency:
             case Frequency.YEARLY:
@@ -111,6 +118,8 @@ class Periods:
             case Frequency.MONTHLY:
                 on = _date(day)
                 return on.year * 12 + on.month - 1
+            case Frequency.DAILY:
+                return day
             case _:
                 return (day + 3 - self._wkst) // 7
 

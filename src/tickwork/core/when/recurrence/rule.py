@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
 
@@ -81,8 +81,8 @@ class RecurrenceRule:
             yield naive
             naive = self._next(naive)
 
-    def _days_between(self, start: int, end: int) -> Iterator[int]:
-        return filter(self._periods.in_step, self._days.between(start, end))
+    def _days_between(self, start: int, end: int) -> Iterable[int]:
+        return self._periods.in_step(self._days.between(start, end))
 
 
 def _written_out(parts: Parts, start: datetime) -> Parts:

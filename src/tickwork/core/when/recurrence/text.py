@@ -14,6 +14,7 @@ TEXT_LENGTH_MAX = 512
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _BY_DAY = re.compile(r"^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
+_UNTIL = re.compile(r"^\d{8}(T\d{6}Z?)?$", re.ASCII)
 _NUMBERS = {
     "BYMONTH": (1, 12),
     "BYMONTHDAY": (-31, 31),
@@ -176,7 +177,9 @@ def _weekday(text: str, n_max: int) -> tuple[int, int | None]:
 
 
 def _until(text: str) -> Until:
-    for shape in ("%Y%m%d", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ"):
+    # strptime alone would take a month or a day of one digit, and read another date.
+    readable = _UNTIL.match(text) is not None
+    for shape in ("%Y%m%d", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ") if readable else ():
         try:
             moment = datetime.strptime(text, shape)  # noqa: DTZ007 (the shape tells the zone)
         except ValueError:

@@ -56,13 +56,17 @@ class PeriodTimes:
 
 
 class UnitTimes:
-    """Daily to secondly: units of the day in step with the start, and the times within each."""
+    """Daily to secondly: units of the day in step with the start, and the times within each.
+
+    Days are in step already: only units finer than a day are counted here.
+    """
 
     __slots__ = ("_first", "_interval", "_last", "_sixtieths", "_unit", "_windows", "_within")
 
     def __init__(self, parts: Parts, start: int) -> None:
         unit = _UNIT_SECONDS[parts.frequency]
-        self._unit, self._interval, self._first = unit, parts.interval, start // unit
+        self._unit, self._first = unit, start // unit
+        self._interval = parts.interval if parts.frequency > Frequency.DAILY else 1
         self._windows, self._sixtieths = _windows(parts)
         within = _within(parts)
         self._within = [within[at] for at in _places(parts.positions, len(within))]
