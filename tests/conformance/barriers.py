@@ -59,6 +59,15 @@ class Barrier:
     async def opens(self) -> None:
         await self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})")
 
+    async def is_passed_by(self, task: "asyncio.Task[Any]") -> bool:
+        """Whether the task gets done without waiting for who is held."""
+
+        async def either() -> bool:
+            return task.done() or await self.somebody_waits_for_who_is_held()
+
+        await eventually(either, what="an answer, or a lock that is waited for")
+        return task.done()
+
     async def somebody_waits_for_who_is_held(self) -> bool:
         """Whether a second one waits for what the first has locked."""
         return bool(

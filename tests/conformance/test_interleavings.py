@@ -96,7 +96,9 @@ async def test_a_node_in_the_middle_of_a_claim_is_not_taken_for_dead(
         claiming = asyncio.create_task(claim(store, node))
         await held.reached()
         clock.advance(seconds=TTL_SECONDS)
-        assert await store.reaper.reap(ALL) == Reaped()
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        assert await held.is_passed_by(reaping), "the reaper waits for the claim"
+        assert await reaping == Reaped()
         await held.opens()
         assert ids(await claiming) == [sent.id]
     assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), released=1)
@@ -424,7 +426,9 @@ async def test_what_is_being_handed_out_does_not_expire(
         claiming = asyncio.create_task(claim(store, node))
         await held.reached()
         clock.advance(seconds=60)
-        assert await store.reaper.reap(ALL) == Reaped()
+        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        assert await held.is_passed_by(reaping), "the reaper waits for the claim"
+        assert await reaping == Reaped()
         await held.opens()
         (message,) = await claiming
     assert await store.reaper.reap(ALL) == Reaped()

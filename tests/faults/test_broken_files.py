@@ -219,7 +219,8 @@ async def test_a_lock_held_by_a_frozen_process_is_told_and_its_waking_frees_it(
     child = await frozen_in_its_transaction(children, store, path)
     await refused_for_the_lock(store)
     child.cont()
-    await child.line("settled", BOUND_SECONDS)
+    await child.succeeded(BOUND_SECONDS)
+    assert child.lines()[0] == "settled"
     await send(store)
     url = f"sqlite:///{path}"
     assert len(await tables.effects_of(url)) == len(await tables.inputs_in(url, OUTPUTS)) == 1

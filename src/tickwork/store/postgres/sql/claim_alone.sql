@@ -18,6 +18,5 @@ picked AS MATERIALIZED (
 UPDATE messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
-FROM picked
-WHERE m.ctid = picked.at
+WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/

@@ -7,6 +7,5 @@ WITH picked AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $2
-FROM picked
-WHERE m.ctid = picked.at
+WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING m.tenant, m.id, m.claim, m.holder

@@ -16,6 +16,5 @@ WITH picked AS MATERIALIZED (
     LIMIT $6
 )
 UPDATE messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $3
-FROM picked
-WHERE m.ctid = picked.at
+WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING m.tenant, m.id, m.claim, m.holder

@@ -1,0 +1,164 @@
+"""Hot statements reach the rows they are about through their index, whatever their values.
+
+The plans are the generic ones, made without looking at values: what a statement gets that is
+run all the time. One statement is an exception on purpose: a look into a queue is planned anew
+for who looks, and stays so.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, TypeAlias
+
+import asyncpg
+import pytest
+
+from tests.stores.opening import Homes
+from tickwork.store.postgres.database import SQL
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+BY_KEY, BY_PLACE = "messages_pkey", "Tid Scan"
+
+WAYS = {
+    "ack": {BY_KEY, BY_PLACE},
+    "bury": {BY_KEY, BY_PLACE},
+    "claim": {"messages_ready", BY_PLACE},
+    "claim_alone": {"messages_suspect", BY_PLACE},
+    "expired_leases": {"messages_lease"},
+    "expired_messages": {"messages_expiring", BY_PLACE},
+    "extend": {BY_KEY},
+    "give_back": {"messages_holder"},
+    "give_back_unknown": {"messages_holder"},
+    "lanes": {"messages_ready"},
+    "lost_too_often": {"messages_holder"},
+    "retired_messages": {"messages_ready", BY_PLACE},
+    "retry": {BY_KEY, BY_PLACE},
+    "send": set[str](),
+}
+"""How each statement that is run all the time reaches the messages it is about."""
+
+IN_ORDER = ("claim", "lanes", "retired_messages")
+"""These read a lane as it lies in its index."""
+
+LOOKS = 20
+"""After five a server may go over to the generic plan, if it does not seem to cost more."""
+
+TENANT = "tenant-7"
+
+_FILL = [
+    # Nothing looks at the tables meanwhile but the test itself.
+    "ALTER TABLE messages SET (autovacuum_enabled = off)",
+    """
+    INSERT INTO queues (id, tenant, name, settings, max_retries, retention_seconds)
+    SELECT md5('queue ' || n)::uuid, NULL, 'queue-' || n, '{}', 3, 345600
+    FROM generate_series(1, 5) AS n
+    """,
+    """
+    INSERT INTO nodes (id, name, roles, started_at, expires_at)
+    SELECT md5('node ' || n)::uuid, 'node', '{worker}', now(), now() + n * interval '1 second'
+    FROM generate_series(1, 3000) AS n
+    """,
+    """
+    INSERT INTO messages (
+        id, queue_id, tenant, priority, state, holder, claim, lease_until, expires_at, lost,
+        visible_at, sent_at, body
+    )
+    SELECT
+        md5('message ' || n)::uuid, md5('queue ' || (1 + n % 5))::uuid,
+        'tenant-' || CASE WHEN n > 5000 THEN 7 ELSE n % 50 END,
+        CASE WHEN n % 10 = 0 THEN 9 ELSE 4 END,
+        CASE WHEN is_claimed THEN 'claimed' ELSE 'ready' END,
+        CASE WHEN is_claimed THEN md5('node ' || n % 3000)::uuid END,
+        is_claimed::integer,
+        CASE WHEN is_claimed AND n % 8 = 0 THEN now() + n * interval '1 second' END,
+        CASE WHEN n % 20 = 0 THEN now() + n * interval '1 second' END,
+        CASE WHEN n % 1000 = 1 THEN 2 ELSE 0 END,
+        now() + n * interval '1 millisecond', now(), 'x'
+    FROM generate_series(1, 10000) AS n, LATERAL (SELECT n % 4 = 0 AS is_claimed)
+    """,
+]
+
+
+@pytest.fixture(params=["analysed"])
+async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+    """A connection to a database with many messages, of which the planner knows all, or little."""
+    async with homes.take("postgres") as home:
+        opened: Connection = await asyncpg.connect(home.url)
+        for statement in _FILL:
+            await opened.execute(statement)
+        if request.param == "analysed":
+            await opened.execute("ANALYZE")
+        yield opened
+        await opened.execute("TRUNCATE messages, nodes, queues")
+        await opened.execute("ALTER TABLE messages RESET (autovacuum_enabled)")
+        await opened.close()
+
+
+async def generic_plan(connection: Connection, name: str) -> dict[str, Any]:
+    """The plan of a statement that is made once for all values."""
+    statement: str = getattr(SQL, name)
+    values = ", ".join(["NULL"] * parameters(statement))
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE {name}_plan AS {statement}")
+    return await plan_of(connection, f"EXECUTE {name}_plan ({values})")
+
+
+async def plan_of(connection: Connection, statement: str) -> dict[str, Any]:
+    found = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {statement}")
+    plan: dict[str, Any] = json.loads(found)[0]["Plan"]
+    return plan
+
+
+def parameters(statement: str) -> int:
+    return max(int(number) for number in re.findall(r"\$(\d+)", statement))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def ways_to(table: str, plan: dict[str, Any]) -> set[str]:
+    """The indexes, or other ways, by which rows of a table are found."""
+    ways: set[str] = set()
+    for node in nodes(plan):
+        if node["Node Type"] == "Bitmap Index Scan" and node["Index Name"].startswith(table):
+            ways.add(node["Index Name"])
+        elif "Scan" in node["Node Type"] and node.get("Relation Name") == table:
+            ways.add(node.get("Index Name") or node["Node Type"])
+    return ways - {"Bitmap Heap Scan"}
+
+
+def has_sort(plan: dict[str, Any]) -> bool:
+    return any("Sort" in node["Node Type"] for node in nodes(plan))
+
+
+@pytest.mark.parametrize("connection", ["analysed", "not analysed"], indirect=True)
+async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
+    plans = {name: await generic_plan(connection, name) for name in WAYS}
+    assert {name: ways_to("messages", plan) for name, plan in plans.items()} == WAYS
+    for name in IN_ORDER:
+        assert not has_sort(plans[name]), f"{name} reads a whole lane to sort it"
+    expired_nodes = await generic_plan(connection, "lock_expired_nodes")
+    assert ways_to("nodes", expired_nodes) == {"nodes_expiry"}
+
+
+async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
+    connection: Connection,
+) -> None:
+    await connection.execute(f"PREPARE look AS {SQL.peek}")
+    queue_id = await connection.fetchval("SELECT id FROM queues WHERE name = 'queue-3'")
+    execute = f"EXECUTE look (NULL, '{queue_id}', '{TENANT}', 10)"
+    for _ in range(LOOKS):
+        await connection.execute(execute)
+    plans = await connection.fetchrow(
+        "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE name = 'look'"
+    )
+    assert plans is not None
+    assert (plans["generic_plans"], plans["custom_plans"]) == (0, LOOKS)
+    plan = await plan_of(connection, execute)
+    assert ways_to("messages", plan) == {"messages_ready"}
+    assert not has_sort(plan)
+    assert TENANT in json.dumps([node.get("Index Cond") for node in nodes(plan)])
