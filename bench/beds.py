@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import tempfile
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -60,12 +60,7 @@ class Bed:
 
     def send(self, batches: list[list[NewMessage]]) -> None:
         """One batch after the other."""
-
-        async def work() -> None:
-            for batch in batches:
-                await self.store.messages.send_batch(DEFAULT, QUEUE, batch)
-
-        self.run(work())
+        self.run(send_all(self.store, batches))
 
     def fill(self, count: int) -> None:
         """Bulk, not timed."""
@@ -73,21 +68,24 @@ class Bed:
 
     def pass_through(self, count: int, size: int) -> None:
         """Claims and acks that many, a batch at a time."""
+        self.run(pass_all(self.store, self.node, count, size))
 
-        async def work() -> None:
-            request = ClaimRequest(queue=QUEUE, holder=self.node, limit=size)
-            done = 0
-            while done < count:
-                found = await self.store.messages.claim(DEFAULT, request)
-                assert found, f"the queue ran dry after {done} of {count}"
-                result = await self.store.messages.settle(
-                    DEFAULT,
-                    Settlement(tuple(Ending(held=each.held, fate=Fate.ACK) for each in found)),
-                )
-                assert not result.refused
-                done += len(found)
 
-        self.run(work())
+async def send_all(store: Store, batches: list[list[NewMessage]]) -> None:
+    for batch in batches:
+        await store.messages.send_batch(DEFAULT, QUEUE, batch)
+
+
+async def pass_all(store: Store, node: UUID, count: int, size: int) -> None:
+    request = ClaimRequest(queue=QUEUE, holder=node, limit=size)
+    done = 0
+    while done < count:
+        found = await store.messages.claim(DEFAULT, request)
+        assert found, f"the queue ran dry after {done} of {count}"
+        endings = tuple(Ending(held=each.held, fate=Fate.ACK) for each in found)
+        result = await store.messages.settle(DEFAULT, Settlement(endings))
+        assert not result.refused
+        done += len(found)
 
 
 class PostgresBed(Bed):
@@ -124,6 +122,14 @@ class SqliteBed(Bed):
         self.columns = [
             row[1] for row in self.connection.execute("PRAGMA table_info(messages)").fetchall()
         ]
+
+    def empty_log(self) -> None:
+        """Moves what is in our log into the file, so that the log grows from nothing."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def log_bytes(self) -> int:
+        return self.path.with_name(f"{self.path.name}-wal").stat().st_size
 
 
 @contextmanager

@@ -15,8 +15,10 @@ from bench.beds import (
     PostgresBed,
     batches,
     message,
+    pass_all,
     postgres_bed,
     postgres_server,
+    send_all,
     sqlite_bed,
 )
 from bench.harness import (
@@ -31,7 +33,9 @@ from bench.harness import (
     ratio_at_most,
     typical,
 )
+from tests.kit.postgres_proxy import PostgresProxy
 from tickwork.core.model import DEFAULT
+from tickwork.store.postgres import PostgresStore
 
 SIZE = 100
 PER_ROUND = 5_000
@@ -86,6 +90,10 @@ def sqlite_throughput() -> Iterator[Result]:
             clock=WALL,
         )
         yield _rate("queue.sqlite.claim_settle", turns, 0.6)
+        bed.empty_log()
+        bed.send(batches(FEW, SIZE))
+        bed.pass_through(FEW, SIZE)
+        yield judge("queue.sqlite.wal_bytes", bed.log_bytes() / FEW, "bytes/message")
 
 
 @bench("queue")
@@ -169,12 +177,25 @@ def _growth(name: str, large: PostgresBed, small: PostgresBed, bound: float) -> 
 
 
 def _costs(bed: PostgresBed) -> Iterator[Result]:
-    """WAL bytes and commits of one message from its send to its ack, without a goal."""
+    """What one message costs the server from its send to its ack, without a goal."""
     before = (bed.wal_bytes(), bed.commits())
     bed.send(batches(PER_ROUND, SIZE))
     bed.pass_through(PER_ROUND, SIZE)
     yield _each("queue.postgres.wal_bytes", bed.wal_bytes() - before[0], "bytes/message")
     yield _each("queue.postgres.commits", bed.commits() - before[1], "commits/message")
+    yield _each("queue.postgres.statements", bed.run(_statements(bed)), "statements/message")
+
+
+async def _statements(bed: PostgresBed) -> int:
+    """How many statements the same takes, counted on the wire."""
+    async with PostgresProxy(bed.url) as proxy:
+        store = await PostgresStore.open(proxy.url)
+        proxy.forget()
+        await send_all(store, batches(PER_ROUND, SIZE))
+        await pass_all(store, bed.node, PER_ROUND, SIZE)
+        seen = len(proxy.statements)
+        await store.close()
+    return seen
 
 
 def _each(name: str, total: int, unit: str) -> Result:
