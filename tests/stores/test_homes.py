@@ -1,0 +1,78 @@
+"""What is handed to a test is as new, whatever the test before it did."""
+
+import asyncpg
+import pytest
+
+from tests.kit.databases import PostgresHost
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS, Kind
+from tests.stores.opening import Homes
+from tests.stores.postgres_home import PostgresHome, PostgresHomes
+from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Tenant
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def use(store: Store) -> None:
+    """Leaves something in every table that a test can reach."""
+    await store.tenants.put(SYSTEM, Tenant(id="acme"))
+    await store.queues.put(DEFAULT, "work", QueueSettings())
+    await store.messages.send(DEFAULT, "work", NewMessage(id=new_id(), body=b"{}"))
+    await store.nodes.join(new_id(), name="node", roles=["worker"], ttl_seconds=15)
+
+
+@pytest.mark.parametrize("kind", ["model", *KINDS])
+async def test_a_store_is_empty_whatever_was_there_before(homes: Homes, kind: Kind) -> None:
+    for _ in range(2):
+        async with homes.open_store(kind, VirtualClock()) as store:
+            assert await store.queues.list(SYSTEM) == ()
+            assert await store.nodes.list() == ()
+            assert await store.tenants.get(SYSTEM, "default") == Tenant(id="default")
+            with pytest.raises(NotFound):
+                await store.tenants.get(SYSTEM, "acme")
+            await use(store)
+
+
+async def test_a_database_is_used_again_without_what_a_test_added(
+    postgres_server: PostgresHost,
+) -> None:
+    databases = PostgresHomes(postgres_server)
+    async with databases.take() as first:
+        await execute(first, "CREATE TABLE own AS SELECT 1 AS number")
+    async with databases.take() as second:
+        assert second.url == first.url
+        with pytest.raises(asyncpg.UndefinedTableError):
+            await execute(second, "SELECT FROM own")
+    await postgres_server.drop_database(second.url)
+
+
+async def test_a_database_that_cannot_be_emptied_is_not_used_again(
+    postgres_server: PostgresHost,
+) -> None:
+    databases = PostgresHomes(postgres_server)
+    async with databases.take() as first:
+        await execute(first, "DROP TABLE receipts")
+    async with databases.take() as second:
+        assert second.url != first.url
+    await postgres_server.drop_database(second.url)
+
+
+@pytest.mark.parametrize("kind", ["model", *KINDS])
+async def test_after_a_crash_what_was_accepted_is_there(homes: Homes, kind: Kind) -> None:
+    async with homes.take(kind) as home:
+        clock = VirtualClock()
+        store = await home.open(clock)
+        await use(store)
+        await home.crash(store)
+        again = await home.open(clock)
+        assert (await again.queues.counts(DEFAULT, "work")).ready == 1
+        await again.close()
+
+
+async def execute(home: PostgresHome, statement: str) -> None:
+    connection = await asyncpg.connect(home.url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
