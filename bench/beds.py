@@ -119,9 +119,8 @@ class SqliteBed(Bed):
         super().__init__(loop, store)
         self.connection = sqlite3.connect(self.floor_path, isolation_level=None)
         self.connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
-        self.columns = [
-            row[1] for row in self.connection.execute("PRAGMA table_info(messages)").fetchall()
-        ]
+        table = self.connection.execute("PRAGMA table_info(tickwork_messages)").fetchall()
+        self.columns = [column[1] for column in table]
 
     def empty_log(self) -> None:
         """Moves what is in our log into the file, so that the log grows from nothing."""

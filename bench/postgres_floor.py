@@ -15,7 +15,7 @@ from tickwork.store.ids import new_id
 TENANT = "default"
 
 INSERT = """
-INSERT INTO messages (tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key,
+INSERT INTO tickwork_messages (tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key,
     event_id, type, source, correlation_id, causation_id, hops, batch_id, schedule_id, slot, run,
     catch_up, content_type, body)
 SELECT *
@@ -28,24 +28,24 @@ ON CONFLICT DO NOTHING
 
 CLAIM = """
 WITH picked AS MATERIALIZED (
-    SELECT ctid AS at FROM messages
+    SELECT ctid AS at FROM tickwork_messages
     WHERE queue_id = $1 AND tenant = $2 AND priority = 4 AND state = 'ready'
         AND visible_at <= (SELECT clock_timestamp())
     ORDER BY visible_at, id LIMIT $3 FOR UPDATE SKIP LOCKED
 )
-UPDATE messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $4
+UPDATE tickwork_messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $4
 FROM picked WHERE m.ctid = picked.at
 RETURNING m.*
 """
 
 ACK = """
-DELETE FROM messages AS m
+DELETE FROM tickwork_messages AS m
 USING (
     SELECT found.at, held.claim, held.holder
     FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[])
         AS held (tenant, id, claim, holder)
     CROSS JOIN LATERAL (
-        SELECT ctid AS at FROM messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
+        SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ) AS held
 WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder

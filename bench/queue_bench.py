@@ -135,7 +135,7 @@ def postgres_growth() -> Iterator[Result]:
         with _old_snapshot(large):
             _through(large, MANY)
             yield _growth("queue.postgres.old_snapshot", large, small, 1.5)
-        large.run(large.connection.execute("VACUUM (ANALYZE) messages"))
+        large.run(large.connection.execute("VACUUM (ANALYZE) tickwork_messages"))
         yield _growth("queue.postgres.passed_1000000", large, small, 1.5)
 
 
@@ -144,7 +144,7 @@ def _old_snapshot(bed: PostgresBed) -> Iterator[None]:
     """A transaction elsewhere that sees the past, so that nothing dead can be removed."""
     connection = bed.run(asyncpg.connect(bed.url))
     bed.run(connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ"))
-    bed.run(connection.fetchval("SELECT count(*) FROM queues"))
+    bed.run(connection.fetchval("SELECT count(*) FROM tickwork_queues"))
     try:
         yield
     finally:

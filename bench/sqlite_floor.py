@@ -14,7 +14,7 @@ from tickwork.store.ids import new_id
 TENANT = "default"
 
 INSERT = """
-INSERT INTO messages (tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key,
+INSERT INTO tickwork_messages (tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key,
     event_id, type, source, correlation_id, causation_id, hops, batch_id, schedule_id, slot, run,
     catch_up, content_type, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -22,16 +22,16 @@ ON CONFLICT DO NOTHING
 """
 
 CLAIM = """
-UPDATE messages SET state = 'claimed', claim = claim + 1, holder = ?
+UPDATE tickwork_messages SET state = 'claimed', claim = claim + 1, holder = ?
 WHERE place IN (
-    SELECT place FROM messages
+    SELECT place FROM tickwork_messages
     WHERE queue_id = ? AND tenant = ? AND priority = 4 AND state = 'ready' AND visible_at <= ?
     ORDER BY visible_at, id LIMIT ?
 )
 RETURNING *
 """
 
-ACK = "DELETE FROM messages WHERE tenant = ? AND id = ? AND claim = ? AND holder = ?"
+ACK = "DELETE FROM tickwork_messages WHERE tenant = ? AND id = ? AND claim = ? AND holder = ?"
 
 
 def arguments(bed: SqliteBed, count: int, size: int, now: int) -> list[list[tuple[Any, ...]]]:

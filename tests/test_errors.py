@@ -15,6 +15,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
     errors.ClaimLost(["a", "b"]),
+    errors.EventDone(["a"]),
     errors.NodeExpired("n"),
     errors.StoreError("no"),
     errors.StoreUnavailable("not now"),

@@ -6,6 +6,7 @@ TickworkError
 ├── NotFound             no such thing in this scope
 ├── Conflict             it exists already, or is still in use
 ├── ClaimLost            the work was handed out anew; nothing of this holder's counts
+├── EventDone            the event was done already; ack this double without its effects
 ├── NodeExpired          a node's lease ran out: take a new identity
 └── StoreError           the database
     ├── StoreUnavailable     cannot be reached or written now: try again
@@ -84,6 +85,21 @@ class ClaimLost(TickworkError):
         self.message_ids = tuple(message_ids)
         shown = ", ".join(str(each) for each in self.message_ids[:5])
         super().__init__(f"no longer held: {shown}; what was done with it did not happen")
+
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.message_ids,)
+
+
+class EventDone(TickworkError):
+    """A joint settlement of an event that was done before: nothing happened, and the message
+    is still held. Ack it by itself."""
+
+    code = "event_done"
+
+    def __init__(self, message_ids: Iterable[object]) -> None:
+        self.message_ids = tuple(message_ids)
+        shown = ", ".join(str(each) for each in self.message_ids[:5])
+        super().__init__(f"done already by another message: {shown}; ack it without its effects")
 
     def _made_of(self) -> tuple[object, ...]:
         return (self.message_ids,)

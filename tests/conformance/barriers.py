@@ -85,7 +85,7 @@ class Barrier:
 
 @asynccontextmanager
 async def barrier(url: str, *, before: str) -> AsyncIterator[Barrier]:
-    """Holds what is about to happen: `before="UPDATE ON messages FOR EACH ROW WHEN (…)"`."""
+    """Holds what is about to happen: `before="UPDATE ON … FOR EACH ROW WHEN (…)"`."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(_HOLD)

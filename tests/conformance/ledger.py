@@ -23,6 +23,9 @@ class LedgerBroken(Exception):
 class Ledger(Protocol):
     """The caller's own rows."""
 
+    doubled: type[Exception]
+    """What writing an entry twice raises."""
+
     async def create(self) -> None: ...
 
     def writing(self, entry: str, *, fails: bool = False) -> Joined:
@@ -32,6 +35,8 @@ class Ledger(Protocol):
 
 
 class PostgresLedger:
+    doubled: type[Exception] = asyncpg.UniqueViolationError
+
     def __init__(self, home: PostgresHome) -> None:
         self._home = home
 
@@ -56,6 +61,8 @@ class PostgresLedger:
 
 
 class SqliteLedger:
+    doubled: type[Exception] = sqlite3.IntegrityError
+
     def __init__(self, home: SqliteHome) -> None:
         self._home = home
 
@@ -77,6 +84,8 @@ class SqliteLedger:
 
 
 class ModelLedger:
+    doubled: type[Exception] = LedgerBroken
+
     def __init__(self, home: ModelHome) -> None:
         self._home = home
 
@@ -86,7 +95,7 @@ class ModelLedger:
     def writing(self, entry: str, *, fails: bool = False) -> Joined:
         def write(rows: Any) -> None:
             rows.append(entry)
-            if fails:
+            if fails or rows.count(entry) > 1:
                 raise LedgerBroken
 
         return write

@@ -38,10 +38,14 @@ from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
-CLAIM = "UPDATE ON messages FOR EACH ROW WHEN (NEW.state = 'claimed' AND OLD.state = 'ready')"
-GIVE_BACK = "UPDATE ON messages FOR EACH ROW WHEN (NEW.state = 'ready' AND OLD.state = 'claimed')"
-ACK = "DELETE ON messages FOR EACH ROW"
-SEND = "INSERT ON messages FOR EACH ROW"
+CLAIM = (
+    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'claimed' AND OLD.state = 'ready')"
+)
+GIVE_BACK = (
+    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'ready' AND OLD.state = 'claimed')"
+)
+ACK = "DELETE ON tickwork_messages FOR EACH ROW"
+SEND = "INSERT ON tickwork_messages FOR EACH ROW"
 
 
 # claim and claim
@@ -56,7 +60,7 @@ async def test_a_claim_passes_by_what_another_is_about_to_hand_out(
     node = await join(store)
     async with rival(home.url) as other:
         await other.does(
-            "UPDATE messages SET state = 'claimed', claim = 1, holder = $1 WHERE id = $2",
+            "UPDATE tickwork_messages SET state = 'claimed', claim = 1, holder = $1 WHERE id = $2",
             await join(store),
             first.id,
         )
@@ -76,7 +80,7 @@ async def test_a_claim_alone_passes_by_too(home: Home, store: Store, clock: Virt
         clock.advance(seconds=TTL_SECONDS)
         await store.reaper.reap(ALL)
     async with rival(home.url) as other:
-        await other.does("SELECT FROM messages WHERE id = $1 FOR UPDATE", first.id)
+        await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
         claiming = asyncio.create_task(claim(store, await join(store), alone=True))
         assert await done_or_waiting(claiming, other), "the claim waits for the other one"
         assert ids(await claiming) == [second.id]
@@ -111,10 +115,10 @@ async def test_who_is_being_taken_for_dead_is_handed_nothing(home: Home, store: 
     await send(store)
     node = await join(store)
     async with rival(home.url) as reaper:
-        await reaper.does("SELECT FROM nodes WHERE id = $1 FOR UPDATE", node)
+        await reaper.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR UPDATE", node)
         claiming = asyncio.create_task(claim(store, node))
         assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
-        await reaper.does("DELETE FROM nodes WHERE id = $1", node)
+        await reaper.does("DELETE FROM tickwork_nodes WHERE id = $1", node)
         await reaper.commits()
         with pytest.raises(NodeExpired):
             await claiming
@@ -133,10 +137,10 @@ async def test_what_must_run_alone_is_not_handed_to_the_dead_either(
         await store.reaper.reap(ALL)
     node = await join(store)
     async with rival(home.url) as reaper:
-        await reaper.does("SELECT FROM nodes WHERE id = $1 FOR UPDATE", node)
+        await reaper.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR UPDATE", node)
         claiming = asyncio.create_task(claim(store, node, alone=True))
         assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
-        await reaper.does("DELETE FROM nodes WHERE id = $1", node)
+        await reaper.does("DELETE FROM tickwork_nodes WHERE id = $1", node)
         await reaper.commits()
         with pytest.raises(NodeExpired):
             await claiming
@@ -168,7 +172,9 @@ async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(
     node = await join(store)
     clock.advance(seconds=TTL_SECONDS)
     async with rival(home.url) as heartbeat:
-        await heartbeat.does("UPDATE nodes SET expires_at = expires_at + interval '1 minute'")
+        await heartbeat.does(
+            "UPDATE tickwork_nodes SET expires_at = expires_at + interval '1 minute'"
+        )
         reaping = asyncio.create_task(store.reaper.reap(ALL))
         assert await done_or_waiting(reaping, heartbeat), "the reaper waits for a heartbeat"
         assert await reaping == Reaped()
@@ -239,7 +245,7 @@ async def test_the_reaper_passes_by_a_lease_that_is_being_settled(
     first, second = await pull(store, lease_seconds=1)
     clock.advance(seconds=1)
     async with rival(home.url) as other:
-        await other.does("SELECT FROM messages WHERE id = $1 FOR UPDATE", first.id)
+        await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
         reaping = asyncio.create_task(store.reaper.reap(ALL))
         assert await done_or_waiting(reaping, other), "the reaper waits"
         assert await reaping == Reaped(released=1)
@@ -258,7 +264,9 @@ async def test_a_lease_that_is_being_extended_can_be_settled(
     await send(store)
     message = await pull_one(store)
     async with rival(home.url) as extending:
-        await extending.does("UPDATE messages SET lease_until = lease_until + interval '1 s'")
+        await extending.does(
+            "UPDATE tickwork_messages SET lease_until = lease_until + interval '1 s'"
+        )
         ending = Ending(held=message.held, fate=fate, reason="done")
         settling = asyncio.create_task(settle(store, ending))
         assert not await done_or_waiting(settling, extending)
@@ -300,7 +308,7 @@ async def test_of_two_doubles_in_two_processes_one_counts(
     one, two = await pull(store)
     other = await home.open(clock)
     try:
-        async with barrier(home.url, before="INSERT ON messages FOR EACH ROW") as held:
+        async with barrier(home.url, before="INSERT ON tickwork_messages FOR EACH ROW") as held:
             first = asyncio.create_task(settle(store, ack(one, sending("next"))))
             await held.reached()
             second = asyncio.create_task(settle(other, ack(two, sending("next"))))
@@ -343,7 +351,7 @@ async def test_a_repeat_while_the_first_is_on_its_way_is_one_message(
         async with rival(home.url) as first:
             queue = await store.queues.get(DEFAULT, WORK)
             await first.does(
-                "INSERT INTO messages (tenant, queue_id, id, visible_at, sent_at, body) "
+                "INSERT INTO tickwork_messages (tenant, queue_id, id, visible_at, sent_at, body) "
                 "VALUES ('default', $1, $2, $3, $3, $4)",
                 queue.id,
                 message.id,
@@ -380,8 +388,8 @@ async def test_a_send_does_not_go_into_a_queue_that_is_being_deleted(
     """The send waits for the queue, and finds it gone."""
     queue_id = await make_queue(store)
     async with rival(home.url) as deleting:
-        await deleting.does("SELECT FROM queues WHERE id = $1 FOR UPDATE", queue_id)
-        await deleting.does("DELETE FROM queues WHERE id = $1", queue_id)
+        await deleting.does("SELECT FROM tickwork_queues WHERE id = $1 FOR UPDATE", queue_id)
+        await deleting.does("DELETE FROM tickwork_queues WHERE id = $1", queue_id)
         sending_one = asyncio.create_task(send(store))
         assert not await done_or_waiting(sending_one, deleting)
         await deleting.commits()

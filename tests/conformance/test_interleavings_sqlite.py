@@ -80,7 +80,7 @@ async def test_a_claim_does_not_hand_out_what_another_has_handed_out(
     node = await join(store)
     async with rival(home, store) as other:
         other.does(
-            "UPDATE messages SET state = 'claimed', claim = 1, holder = ? WHERE id = ?",
+            "UPDATE tickwork_messages SET state = 'claimed', claim = 1, holder = ? WHERE id = ?",
             new_id().bytes,
             first.id.bytes,
         )
@@ -93,7 +93,7 @@ async def test_who_was_taken_for_dead_meanwhile_is_handed_nothing(home: Home, st
     await send(store)
     node = await join(store)
     async with rival(home, store) as reaper:
-        reaper.does("DELETE FROM nodes WHERE id = ?", node.bytes)
+        reaper.does("DELETE FROM tickwork_nodes WHERE id = ?", node.bytes)
         claiming = asyncio.create_task(claim(store, node))
         with pytest.raises(NodeExpired):
             await reaper.ends_before(claiming)
@@ -105,7 +105,7 @@ async def test_who_settles_after_the_reaper_gave_back_is_refused(home: Home, sto
     await send(store)
     message = await claim_one(store)
     async with rival(home, store) as reaper:
-        reaper.does("UPDATE messages SET state = 'ready', holder = NULL, lost = lost + 1")
+        reaper.does("UPDATE tickwork_messages SET state = 'ready', holder = NULL, lost = lost + 1")
         settling = asyncio.create_task(settle(store, ack(message)))
         result = await reaper.ends_before(settling)
         assert result == SettleResult(refused=(message.held,))
@@ -121,7 +121,7 @@ async def test_the_reaper_leaves_alone_what_was_settled_meanwhile(
     await claim_one(store, node)
     clock.advance(seconds=1)
     async with rival(home, store) as other:
-        other.does("DELETE FROM messages")
+        other.does("DELETE FROM tickwork_messages")
         reaping = asyncio.create_task(store.reaper.reap(ALL))
         assert await other.ends_before(reaping) == Reaped(nodes=(node,))
 
@@ -133,7 +133,7 @@ async def test_a_queue_with_a_new_message_is_not_deleted(
     now = int(clock.now().timestamp() * 1_000_000)
     async with rival(home, store) as sender:
         sender.does(
-            "INSERT INTO messages (tenant, id, queue_id, visible_at, sent_at, body) "
+            "INSERT INTO tickwork_messages (tenant, id, queue_id, visible_at, sent_at, body) "
             "VALUES ('default', ?, ?, ?, ?, x'00')",
             new_id().bytes,
             queue_id.bytes,
@@ -149,7 +149,7 @@ async def test_a_queue_with_a_new_message_is_not_deleted(
 async def test_a_send_does_not_go_into_a_queue_that_was_deleted(home: Home, store: Store) -> None:
     queue_id = await make_queue(store)
     async with rival(home, store) as other:
-        other.does("DELETE FROM queues WHERE id = ?", queue_id.bytes)
+        other.does("DELETE FROM tickwork_queues WHERE id = ?", queue_id.bytes)
         sending = asyncio.create_task(send(store))
         with pytest.raises(NotFound):
             await other.ends_before(sending)
@@ -162,6 +162,6 @@ async def test_what_another_took_back_did_not_happen(home: Home, store: Store) -
     sent = await send(store)
     node = await join(store)
     async with rival(home, store) as other:
-        other.does("DELETE FROM messages")
+        other.does("DELETE FROM tickwork_messages")
         claiming = asyncio.create_task(claim(store, node))
         assert ids(await other.ends_before(claiming, how="ROLLBACK")) == [sent.id]

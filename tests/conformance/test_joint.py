@@ -25,7 +25,7 @@ from tests.conformance.ledger import Ledger, LedgerBroken, ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, Counts, Ending, Settlement, SettleResult
-from tickwork.errors import ClaimLost, InvalidInput, NotFound
+from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
@@ -71,6 +71,19 @@ async def test_what_the_caller_raises_undoes_everything(store: Store, ledger: Le
     assert await settle(store, ack(one), ack(two)) == SettleResult()
 
 
+async def test_what_the_callers_own_statement_raises_arrives_unchanged(
+    store: Store, ledger: Ledger
+) -> None:
+    await make_queue(store)
+    await send_many(store, 2)
+    one, two = await pull(store)
+    await settle_with(store, ledger, "booked", ack(one))
+    with pytest.raises(ledger.doubled):
+        await settle_with(store, ledger, "booked", ack(two))
+    assert await ledger.entries() == ["booked"]
+    assert await settle(store, ack(two)) == SettleResult()
+
+
 async def test_one_lost_claim_undoes_everything(
     store: Store, ledger: Ledger, clock: VirtualClock
 ) -> None:
@@ -97,7 +110,7 @@ async def test_the_double_of_an_event_undoes_everything(store: Store, ledger: Le
         await send(store, event_id="paid-1")
     one, two = await pull(store)
     await settle_with(store, ledger, "first", ack(one))
-    with pytest.raises(ClaimLost):
+    with pytest.raises(EventDone):
         await settle_with(store, ledger, "second", ack(two))
     assert await ledger.entries() == ["first"]
     assert await counts(store) == Counts(claimed=1)

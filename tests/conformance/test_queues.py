@@ -112,6 +112,15 @@ async def test_a_queue_with_messages_is_not_deleted(store: Store, state: str) ->
     assert (await store.messages.get(DEFAULT, WORK, sent.id)).id == sent.id
 
 
+async def test_a_queue_with_dead_letters_is_not_deleted(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    await settle(store, dead(await pull_one(store), reason="permanent"))
+    with pytest.raises(Conflict, match=WORK):
+        await store.queues.delete(DEFAULT, WORK)
+    assert await counts(store) == Counts(dead=1)
+
+
 async def test_a_queue_is_deleted_once_its_messages_are_done(store: Store) -> None:
     await make_queue(store)
     await send(store)

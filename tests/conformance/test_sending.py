@@ -138,6 +138,17 @@ async def test_a_repeat_does_not_disturb_a_message_that_is_handed_out(store: Sto
     assert not (await settle(store, ack(held))).refused
 
 
+async def test_the_id_of_a_message_that_is_done_is_forgotten(store: Store) -> None:
+    """Whoever may repeat that late gives an event: then the repeat is a double."""
+    await make_queue(store)
+    sent = await send(store, event_id="paid-1")
+    await settle(store, ack(await claim_one(store)))
+    await store.messages.send(DEFAULT, WORK, sent)
+    again = await claim_one(store)
+    assert (again.id, again.claim) == (sent.id, 1)
+    assert (await settle(store, ack(again))).duplicates == (again.held,)
+
+
 async def test_two_tenants_may_use_one_id(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, other = await make_tenants(store, "one", "other")

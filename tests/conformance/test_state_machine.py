@@ -11,8 +11,8 @@ from tests.conformance.machine import StoreMachine
 from tests.stores.opening import Homes
 
 BOUNDED = settings(
-    max_examples=45,
-    stateful_step_count=45,
+    max_examples=35,
+    stateful_step_count=40,
     derandomize=True,
     database=None,
     deadline=None,

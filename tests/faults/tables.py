@@ -58,7 +58,9 @@ async def outputs_in(url: str, queue: str) -> list[tuple[str, str]]:
 
 async def dead_of(url: str) -> list[str]:
     """The ids of the messages that have a dead letter."""
-    return [as_id(row[0]) for row in await fetch(url, "SELECT message_id FROM dead_letters")]
+    return [
+        as_id(row[0]) for row in await fetch(url, "SELECT message_id FROM tickwork_dead_letters")
+    ]
 
 
 async def effects_of(url: str) -> list[str]:
@@ -94,4 +96,6 @@ def rows_are(counts: Sequence[int], states: Counter[str]) -> bool:
     return states == Counter({"ready": ready + delayed, "claimed": claimed, "held": held})
 
 
-_OF_QUEUE = "FROM messages m JOIN queues q ON q.id = m.queue_id WHERE q.name = '{}'"
+_OF_QUEUE = (
+    "FROM tickwork_messages m JOIN tickwork_queues q ON q.id = m.queue_id WHERE q.name = '{}'"
+)

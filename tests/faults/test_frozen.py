@@ -125,7 +125,7 @@ async def test_a_claim_number_given_twice_by_a_failover_opens_no_fence(
 ) -> None:
     stale = await claim_one(store, await join(store))
     # The replica that takes over lags: it has not seen the claim.
-    lagging = "UPDATE messages SET state = 'ready', holder = NULL, claim = 0"
+    lagging = "UPDATE tickwork_messages SET state = 'ready', holder = NULL, claim = 0"
     await tables.fetch(home.url, lagging)
     message = await claim_one(store, await join(store))
     assert message.claim == stale.claim

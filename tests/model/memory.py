@@ -21,6 +21,7 @@ from tickwork.core.model import (
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     REASON_WORKER_LOST,
+    SYSTEM,
     Counts,
     Ending,
     Fate,
@@ -92,6 +93,8 @@ class MemoryQueues:
         queue = self._own(scope, name)
         if any(row.message.queue_id == queue.id for row in self._tables.messages.values()):
             raise Conflict(f"queue {name} still has messages")
+        if self._tables.dead_letters(SYSTEM, queue):
+            raise Conflict(f"queue {name} still has dead letters")
         del self._tables.queues[queue.id]
 
     async def pause(self, scope: Scope, name: str) -> None:

@@ -33,7 +33,7 @@ from tickwork.core.model import (
     SettleResult,
 )
 from tickwork.core.states import State
-from tickwork.errors import ClaimLost, InvalidInput, NodeExpired, NotFound
+from tickwork.errors import ClaimLost, EventDone, InvalidInput, NodeExpired, NotFound
 from tickwork.store.contract import Joined
 
 
@@ -87,8 +87,10 @@ class MemoryMessages:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         with self._tables.transaction():
             result = self._carry_out(scope, settlement)
-            if lost := result.refused + result.duplicates:
-                raise ClaimLost(held.id for held in lost)
+            if result.refused:
+                raise ClaimLost(held.id for held in result.refused)
+            if result.duplicates:
+                raise EventDone(held.id for held in result.duplicates)
             wanted = joined(self._tables.callers_own)
             if isawaitable(wanted):
                 await wanted

@@ -18,21 +18,21 @@ from tickwork.store.postgres.database import SQL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-BY_KEY, BY_PLACE = "messages_pkey", "Tid Scan"
+BY_KEY, BY_PLACE = "tickwork_messages_pkey", "Tid Scan"
 
 WAYS = {
     "ack": {BY_KEY, BY_PLACE},
     "bury": {BY_KEY, BY_PLACE},
-    "claim": {"messages_ready", BY_PLACE},
-    "claim_alone": {"messages_suspect", BY_PLACE},
-    "expired_leases": {"messages_lease"},
-    "expired_messages": {"messages_expiring", BY_PLACE},
+    "claim": {"tickwork_messages_ready", BY_PLACE},
+    "claim_alone": {"tickwork_messages_suspect", BY_PLACE},
+    "expired_leases": {"tickwork_messages_lease"},
+    "expired_messages": {"tickwork_messages_expiring", BY_PLACE},
     "extend": {BY_KEY},
-    "give_back": {"messages_holder"},
-    "give_back_unknown": {"messages_holder"},
-    "lanes": {"messages_ready"},
-    "lost_too_often": {"messages_holder"},
-    "retired_messages": {"messages_ready", BY_PLACE},
+    "give_back": {"tickwork_messages_holder"},
+    "give_back_unknown": {"tickwork_messages_holder"},
+    "lanes": {"tickwork_messages_ready"},
+    "lost_too_often": {"tickwork_messages_holder"},
+    "retired_messages": {"tickwork_messages_ready", BY_PLACE},
     "retry": {BY_KEY, BY_PLACE},
     "send": set[str](),
 }
@@ -48,19 +48,19 @@ TENANT = "tenant-7"
 
 _FILL = [
     # Nothing looks at the tables meanwhile but the test itself.
-    "ALTER TABLE messages SET (autovacuum_enabled = off)",
+    "ALTER TABLE tickwork_messages SET (autovacuum_enabled = off)",
     """
-    INSERT INTO queues (id, tenant, name, settings, max_retries, retention_seconds)
+    INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)
     SELECT md5('queue ' || n)::uuid, NULL, 'queue-' || n, '{}', 3, 345600
     FROM generate_series(1, 5) AS n
     """,
     """
-    INSERT INTO nodes (id, name, roles, started_at, expires_at)
+    INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at)
     SELECT md5('node ' || n)::uuid, 'node', '{worker}', now(), now() + n * interval '1 second'
     FROM generate_series(1, 3000) AS n
     """,
     """
-    INSERT INTO messages (
+    INSERT INTO tickwork_messages (
         id, queue_id, tenant, priority, state, holder, claim, lease_until, expires_at, lost,
         visible_at, sent_at, body
     )
@@ -90,8 +90,8 @@ async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncItera
         if request.param == "analysed":
             await opened.execute("ANALYZE")
         yield opened
-        await opened.execute("TRUNCATE messages, nodes, queues")
-        await opened.execute("ALTER TABLE messages RESET (autovacuum_enabled)")
+        await opened.execute("TRUNCATE tickwork_messages, tickwork_nodes, tickwork_queues")
+        await opened.execute("ALTER TABLE tickwork_messages RESET (autovacuum_enabled)")
         await opened.close()
 
 
@@ -138,18 +138,18 @@ def has_sort(plan: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("connection", ["analysed", "not analysed"], indirect=True)
 async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
     plans = {name: await generic_plan(connection, name) for name in WAYS}
-    assert {name: ways_to("messages", plan) for name, plan in plans.items()} == WAYS
+    assert {name: ways_to("tickwork_messages", plan) for name, plan in plans.items()} == WAYS
     for name in IN_ORDER:
         assert not has_sort(plans[name]), f"{name} reads a whole lane to sort it"
     expired_nodes = await generic_plan(connection, "lock_expired_nodes")
-    assert ways_to("nodes", expired_nodes) == {"nodes_expiry"}
+    assert ways_to("tickwork_nodes", expired_nodes) == {"tickwork_nodes_expiry"}
 
 
 async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
     connection: Connection,
 ) -> None:
     await connection.execute(f"PREPARE look AS {SQL.peek}")
-    queue_id = await connection.fetchval("SELECT id FROM queues WHERE name = 'queue-3'")
+    queue_id = await connection.fetchval("SELECT id FROM tickwork_queues WHERE name = 'queue-3'")
     execute = f"EXECUTE look (NULL, '{queue_id}', '{TENANT}', 10)"
     for _ in range(LOOKS):
         await connection.execute(execute)
@@ -159,6 +159,6 @@ async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
     assert plans is not None
     assert (plans["generic_plans"], plans["custom_plans"]) == (0, LOOKS)
     plan = await plan_of(connection, execute)
-    assert ways_to("messages", plan) == {"messages_ready"}
+    assert ways_to("tickwork_messages", plan) == {"tickwork_messages_ready"}
     assert not has_sort(plan)
     assert TENANT in json.dumps([node.get("Index Cond") for node in nodes(plan)])

@@ -23,8 +23,8 @@ GOOD = Migration(
     """-- A table, and a trigger with statements of its own.
     CREATE TABLE more (id INTEGER) STRICT;
     CREATE TRIGGER counted AFTER INSERT ON more BEGIN
-        UPDATE meta SET epoch = epoch + 1;
-        UPDATE meta SET epoch = epoch + 1;
+        UPDATE tickwork_meta SET epoch = epoch + 1;
+        UPDATE tickwork_meta SET epoch = epoch + 1;
     END;
     """,
 )
@@ -56,7 +56,7 @@ def tables(file: Path) -> set[str]:
 
 def set_version(file: Path, version: int) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE meta SET schema_version = ?", (version,))
+        connection.execute("UPDATE tickwork_meta SET schema_version = ?", (version,))
 
 
 async def test_from_nothing_and_only_once(file: Path) -> None:

@@ -11,41 +11,41 @@ import pytest
 from tickwork.store.sqlite.file import DatabaseFile
 from tickwork.store.sqlite.statements import ROWS_MAX, SQL, for_rows
 
-BY_KEY = "sqlite_autoindex_messages_1"
+BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
     "bury": {BY_PLACE},
-    "claim": {"messages_ready"},
-    "claim_alone": {"messages_suspect"},
+    "claim": {"tickwork_messages_ready"},
+    "claim_alone": {"tickwork_messages_suspect"},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},
     "end_leases": {BY_PLACE},
-    "expired_leases": {"messages_lease"},
-    "expired_messages": {"messages_expiring"},
+    "expired_leases": {"tickwork_messages_lease"},
+    "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
     "get_message": {BY_KEY},
-    "give_back": {"messages_holder"},
+    "give_back": {"tickwork_messages_holder"},
     "give_back_places": {BY_PLACE},
     "hand_out": {BY_PLACE},
-    "held_by": {"messages_holder"},
+    "held_by": {"tickwork_messages_holder"},
     "held_place": {BY_KEY},
-    "lanes": {"messages_ready", BY_PLACE},
-    "lost_too_often": {"messages_holder"},
+    "lanes": {"tickwork_messages_ready", BY_PLACE},
+    "lost_too_often": {"tickwork_messages_holder"},
     "newest_message": {BY_PLACE, ""},
-    "peek": {"messages_ready"},
-    "purge_held": {"messages_key"},
-    "purge_ready": {"messages_ready"},
+    "peek": {"tickwork_messages_ready"},
+    "purge_held": {"tickwork_messages_key"},
+    "purge_ready": {"tickwork_messages_ready"},
     "remember_event": set[str](),
-    "retired_messages": {"messages_ready"},
+    "retired_messages": {"tickwork_messages_ready"},
     "retry": {BY_KEY},
     "send": set[str](),
     "send_plain": set[str](),
 }
 """How each statement that is run all the time reaches the messages it is about."""
 
-COUNTED_FROM = {"messages_ready", "messages_holder", "messages_key"}
+COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_key"}
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def parameters(statement: str) -> int:
 
 
 def on_messages(steps: list[str]) -> list[str]:
-    tables = r"(messages|m|last)"
+    tables = r"(tickwork_messages|m|last)"
     return [step for step in steps if re.match(rf"(SCAN|SEARCH) {tables}\b", step)]
 
 
@@ -105,7 +105,9 @@ def test_a_lane_is_read_in_order_and_by_a_range(connection: sqlite3.Connection) 
 def test_lanes_are_found_without_reading_messages_on_the_way(
     connection: sqlite3.Connection,
 ) -> None:
-    by_index = [step for step in on_messages(plan(connection, "lanes")) if "messages_ready" in step]
+    by_index = [
+        step for step in on_messages(plan(connection, "lanes")) if "tickwork_messages_ready" in step
+    ]
     assert len(by_index) == 4
     assert all("COVERING" in step for step in by_index)
 
@@ -115,7 +117,7 @@ def test_waiting_messages_are_counted_from_their_index_alone(
 ) -> None:
     steps = on_messages(plan(connection, "count_messages"))
     assert {way(step) for step in steps} == COUNTED_FROM
-    for index in ("messages_ready", "messages_holder"):
+    for index in ("tickwork_messages_ready", "tickwork_messages_holder"):
         assert all("COVERING" in step for step in steps if index in step)
 
 
@@ -123,5 +125,5 @@ def test_a_queue_is_found_by_its_name(connection: sqlite3.Connection) -> None:
     for name in ("get_queue", "get_shared_queue"):
         assert (
             plan(connection, name)[0]
-            == "SEARCH queues USING INDEX queues_name (<expr>=? AND name=?)"
+            == "SEARCH tickwork_queues USING INDEX tickwork_queues_name (<expr>=? AND name=?)"
         )

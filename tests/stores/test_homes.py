@@ -52,7 +52,7 @@ async def test_a_database_that_cannot_be_emptied_is_not_used_again(
 ) -> None:
     databases = PostgresHomes(postgres_server)
     async with databases.take() as first:
-        await execute(first, "DROP TABLE receipts")
+        await execute(first, "DROP TABLE tickwork_receipts")
     async with databases.take() as second:
         assert second.url != first.url
     await postgres_server.drop_database(second.url)

@@ -50,6 +50,7 @@ HOSTILE: list[Fields] = [
     rrule("FREQ=DAILY;BYHOUR=8,9,10", exclude=days(10_000, 2), roll="previous_day"),
     rrule("FREQ=YEARLY;COUNT=3", exclude=days(10_000, 2), roll="next_day"),
     rrule("FREQ=DAILY;INTERVAL=5000", exclude=days(10_000, 2), roll="next_day"),
+    rrule("FREQ=WEEKLY;INTERVAL=500", exclude=days(10_000, 2), roll="next_day"),
     {"cron_expr": "0 0 29 2 *", "timezone": "Europe/Rome"},
     {"cron_expr": "0 0 29 2 */7", "timezone": "Europe/Rome"},
     {"cron_expr": "0 0 31 2 *"},

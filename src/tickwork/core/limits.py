@@ -152,6 +152,14 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
+    # Types are checked where a wrong one would be found by a database, and by its neighbours.
+    if type(message.body) is not bytes:
+        yield FieldError(f"{prefix}body", f"must be bytes, not {type(message.body).__name__}")
+        return
+    for field in ("priority", "hops", "run"):
+        if type(getattr(message, field)) is not int:
+            yield FieldError(f"{prefix}{field}", "must be a whole number")
+            return
     if len(message.body) > BODY_BYTES_MAX:
         yield FieldError(
             f"{prefix}body",

@@ -14,6 +14,7 @@ A queue is named; a tenant's own queue comes before a shared one of the same nam
 | `Conflict` | it exists already with other contents, or is still in use |
 | `NodeExpired` | the node's lease ran out: take a new identity |
 | `ClaimLost` | a joint settlement found a claim that is no longer held |
+| `EventDone` | a joint settlement found that its event was done by another message |
 | `StoreUnavailable` | the database cannot be reached or written now; try again |
 | `StoreBroken` | it will not get better by trying: corrupt, read-only, wrong schema |
 """
@@ -75,7 +76,7 @@ class Queues(Protocol):
         """The scope's queues by name; a tenant's include the shared ones."""
 
     async def delete(self, scope: Scope, name: str) -> None:
-        """Removes an empty queue; one that still has messages is a `Conflict`."""
+        """Removes an empty queue; one that still has messages or dead letters is a `Conflict`."""
 
     async def pause(self, scope: Scope, name: str) -> None:
         """Nothing is handed out any more; sending goes on."""
@@ -94,7 +95,12 @@ class Messages(Protocol):
     """Messages: in, handed out, and done with."""
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
-        """Stores a message durably; a repeat of the same id is the same message."""
+        """Stores a message durably.
+
+        An id names one message of a tenant: while that one is there, a repeat is the same
+        message and the first one counts. Once it is done its id is forgotten; whoever may
+        repeat later gives an `event_id`, which is remembered.
+        """
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         """Stores up to 100 messages, all or none."""
@@ -118,7 +124,9 @@ class Messages(Protocol):
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         """As `settle`, with the caller's own writes in the same transaction.
 
-        All or nothing: if any claim is no longer held, `ClaimLost`, and nothing happened.
+        All or nothing: if any claim is no longer held, `ClaimLost`, if its event is done
+        already, `EventDone`, and nothing happened. What the caller's writes raise arrives
+        unchanged. They must be short: PostgreSQL ends a transaction that idles for seconds.
         """
 
     async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:

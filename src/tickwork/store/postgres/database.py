@@ -33,6 +33,7 @@ middle of a transaction would otherwise hold its rows, and whoever waits for the
 
 _IDLE_SETTING = "idle_in_transaction_session_timeout"
 _IDLE_MILLISECONDS = str(int(_IDLE_IN_TRANSACTION_SECONDS * 1000))
+_SESSION = {_IDLE_SETTING: _IDLE_MILLISECONDS, "default_transaction_isolation": "read committed"}
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
@@ -63,7 +64,7 @@ class Database:
                 max_inactive_connection_lifetime=300,
                 reset=_leave_as_it_is,
                 # A pooler refuses what it cannot keep apart for its clients.
-                server_settings=None if pooled else {_IDLE_SETTING: _IDLE_MILLISECONDS},
+                server_settings=None if pooled else _SESSION,
             )
         except CONNECT_ERRORS as error:
             raise as_store_error(error) from error
@@ -86,10 +87,14 @@ class Database:
     async def transact(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
     ) -> Result:
-        """Runs statements as one transaction."""
+        """Runs statements as one transaction, each seeing what was committed before it.
+
+        Whoever waited for a lock must see what its holder did: under any stricter level the
+        next statement would still look at the past.
+        """
 
         async def whole(connection: Connection) -> Result:
-            async with connection.transaction():
+            async with connection.transaction(isolation="read_committed"):
                 if self._pooled:
                     await connection.execute(f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}")
                 return await work(connection)

@@ -121,7 +121,9 @@ class PostgresQueues:
             return await connection.fetchval(SQL.delete_queue, queue_id) is not None
 
         if not await self._database.transact(work):
-            raise Conflict(f"queue {name} still has messages; purge it first")
+            raise Conflict(
+                f"queue {name} still has messages or dead letters; purge and discard them first"
+            )
         self.forget({queue_id})
 
     async def pause(self, scope: Scope, name: str) -> None:

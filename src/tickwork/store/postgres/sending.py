@@ -106,7 +106,7 @@ class Sender:
             await self.store(connection, [_without_messages(group)], receipt)
             now = self._moment() or await connection.fetchval(SQL.read_clock)
             await connection.copy_records_to_table(
-                "messages", records=_records(group, now), columns=_COPIED
+                "tickwork_messages", records=_records(group, now), columns=_COPIED
             )
 
         try:

@@ -17,12 +17,12 @@ from msgspec import structs
 
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Held, Scope, Settlement, SettleResult
-from tickwork.errors import ClaimLost, StoreUnavailable
+from tickwork.errors import ClaimLost, EventDone, StoreUnavailable
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.contract import Joined
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
-from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, Connection, Database
 from tickwork.store.postgres.sending import Group, Sender
 from tickwork.store.postgres.wakeups import PostgresWakeups
 
@@ -87,13 +87,16 @@ class Settler:
         async def work(connection: Connection) -> None:
             ended = await self._carry_out(connection, endings, sends)
             result = ended.result(endings, 0, len(endings))
-            if lost := result.refused + result.duplicates:
-                raise ClaimLost(held.id for held in lost)
-            wanted = joined(connection)
-            if isawaitable(wanted):
-                await wanted
+            if result.refused:
+                raise ClaimLost(held.id for held in result.refused)
+            if result.duplicates:
+                raise EventDone(held.id for held in result.duplicates)
+            await _join(joined, connection)
 
-        await self._database.transact(work, repeatable=False)
+        try:
+            await self._database.transact(work, repeatable=False)
+        except _JoinedFailed as failed:
+            raise failed.error from None
         self._wakeups.tell(_queues_to_wake(sends))
 
     async def drain(self) -> None:
@@ -211,6 +214,24 @@ def _is_own(scope: Scope, ending: Ending) -> bool:
     """Whether the scope can be the holder at all."""
     held = ending.held
     return can_be_held(held) and (scope.is_system or held.tenant == scope.tenant)
+
+
+class _JoinedFailed(Exception):
+    """Carries an error of the caller's own past those that are the database's."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+async def _join(joined: Joined, connection: Connection) -> None:
+    """The caller's writes; what they changed of the session is undone, it is not theirs."""
+    try:
+        wanted = joined(connection)
+        if isawaitable(wanted):
+            await wanted
+        await connection.execute("RESET ALL")
+    except CONNECT_ERRORS as error:
+        raise _JoinedFailed(error) from error
 
 
 def _queues_to_wake(sends: Iterable[_Send]) -> set[UUID]:

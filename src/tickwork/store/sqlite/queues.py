@@ -113,7 +113,9 @@ class SqliteQueues:
         def work(transaction: Transaction) -> None:
             queue = _own(transaction, scope, name)
             if transaction.execute(SQL.delete_queue, (queue.id,)).rowcount == 0:
-                raise Conflict(f"queue {name} still has messages; purge it first")
+                raise Conflict(
+                    f"queue {name} still has messages or dead letters; purge and discard them first"
+                )
 
         await self._database.write(work)
 

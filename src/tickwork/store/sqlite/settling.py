@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
-from tickwork.errors import ClaimLost
+from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
@@ -57,8 +57,10 @@ class Settler:
 
         def work(transaction: Transaction) -> None:
             result = endings.carry_out(transaction)
-            if lost := result.refused + result.duplicates:
-                raise ClaimLost(held.id for held in lost)
+            if result.refused:
+                raise ClaimLost(held.id for held in result.refused)
+            if result.duplicates:
+                raise EventDone(held.id for held in result.duplicates)
             _call(joined, transaction)
 
         try:

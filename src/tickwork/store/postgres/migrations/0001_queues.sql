@@ -1,5 +1,5 @@
 -- The first schema: what it says of itself, tenants, queues, messages, dead letters, nodes.
-CREATE TABLE meta (
+CREATE TABLE tickwork_meta (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     schema_version integer NOT NULL,
     cell text NOT NULL DEFAULT 'main',
@@ -7,18 +7,18 @@ CREATE TABLE meta (
     tzdata text
 );
 
-CREATE TABLE tenants (
+CREATE TABLE tickwork_tenants (
     id text COLLATE "C" PRIMARY KEY,
     weight integer NOT NULL DEFAULT 1 CHECK (weight > 0),
     suspended boolean NOT NULL DEFAULT false,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-INSERT INTO tenants (id) VALUES ('default');
+INSERT INTO tickwork_tenants (id) VALUES ('default');
 
 -- A queue without a tenant is shared. Names are unique per tenant, and among the shared.
-CREATE TABLE queues (
+CREATE TABLE tickwork_queues (
     id uuid PRIMARY KEY,
-    tenant text COLLATE "C" REFERENCES tenants,
+    tenant text COLLATE "C" REFERENCES tickwork_tenants,
     name text COLLATE "C" NOT NULL,
     settings jsonb NOT NULL,
     max_retries integer NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE queues (
 );
 
 -- One row per message that is not done. Fixed-width columns first: rows are many, and padded.
-CREATE TABLE messages (
+CREATE TABLE tickwork_messages (
     id uuid NOT NULL,
     queue_id uuid NOT NULL,
     holder uuid,
@@ -68,22 +68,22 @@ CREATE TABLE messages (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE INDEX messages_ready ON messages (queue_id, tenant, priority DESC, visible_at, id)
+CREATE INDEX tickwork_messages_ready ON tickwork_messages (queue_id, tenant, priority DESC, visible_at, id)
     WHERE state = 'ready';
-CREATE INDEX messages_holder ON messages (holder) WHERE state = 'claimed';
-CREATE INDEX messages_lease ON messages (lease_until)
+CREATE INDEX tickwork_messages_holder ON tickwork_messages (holder) WHERE state = 'claimed';
+CREATE INDEX tickwork_messages_lease ON tickwork_messages (lease_until)
     WHERE state = 'claimed' AND lease_until IS NOT NULL;
-CREATE INDEX messages_suspect ON messages (queue_id, tenant, visible_at, id)
+CREATE INDEX tickwork_messages_suspect ON tickwork_messages (queue_id, tenant, visible_at, id)
     WHERE state = 'ready' AND lost >= 2;
-CREATE INDEX messages_expiring ON messages (expires_at)
+CREATE INDEX tickwork_messages_expiring ON tickwork_messages (expires_at)
     WHERE state = 'ready' AND expires_at IS NOT NULL;
-CREATE INDEX messages_key ON messages (queue_id, tenant, key, id) WHERE key IS NOT NULL;
-CREATE UNIQUE INDEX messages_slot ON messages (tenant, schedule_id, slot, run)
+CREATE INDEX tickwork_messages_key ON tickwork_messages (queue_id, tenant, key, id) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX tickwork_messages_slot ON tickwork_messages (tenant, schedule_id, slot, run)
     WHERE schedule_id IS NOT NULL;
-CREATE INDEX messages_batch ON messages (tenant, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX tickwork_messages_batch ON tickwork_messages (tenant, batch_id) WHERE batch_id IS NOT NULL;
 
 -- What will not be delivered again by itself.
-CREATE TABLE dead_letters (
+CREATE TABLE tickwork_dead_letters (
     id uuid NOT NULL,
     tenant text COLLATE "C" NOT NULL,
     queue_id uuid NOT NULL,
@@ -112,10 +112,10 @@ CREATE TABLE dead_letters (
     body bytea NOT NULL,
     PRIMARY KEY (tenant, id)
 );
-CREATE INDEX dead_letters_queue ON dead_letters (queue_id, tenant, failed_at, id);
+CREATE INDEX tickwork_dead_letters_queue ON tickwork_dead_letters (queue_id, tenant, failed_at, id);
 
 -- Events that were done, so that a second one is known.
-CREATE TABLE events_done (
+CREATE TABLE tickwork_events_done (
     tenant text COLLATE "C" NOT NULL,
     queue_id uuid NOT NULL,
     event_id text COLLATE "C" NOT NULL,
@@ -125,17 +125,17 @@ CREATE TABLE events_done (
 
 -- One row per accepted group of sends, so that a repeat after a lost answer is known,
 -- also when its messages are done and gone.
-CREATE TABLE receipts (
+CREATE TABLE tickwork_receipts (
     id uuid PRIMARY KEY,
     accepted_at timestamptz NOT NULL
 );
 
 -- A running process; what it holds lives as long as its heartbeat.
-CREATE TABLE nodes (
+CREATE TABLE tickwork_nodes (
     id uuid PRIMARY KEY,
     name text NOT NULL,
     roles text[] NOT NULL,
     started_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL
 );
-CREATE INDEX nodes_expiry ON nodes (expires_at);
+CREATE INDEX tickwork_nodes_expiry ON tickwork_nodes (expires_at);

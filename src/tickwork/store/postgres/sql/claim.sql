@@ -2,10 +2,10 @@
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
     -- Held until the end, so that a node cannot be taken for dead between its look and its claim.
-    SELECT id FROM nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
+    SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
 ),
 open AS MATERIALIZED (
-    SELECT id FROM queues
+    SELECT id FROM tickwork_queues
     WHERE id = $2 AND NOT paused AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
 ),
 picked AS MATERIALIZED (
@@ -16,7 +16,7 @@ picked AS MATERIALIZED (
         SELECT ready.at
         FROM generate_series(turn.first, turn.last) AS lane
         CROSS JOIN LATERAL (
-            SELECT ctid AS at FROM messages
+            SELECT ctid AS at FROM tickwork_messages
             WHERE queue_id = $2 AND state = 'ready' AND tenant = turn.tenant
                 AND priority = ($9::smallint[])[lane] AND visible_at <= (SELECT now FROM moment)
                 AND visible_at >= ($10::timestamptz[])[lane] AND lost < 2
@@ -29,7 +29,7 @@ picked AS MATERIALIZED (
     ) AS share
     LIMIT $11
 )
-UPDATE messages AS m
+UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))

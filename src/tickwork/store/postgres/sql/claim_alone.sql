@@ -1,21 +1,21 @@
 -- Hands out one message that must run with nothing beside it.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
-    SELECT id FROM nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
+    SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
 ),
 picked AS MATERIALIZED (
-    SELECT m.ctid AS at FROM messages AS m
+    SELECT m.ctid AS at FROM tickwork_messages AS m
     WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2
         AND m.visible_at <= (SELECT now FROM moment)
         AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
         AND ($5::text IS NULL OR m.tenant = $5)
         AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
-        AND EXISTS (SELECT FROM queues WHERE id = $2 AND NOT paused)
+        AND EXISTS (SELECT FROM tickwork_queues WHERE id = $2 AND NOT paused)
     ORDER BY m.visible_at, m.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 )
-UPDATE messages AS m
+UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))

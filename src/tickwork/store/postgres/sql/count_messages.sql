@@ -5,8 +5,8 @@ SELECT
     count(*) FILTER (WHERE state = 'claimed') AS claimed,
     count(*) FILTER (WHERE state = 'held') AS held,
     (
-        SELECT count(*) FROM dead_letters
+        SELECT count(*) FROM tickwork_dead_letters
         WHERE queue_id = $2 AND ($3::text IS NULL OR tenant = $3) AND resolution IS NULL
     ) AS dead
-FROM messages, (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
+FROM tickwork_messages, (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
 WHERE queue_id = $2 AND ($3::text IS NULL OR tenant = $3)

@@ -1,4 +1,12 @@
--- Removes a queue that has no message.
-DELETE FROM queues q
-WHERE q.id = $1 AND NOT EXISTS (SELECT FROM messages m WHERE m.queue_id = q.id)
-RETURNING q.id
+-- Removes a queue that has no message, and no dead letter that somebody may still want.
+DELETE FROM tickwork_queues
+WHERE id = $1
+    AND NOT EXISTS (SELECT FROM tickwork_messages WHERE queue_id = $1 AND state = 'ready')
+    AND NOT EXISTS (SELECT FROM tickwork_messages WHERE queue_id = $1 AND state = 'claimed')
+    AND NOT EXISTS (
+        SELECT FROM tickwork_messages WHERE queue_id = $1 AND state = 'held' AND key IS NOT NULL
+    )
+    AND NOT EXISTS (
+        SELECT FROM tickwork_dead_letters WHERE queue_id = $1 AND resolution IS NULL
+    )
+RETURNING id

@@ -1,7 +1,7 @@
 -- One queue by name; a tenant's own before a shared one.
-SELECT id, tenant, name, settings, paused FROM queues
+SELECT id, tenant, name, settings, paused FROM tickwork_queues
 WHERE name = $2
     AND (tenant = $1 OR tenant IS NULL)
-    AND ($1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE tenants.id = $1))
+    AND ($1::text IS NULL OR EXISTS (SELECT FROM tickwork_tenants WHERE tickwork_tenants.id = $1))
 ORDER BY tenant NULLS LAST
 LIMIT 1

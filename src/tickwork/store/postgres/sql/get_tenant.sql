@@ -1,2 +1,2 @@
 -- One tenant.
-SELECT id, weight, suspended FROM tenants WHERE id = $1
+SELECT id, weight, suspended FROM tickwork_tenants WHERE id = $1

@@ -1,5 +1,5 @@
 -- Makes ready what nodes held; `$2` is what it costs a message in lost claims.
-UPDATE messages
+UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, lost = lost + $2
 WHERE holder = ANY ($1::uuid[]) AND state = 'claimed'
 RETURNING 1

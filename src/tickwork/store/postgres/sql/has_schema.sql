@@ -1,2 +1,2 @@
 -- Whether there is any schema yet.
-SELECT to_regclass('meta') IS NOT NULL
+SELECT to_regclass('tickwork_meta') IS NOT NULL

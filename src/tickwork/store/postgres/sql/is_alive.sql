@@ -1,4 +1,4 @@
 -- Whether a node's lease still runs.
 SELECT EXISTS (
-    SELECT FROM nodes WHERE id = $2 AND expires_at > coalesce($1::timestamptz, clock_timestamp())
+    SELECT FROM tickwork_nodes WHERE id = $2 AND expires_at > coalesce($1::timestamptz, clock_timestamp())
 )

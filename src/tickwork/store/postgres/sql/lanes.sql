@@ -2,7 +2,7 @@
 WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (
-        SELECT tenant, priority FROM messages
+        SELECT tenant, priority FROM tickwork_messages
         WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, '')
         ORDER BY tenant, priority DESC LIMIT 1
     ) AS first
@@ -11,14 +11,14 @@ WITH RECURSIVE lane AS (
     SELECT following.tenant, following.priority
     FROM lane CROSS JOIN LATERAL (
         (
-            SELECT tenant, priority FROM messages
+            SELECT tenant, priority FROM tickwork_messages
             WHERE queue_id = $2 AND state = 'ready'
                 AND tenant = lane.tenant AND priority < lane.priority
             ORDER BY priority DESC LIMIT 1
         )
         UNION ALL
         (
-            SELECT tenant, priority FROM messages
+            SELECT tenant, priority FROM tickwork_messages
             WHERE queue_id = $2 AND state = 'ready'
                 AND tenant > lane.tenant AND $3::text IS NULL
             ORDER BY tenant, priority DESC LIMIT 1
@@ -29,7 +29,7 @@ WITH RECURSIVE lane AS (
 SELECT lane.tenant, lane.priority
 FROM lane
 WHERE EXISTS (
-    SELECT FROM messages
+    SELECT FROM tickwork_messages
     WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant AND priority = lane.priority
         AND visible_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))
 )

@@ -1,2 +1,2 @@
 -- Takes a node for its end: no claim of it can be under way after this.
-SELECT id FROM nodes WHERE id = $1 FOR UPDATE
+SELECT id FROM tickwork_nodes WHERE id = $1 FOR UPDATE

@@ -1,2 +1,2 @@
 -- Queues in turn, after a given one.
-SELECT id FROM queues WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2
+SELECT id FROM tickwork_queues WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2

@@ -1,2 +1,2 @@
 -- Which of some holders are nodes whose lease nobody ended: what they held nobody else got.
-SELECT id FROM nodes WHERE id = ANY ($1::uuid[])
+SELECT id FROM tickwork_nodes WHERE id = ANY ($1::uuid[])

@@ -1,2 +1,2 @@
 -- Stops or resumes handing out.
-UPDATE queues SET paused = $2 WHERE id = $1
+UPDATE tickwork_queues SET paused = $2 WHERE id = $1

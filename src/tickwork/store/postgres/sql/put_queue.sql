@@ -1,5 +1,5 @@
 -- Creates a queue or replaces its settings; its id stays.
-INSERT INTO queues (id, tenant, name, settings, max_retries, retention_seconds)
+INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (tenant, name) DO UPDATE SET
     settings = excluded.settings,

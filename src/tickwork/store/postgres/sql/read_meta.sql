@@ -1,2 +1,2 @@
 -- What the database says of itself.
-SELECT schema_version, cell, epoch, tzdata FROM meta
+SELECT schema_version, cell, epoch, tzdata FROM tickwork_meta

@@ -1,5 +1,5 @@
 -- Makes what is still held ready again after a while; counts an attempt where one was made.
-UPDATE messages AS m
+UPDATE tickwork_messages AS m
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = m.attempts + held.counted,
     visible_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => held.delay),
     last_error = coalesce(held.error, m.last_error)
@@ -8,7 +8,7 @@ FROM (
     FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::float8[], $7::smallint[],
         $8::text[]) AS held (tenant, id, claim, holder, delay, counted, error)
     CROSS JOIN LATERAL (
-        SELECT ctid AS at FROM messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
+        SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ) AS held
 WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder

@@ -2,17 +2,17 @@
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 target AS MATERIALIZED (
     -- Locked, so that no queue is deleted while a message is on its way into it.
-    SELECT id FROM queues WHERE id = ANY ($23::uuid[]) FOR KEY SHARE
+    SELECT id FROM tickwork_queues WHERE id = ANY ($23::uuid[]) FOR KEY SHARE
 ),
 receipt AS (
-    INSERT INTO receipts (id, accepted_at)
+    INSERT INTO tickwork_receipts (id, accepted_at)
     SELECT $2, now FROM moment
     WHERE (SELECT count(*) FROM target) = cardinality($23::uuid[])
     ON CONFLICT (id) DO NOTHING
     RETURNING id
 ),
 stored AS (
-    INSERT INTO messages (
+    INSERT INTO tickwork_messages (
         tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key, event_id, type, source,
         correlation_id, causation_id, hops, batch_id, schedule_id, slot, run, catch_up, content_type,
         body

@@ -1,3 +1,3 @@
 -- Writes the version a migration reached.
-INSERT INTO meta (schema_version) VALUES ($1)
+INSERT INTO tickwork_meta (schema_version) VALUES ($1)
 ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version

@@ -1,6 +1,6 @@
 -- The first schema: what it says of itself, tenants, queues, messages, dead letters, nodes.
 -- Ids are the 16 bytes of a UUID, times are microseconds since 1970.
-CREATE TABLE meta (
+CREATE TABLE tickwork_meta (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     schema_version INTEGER NOT NULL,
     cell TEXT NOT NULL DEFAULT 'main',
@@ -8,18 +8,18 @@ CREATE TABLE meta (
     tzdata TEXT
 ) STRICT;
 
-CREATE TABLE tenants (
+CREATE TABLE tickwork_tenants (
     id TEXT PRIMARY KEY NOT NULL,
     weight INTEGER NOT NULL DEFAULT 1 CHECK (weight > 0),
     suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1)),
     created_at INTEGER NOT NULL DEFAULT (unixepoch() * 1000000)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO tenants (id) VALUES ('default');
+INSERT INTO tickwork_tenants (id) VALUES ('default');
 
 -- A queue without a tenant is shared. Names are unique per tenant, and among the shared.
-CREATE TABLE queues (
+CREATE TABLE tickwork_queues (
     id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
-    tenant TEXT REFERENCES tenants,
+    tenant TEXT REFERENCES tickwork_tenants,
     name TEXT NOT NULL,
     settings TEXT NOT NULL,
     max_retries INTEGER NOT NULL,
@@ -27,11 +27,11 @@ CREATE TABLE queues (
     paused INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
     created_at INTEGER NOT NULL DEFAULT (unixepoch() * 1000000)
 ) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX queues_name ON queues (coalesce(tenant, ''), name);
+CREATE UNIQUE INDEX tickwork_queues_name ON tickwork_queues (coalesce(tenant, ''), name);
 
 -- One row per message that is not done, found by its place. The body comes last: it may fill
 -- pages of its own, and whoever reads only the columns before it leaves those alone.
-CREATE TABLE messages (
+CREATE TABLE tickwork_messages (
     place INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,
     id BLOB NOT NULL CHECK (length(id) = 16),
@@ -68,22 +68,22 @@ CREATE TABLE messages (
 
 -- The state is in them too, though it is always the same: only then can SQLite look for lanes, and
 -- count, without reading the messages themselves.
-CREATE INDEX messages_ready ON messages (queue_id, tenant, priority DESC, visible_at, id, state)
+CREATE INDEX tickwork_messages_ready ON tickwork_messages (queue_id, tenant, priority DESC, visible_at, id, state)
     WHERE state = 'ready';
-CREATE INDEX messages_holder ON messages (holder, queue_id, tenant, state) WHERE state = 'claimed';
-CREATE INDEX messages_lease ON messages (lease_until)
+CREATE INDEX tickwork_messages_holder ON tickwork_messages (holder, queue_id, tenant, state) WHERE state = 'claimed';
+CREATE INDEX tickwork_messages_lease ON tickwork_messages (lease_until)
     WHERE state = 'claimed' AND lease_until IS NOT NULL;
-CREATE INDEX messages_suspect ON messages (queue_id, visible_at, id)
+CREATE INDEX tickwork_messages_suspect ON tickwork_messages (queue_id, visible_at, id)
     WHERE state = 'ready' AND lost >= 2;
-CREATE INDEX messages_expiring ON messages (expires_at)
+CREATE INDEX tickwork_messages_expiring ON tickwork_messages (expires_at)
     WHERE state = 'ready' AND expires_at IS NOT NULL;
-CREATE INDEX messages_key ON messages (queue_id, tenant, key, id) WHERE key IS NOT NULL;
-CREATE UNIQUE INDEX messages_slot ON messages (tenant, schedule_id, slot, run)
+CREATE INDEX tickwork_messages_key ON tickwork_messages (queue_id, tenant, key, id) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX tickwork_messages_slot ON tickwork_messages (tenant, schedule_id, slot, run)
     WHERE schedule_id IS NOT NULL;
-CREATE INDEX messages_batch ON messages (tenant, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX tickwork_messages_batch ON tickwork_messages (tenant, batch_id) WHERE batch_id IS NOT NULL;
 
 -- What will not be delivered again by itself.
-CREATE TABLE dead_letters (
+CREATE TABLE tickwork_dead_letters (
     place INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
     tenant TEXT NOT NULL,
@@ -113,10 +113,10 @@ CREATE TABLE dead_letters (
     body BLOB NOT NULL,
     UNIQUE (tenant, id)
 ) STRICT;
-CREATE INDEX dead_letters_queue ON dead_letters (queue_id, tenant, failed_at, id);
+CREATE INDEX tickwork_dead_letters_queue ON tickwork_dead_letters (queue_id, tenant, failed_at, id);
 
 -- Events that were done, so that a second one is known.
-CREATE TABLE events_done (
+CREATE TABLE tickwork_events_done (
     tenant TEXT NOT NULL,
     queue_id BLOB NOT NULL,
     event_id TEXT NOT NULL,
@@ -125,11 +125,11 @@ CREATE TABLE events_done (
 ) STRICT, WITHOUT ROWID;
 
 -- A running process; what it holds lives as long as its heartbeat.
-CREATE TABLE nodes (
+CREATE TABLE tickwork_nodes (
     id BLOB PRIMARY KEY NOT NULL,
     name TEXT NOT NULL,
     roles TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX nodes_expiry ON nodes (expires_at);
+CREATE INDEX tickwork_nodes_expiry ON tickwork_nodes (expires_at);

@@ -1,11 +1,11 @@
 -- Deletes what is still held by exactly this claim. Rows that are not returned were not held.
-DELETE FROM messages WHERE place IN (
+DELETE FROM tickwork_messages WHERE place IN (
     SELECT m.place
     FROM (
         SELECT column1 AS tenant, column2 AS id, column3 AS claim, column4 AS holder
         FROM (VALUES /*each*/ (?, ?, ?, ?) /*each*/)
     ) AS held
-    CROSS JOIN messages AS m ON m.tenant = held.tenant AND m.id = held.id
+    CROSS JOIN tickwork_messages AS m ON m.tenant = held.tenant AND m.id = held.id
     WHERE m.claim = held.claim AND m.holder = held.holder AND m.state = 'claimed'
 )
 RETURNING tenant, id, claim, holder, queue_id, event_id

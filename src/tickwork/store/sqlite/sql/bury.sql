@@ -1,5 +1,5 @@
 -- Copies a message to the dead letters, with the reason why.
-INSERT INTO dead_letters (
+INSERT INTO tickwork_dead_letters (
     id, tenant, queue_id, message_id, reason, error, attempts, failed_at, key, event_id, type,
     source, correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
     content_type, format, sent_at, body
@@ -8,4 +8,4 @@ SELECT
     ?2, tenant, queue_id, id, ?3, coalesce(?4, last_error), attempts + ?5, ?6, key, event_id, type,
     source, correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
     content_type, format, sent_at, body
-FROM messages WHERE place = ?1
+FROM tickwork_messages WHERE place = ?1

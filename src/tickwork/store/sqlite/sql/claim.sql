@@ -1,5 +1,5 @@
 -- The next messages of one lane that may be handed out in a batch, oldest visible first.
-SELECT m.place, /*columns*/ FROM messages AS m
+SELECT m.place, /*columns*/ FROM tickwork_messages AS m
 WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.tenant = ?2 AND m.priority = ?3
     AND m.visible_at <= ?4 AND m.lost < 2 AND (m.expires_at IS NULL OR m.expires_at > ?4)
 ORDER BY m.visible_at, m.id

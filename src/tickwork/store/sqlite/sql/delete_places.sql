@@ -1,2 +1,2 @@
 -- Deletes messages by where they lie.
-DELETE FROM messages WHERE place IN (SELECT value FROM json_each(?1))
+DELETE FROM tickwork_messages WHERE place IN (SELECT value FROM json_each(?1))

@@ -1,8 +1,11 @@
--- Removes a queue that has no message.
-DELETE FROM queues
+-- Removes a queue that has no message, and no dead letter that somebody may still want.
+DELETE FROM tickwork_queues
 WHERE id = ?1
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE queue_id = ?1 AND state = 'ready')
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE queue_id = ?1 AND state = 'claimed')
+    AND NOT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'ready')
+    AND NOT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'claimed')
     AND NOT EXISTS (
-        SELECT 1 FROM messages WHERE queue_id = ?1 AND state = 'held' AND key IS NOT NULL
+        SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'held' AND key IS NOT NULL
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM tickwork_dead_letters WHERE queue_id = ?1 AND resolution IS NULL
     )

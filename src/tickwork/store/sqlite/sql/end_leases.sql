@@ -1,5 +1,5 @@
 -- Makes messages ready again whose pull lease ran out, which counts an attempt.
-UPDATE messages
+UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = attempts + 1, visible_at = ?2,
     last_error = ?3
 WHERE place IN (SELECT value FROM json_each(?1))

@@ -1,2 +1,2 @@
 -- What a holder holds.
-SELECT place, id FROM messages WHERE holder = ?1 AND state = 'claimed'
+SELECT place, id FROM tickwork_messages WHERE holder = ?1 AND state = 'claimed'

@@ -1,2 +1,2 @@
 -- Whether a node's lease still runs.
-SELECT EXISTS (SELECT 1 FROM nodes WHERE id = ?1 AND expires_at > ?2)
+SELECT EXISTS (SELECT 1 FROM tickwork_nodes WHERE id = ?1 AND expires_at > ?2)

@@ -1,32 +1,32 @@
 -- The tenants and priorities that have a visible message, found by skipping from one to the next.
 WITH RECURSIVE lane (place) AS (
     SELECT (
-        SELECT place FROM messages
+        SELECT place FROM tickwork_messages
         WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, '')
         ORDER BY tenant, priority DESC LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
-            SELECT place FROM messages
+            SELECT place FROM tickwork_messages
             WHERE queue_id = ?1 AND state = 'ready'
                 AND tenant = last.tenant AND priority < last.priority
             ORDER BY priority DESC LIMIT 1
         ),
         (
-            SELECT place FROM messages
+            SELECT place FROM tickwork_messages
             WHERE queue_id = ?1 AND state = 'ready' AND tenant > last.tenant AND ?2 IS NULL
             ORDER BY tenant, priority DESC LIMIT 1
         )
     )
-    FROM lane JOIN messages AS last ON last.place = lane.place
+    FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
     WHERE ?2 IS NULL OR last.tenant = ?2
     LIMIT 10000
 )
 SELECT m.tenant, m.priority
-FROM lane JOIN messages AS m ON m.place = lane.place
+FROM lane JOIN tickwork_messages AS m ON m.place = lane.place
 WHERE (?2 IS NULL OR m.tenant = ?2) AND EXISTS (
-    SELECT 1 FROM messages
+    SELECT 1 FROM tickwork_messages
     WHERE queue_id = ?1 AND state = 'ready' AND tenant = m.tenant AND priority = m.priority
         AND visible_at <= ?3
 )

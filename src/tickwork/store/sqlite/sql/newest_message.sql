@@ -1,2 +1,2 @@
 -- The message stored last of those still there; another one than before means a send.
-SELECT id, sent_at FROM messages WHERE place = (SELECT max(place) FROM messages)
+SELECT id, sent_at FROM tickwork_messages WHERE place = (SELECT max(place) FROM tickwork_messages)

@@ -1,2 +1,2 @@
 -- Queues in turn, after a given one.
-SELECT id FROM queues WHERE id > ?1 ORDER BY id LIMIT ?2
+SELECT id FROM tickwork_queues WHERE id > ?1 ORDER BY id LIMIT ?2

@@ -1,6 +1,6 @@
 -- Messages of one lane that waited longer than their queue keeps them.
-SELECT m.place FROM messages AS m
+SELECT m.place FROM tickwork_messages AS m
 WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.tenant = ?2 AND m.priority = ?3
-    AND m.visible_at <= ?4 - (SELECT retention_seconds FROM queues WHERE id = ?1) * 1000000
+    AND m.visible_at <= ?4 - (SELECT retention_seconds FROM tickwork_queues WHERE id = ?1) * 1000000
 ORDER BY m.visible_at, m.id
 LIMIT ?5

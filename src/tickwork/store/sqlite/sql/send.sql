@@ -1,5 +1,5 @@
 -- Stores messages of one tenant in one queue, each once.
-INSERT INTO messages (
+INSERT INTO tickwork_messages (
     tenant, queue_id, sent_at, id, priority, visible_at, expires_at, key, event_id, type, source,
     correlation_id, causation_id, hops, batch_id, schedule_id, slot, run, catch_up, content_type,
     body
