@@ -12,6 +12,7 @@ import asyncpg
 from bench import postgres_floor, sqlite_floor
 from bench.beds import (
     QUEUE,
+    Bed,
     PostgresBed,
     batches,
     message,
@@ -43,6 +44,8 @@ ROUNDS = 9
 MANY = 1_000_000
 FEW = 1_000
 SENDERS = 64
+GROWTH_MESSAGES = 500
+GROWTH_ROUNDS = 21
 
 
 @bench("queue")
@@ -97,32 +100,65 @@ def sqlite_throughput() -> Iterator[Result]:
 
 
 @bench("queue")
-def group_commit() -> Iterator[Result]:
+def postgres_group_commit() -> Iterator[Result]:
     """64 callers who each send one message, where a commit takes a millisecond."""
     slow = {"commit_delay": "1000", "commit_siblings": "0"}
     with postgres_server(**slow) as server, postgres_bed(server) as bed:
         now = datetime.now(UTC)
         singles = [postgres_floor.arguments(bed, SENDERS, 1, now) for _ in range(ROUNDS)]
-
-        async def together() -> None:
-            await asyncio.gather(
-                *(bed.store.messages.send(DEFAULT, QUEUE, message()) for _ in range(SENDERS))
-            )
-
         turns = interleaved(
-            lambda _: bed.run(together()),
+            lambda _: _send_at_once(bed),
             lambda number: postgres_floor.insert(bed, singles[number]),
             rounds=ROUNDS,
             clock=WALL,
         )
-        turn = typical(turns)
-        yield judge(
-            "queue.postgres.single_sends_64",
-            SENDERS / turn.candidate,
-            "messages/s",
-            reference=SENDERS / turn.floor,
-            goal=ratio_at_least(5),
+        yield _together("queue.postgres.single_sends_64", turns)
+
+
+@bench("queue")
+def sqlite_group_commit() -> Iterator[Result]:
+    """The same on one file, against a commit each."""
+    with sqlite_bed() as bed:
+        now = int(datetime.now(UTC).timestamp() * 1_000_000)
+        singles = [sqlite_floor.arguments(bed, SENDERS, 1, now) for _ in range(ROUNDS)]
+        turns = interleaved(
+            lambda _: _send_at_once(bed),
+            lambda number: sqlite_floor.insert(bed, singles[number]),
+            rounds=ROUNDS,
+            clock=WALL,
         )
+        yield _together("queue.sqlite.single_sends_64", turns)
+
+
+def _send_at_once(bed: Bed) -> None:
+    async def together() -> None:
+        await asyncio.gather(
+            *(bed.store.messages.send(DEFAULT, QUEUE, message()) for _ in range(SENDERS))
+        )
+
+    bed.run(together())
+
+
+def _together(name: str, turns: list[Turn]) -> Result:
+    turn = typical(turns)
+    return judge(
+        name,
+        SENDERS / turn.candidate,
+        "messages/s",
+        reference=SENDERS / turn.floor,
+        goal=ratio_at_least(5),
+    )
+
+
+@bench("queue")
+def sqlite_growth() -> Iterator[Result]:
+    """The same claim with few and with many waiting, and after a million have passed."""
+    with sqlite_bed() as small, sqlite_bed() as large:
+        small.fill(FEW)
+        large.fill(MANY)
+        yield _growth("queue.sqlite.waiting_1000000", large, small, 1.3)
+        _through(large, MANY)
+        yield _growth("queue.sqlite.passed_1000000", large, small, 1.5)
 
 
 @bench("queue")
@@ -151,27 +187,31 @@ def _old_snapshot(bed: PostgresBed) -> Iterator[None]:
         bed.run(connection.close())
 
 
-def _through(bed: PostgresBed, count: int) -> None:
+def _through(bed: Bed, count: int) -> None:
     """Sends and handles that many beside what is waiting."""
     for _ in range(count // 50_000):
         bed.fill(50_000)
         bed.pass_through(50_000, 500)
 
 
-def _growth(name: str, large: PostgresBed, small: PostgresBed, bound: float) -> Result:
-    """Claims and settles a little, and puts as much back, on both."""
-
-    def round_on(bed: PostgresBed) -> None:
-        bed.pass_through(500, SIZE)
-        bed.send(batches(500, SIZE))
-
-    turns = interleaved(lambda _: round_on(large), lambda _: round_on(small), rounds=21, clock=WALL)
+def _growth(name: str, large: Bed, small: Bed, bound: float) -> Result:
+    """Claims and settles a little on both; what was taken is put back while no clock runs."""
+    turns: list[Turn] = []
+    for _ in range(GROWTH_ROUNDS):
+        turns += interleaved(
+            lambda _: large.pass_through(GROWTH_MESSAGES, SIZE),
+            lambda _: small.pass_through(GROWTH_MESSAGES, SIZE),
+            rounds=1,
+            clock=WALL,
+        )
+        for bed in (large, small):
+            bed.send(batches(GROWTH_MESSAGES, SIZE))
     turn = typical(turns)
     return judge(
         name,
-        turn.candidate / 500 * 1e6,
+        turn.candidate / GROWTH_MESSAGES * 1e6,
         "µs/message",
-        reference=turn.floor / 500 * 1e6,
+        reference=turn.floor / GROWTH_MESSAGES * 1e6,
         goal=ratio_at_most(bound),
     )
 

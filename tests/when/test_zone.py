@@ -108,6 +108,19 @@ def test_where_the_timeline_is_cut_shows_nowhere(
             assert len(usual[0]) == usual[1]
 
 
+def test_a_moved_slot_beyond_a_cut_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Lord Howe 02:10 moves to 02:40, past 02:35; the cut lies between."""
+    monkeypatch.setattr("tickwork.core.when.zone._CHUNK_SECONDS", 300)
+    monkeypatch.setattr("tickwork.core.when.sources.timeline", fresh_timeline)
+    zone = "Australia/Lord_Howe"
+    (gap,) = [each for each in transitions(zone)[:2] if each.after_seconds > each.before_seconds]
+    fields = {"cron_expr": "10,35 2 * * *", "timezone": zone, "dst": {"gap": "shift"}}
+    start, end = gap.instant - timedelta(hours=1), gap.instant + timedelta(hours=1)
+    slots, count = slots_and_count({**fields, "max_firings": 999}, start, end)
+    assert [slot - gap.instant for slot in slots] == [timedelta(minutes=5), timedelta(minutes=10)]
+    assert count == 2
+
+
 def slots_and_count(
     fields: dict[str, object], start: datetime, end: datetime
 ) -> tuple[list[datetime], int]:

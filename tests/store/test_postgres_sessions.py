@@ -1,0 +1,95 @@
+"""What a server's settings or a caller's own statements do to a session stays out of ours."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.conformance.acts import ack, claim, join, make_queue, pull_one, send
+from tests.conformance.barriers import Rival
+from tests.kit.waiting import eventually
+from tickwork.core.model import DEFAULT, Counts, Settlement
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.migrate import migrate
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    """On a database whose transactions would look at the past by default."""
+    connection = await asyncpg.connect(postgres_url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(
+        f'ALTER DATABASE "{name}" SET default_transaction_isolation = "repeatable read"'
+    )
+    await connection.close()
+    await migrate(postgres_url)
+    opened = await PostgresStore.open(postgres_url, connections_max=2)
+    await make_queue(opened)
+    yield opened
+    await opened.close()
+
+
+async def test_whoever_ends_a_node_sees_the_claim_it_waited_for(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    """Under a stricter level the node would be gone, and its message held by nobody for ever."""
+    node = await join(store)
+    await send(store)
+    connection = await asyncpg.connect(postgres_url)
+    claiming = Rival(connection)
+    await claiming.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR KEY SHARE", node)
+    await claiming.does(
+        "UPDATE tickwork_messages SET state = 'claimed', claim = 1, holder = $1", node
+    )
+    leaving = asyncio.create_task(store.nodes.leave(node))
+    await eventually(claiming.is_waited_for, timeout_seconds=30)
+    await claiming.commits()
+    assert await leaving == 1
+    await connection.close()
+    assert await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
+
+
+async def test_what_joined_changed_of_a_session_is_undone(store: PostgresStore) -> None:
+    await send(store)
+    message = await pull_one(store)
+
+    async def changes_the_session(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        await connection.execute("SET search_path = nowhere")
+
+    await store.messages.settle_jointly(DEFAULT, Settlement((ack(message),)), changes_the_session)
+    for _ in range(4):
+        await send(store)
+    assert await store.queues.counts(DEFAULT, "work") == Counts(ready=4)
+
+
+async def test_an_error_of_the_callers_own_arrives_unchanged(store: PostgresStore) -> None:
+    await send(store)
+    message = await pull_one(store)
+
+    async def asks_for_nothing(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        await connection.execute("SELECT * FROM a_table_that_is_not_there")
+
+    async def cannot_connect(_: object) -> None:
+        raise ConnectionError("the mail server is down")
+
+    settlement = Settlement((ack(message),))
+    with pytest.raises(asyncpg.UndefinedTableError):
+        await store.messages.settle_jointly(DEFAULT, settlement, asks_for_nothing)
+    with pytest.raises(ConnectionError, match="the mail server is down"):
+        await store.messages.settle_jointly(DEFAULT, settlement, cannot_connect)
+    assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
+
+
+async def test_a_callers_own_tables_do_not_get_in_the_way(postgres_url: str) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    for table in ("meta", "messages", "queues", "tenants", "nodes"):
+        await connection.execute(f"CREATE TABLE {table} (theirs text)")
+    await connection.close()
+    await migrate(postgres_url)
+    opened = await PostgresStore.open(postgres_url)
+    await make_queue(opened)
+    node = await join(opened)
+    await send(opened)
+    assert len(await claim(opened, node)) == 1
+    await opened.close()
