@@ -87,3 +87,17 @@ async def test_within_a_tenant_the_order_stays(store: Store, clock: VirtualClock
     found = await pull(store, scope=SYSTEM, limit=ALL)
     for tenant, expected in sent.items():
         assert [message.id for message in found if message.tenant == tenant] == expected
+
+
+async def test_nobody_waits_behind_more_lanes_than_one_look_finds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("lanes", "sqlite.claiming", "postgres.claiming"):
+        monkeypatch.setattr(f"tickwork.store.{module}.LANES_MAX", 3)
+    await make_queue(store, scope=SYSTEM)
+    *loud, quiet = await make_tenants(store, *"abcdefgh")
+    for scope in loud:
+        await send_many(store, 50, scope=scope)
+    message = await send(store, scope=quiet)
+    found = [ids(await pull(store, scope=SYSTEM, limit=2)) for _ in range(12)]
+    assert message.id in [each for batch in found for each in batch]

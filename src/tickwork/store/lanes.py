@@ -8,11 +8,14 @@ next one begins, so that no tenant waits longer than one round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 LANES_FRESH_SECONDS = 0.1
+
+LANES_MAX = 10_000
+"""As many as one look finds; with more, the next look goes on where this one ended."""
 
 LOOKING_SHARE = 0.1
 """Looking costs more when the database cannot clean up behind a queue; then we look less
@@ -39,14 +42,16 @@ class Ring:
     def __init__(self) -> None:
         self._lanes: dict[str, list[Lane]] = {}
         self._fresh_until = float("-inf")
+        self.look_from = ""
 
     def is_fresh(self, monotonic_seconds: float) -> bool:
         return monotonic_seconds < self._fresh_until
 
     def refresh(
-        self, lanes: Iterable[Lane], *, looked_at_seconds: float, took_seconds: float
+        self, lanes: Sequence[Lane], *, looked_at_seconds: float, took_seconds: float
     ) -> None:
-        """Takes over what was found; tenants known already keep their turn."""
+        """Takes over what was found from `look_from` on; tenants known already keep their turn."""
+        self.look_from = lanes[-1].tenant if len(lanes) >= LANES_MAX else ""
         found: dict[str, list[Lane]] = {}
         for lane in lanes:
             found.setdefault(lane.tenant, []).append(lane)

@@ -197,6 +197,7 @@ def _recurrence(text: str, rule: Rule) -> list[str]:
     numbers = [n for _, n in parts.weekdays if n is not None]
     if (
         parts.positions or parts.year_days or parts.week_numbers or parts.seconds
+        or (parts.frequency > Frequency.DAILY and (parts.hours or parts.minutes))
         or any(n not in _ORDINALS for n in numbers)
         or any(day < 0 and day != LAST for day in parts.month_days)
     ):  # fmt: skip
@@ -210,6 +211,8 @@ def _recurrence(text: str, rule: Rule) -> list[str]:
         nth=frozenset(((day + 1) % 7, n) for day, n in parts.weekdays if n is not None),
     )
     ends = [] if parts.count is None else [f"{parts.count} times"]
+    if parts.until is not None:
+        ends = [f"until {parts.until.moment:%Y-%m-%d}"]
     return [head, *_dates(days), *_clock_times(parts, rule), *ends]
 
 

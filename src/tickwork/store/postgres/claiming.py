@@ -19,7 +19,7 @@ from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.lanes import LOOKING_SHARE, Lane, Portion, Ring
+from tickwork.store.lanes import LANES_MAX, LOOKING_SHARE, Lane, Portion, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
 from tickwork.store.postgres.database import SQL, Database
@@ -101,11 +101,18 @@ class Claimer:
     async def _look(self, scope: Scope, queue_id: UUID, position: _Position) -> None:
         began = monotonic()
         lanes = await self._database.run(
-            lambda connection: connection.fetch(SQL.lanes, self._moment(), queue_id, scope.tenant)
+            lambda connection: connection.fetch(
+                SQL.lanes,
+                self._moment(),
+                queue_id,
+                scope.tenant,
+                position.ring.look_from,
+                LANES_MAX,
+            )
         )
         now = monotonic()
         position.ring.refresh(
-            (Lane(*lane) for lane in lanes), looked_at_seconds=now, took_seconds=now - began
+            [Lane(*lane) for lane in lanes], looked_at_seconds=now, took_seconds=now - began
         )
 
     def _begins_at_start(self, position: _Position) -> bool:

@@ -26,6 +26,7 @@ from tickwork.core.model import (
 )
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
+from tickwork.store.lanes import LANES_MAX
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
 from tickwork.store.postgres.database import SQL, Connection, Database
@@ -153,7 +154,7 @@ class PostgresReaper:
         return dead
 
     async def _retire_from(self, connection: Connection, queue_id: UUID, limit: int) -> int:
-        lanes = await connection.fetch(SQL.lanes, self._moment(), queue_id, None)
+        lanes = await connection.fetch(SQL.lanes, self._moment(), queue_id, None, "", LANES_MAX)
         if not lanes:
             return 0
         taken = await connection.fetch(

@@ -13,7 +13,7 @@ from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.lanes import Lane, Portion, Ring
+from tickwork.store.lanes import LANES_MAX, Lane, Portion, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
@@ -85,15 +85,18 @@ class Claimer:
         return ring
 
 
-def lanes(transaction: Transaction, queue_id: bytes, tenant: str | None) -> list[Lane]:
-    """The lanes of a queue, of one tenant or of all, that have something visible."""
-    found = transaction.execute(SQL.lanes, (queue_id, tenant, transaction.now))
+def lanes(
+    transaction: Transaction, queue_id: bytes, tenant: str | None, look_from: str = ""
+) -> list[Lane]:
+    """The lanes that have something visible: one tenant's, or all from a tenant on."""
+    values = (queue_id, tenant, transaction.now, look_from, LANES_MAX)
+    found = transaction.execute(SQL.lanes, values)
     return [Lane(*lane) for lane in found]
 
 
 def _look(transaction: Transaction, scope: Scope, queue_id: bytes, ring: Ring) -> None:
     began = monotonic()
-    found = lanes(transaction, queue_id, scope.tenant)
+    found = lanes(transaction, queue_id, scope.tenant, ring.look_from)
     now = monotonic()
     ring.refresh(found, looked_at_seconds=now, took_seconds=now - began)
 

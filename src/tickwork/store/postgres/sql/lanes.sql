@@ -3,7 +3,7 @@ WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (
         SELECT tenant, priority FROM tickwork_messages
-        WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, '')
+        WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, $4)
         ORDER BY tenant, priority DESC LIMIT 1
     ) AS first
     WHERE $3::text IS NULL OR first.tenant = $3
@@ -33,4 +33,4 @@ WHERE EXISTS (
     WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant AND priority = lane.priority
         AND visible_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))
 )
-LIMIT 10000
+LIMIT $5

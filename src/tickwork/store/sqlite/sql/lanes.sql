@@ -2,7 +2,7 @@
 WITH RECURSIVE lane (place) AS (
     SELECT (
         SELECT place FROM tickwork_messages
-        WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, '')
+        WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, ?4)
         ORDER BY tenant, priority DESC LIMIT 1
     )
     UNION ALL
@@ -21,7 +21,6 @@ WITH RECURSIVE lane (place) AS (
     )
     FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
     WHERE ?2 IS NULL OR last.tenant = ?2
-    LIMIT 10000
 )
 SELECT m.tenant, m.priority
 FROM lane JOIN tickwork_messages AS m ON m.place = lane.place
@@ -30,3 +29,4 @@ WHERE (?2 IS NULL OR m.tenant = ?2) AND EXISTS (
     WHERE queue_id = ?1 AND state = 'ready' AND tenant = m.tenant AND priority = m.priority
         AND visible_at <= ?3
 )
+LIMIT ?5
