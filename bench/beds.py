@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import tempfile
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 from uuid import UUID
 
 import asyncpg
@@ -32,6 +34,7 @@ from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.migrate import migrate as migrate_postgres
 from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.connection import Connection
 from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
 
 Result = TypeVar("Result")
@@ -117,7 +120,7 @@ class SqliteBed(Bed):
         loop.run_until_complete(migrate_sqlite(str(self.floor_path)))
         store = loop.run_until_complete(SqliteStore.open(f"sqlite:///{self.path}"))
         super().__init__(loop, store)
-        self.connection = sqlite3.connect(self.floor_path, isolation_level=None)
+        self.connection = sqlite3.connect(self.floor_path, isolation_level=None, factory=Connection)
         self.connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
         table = self.connection.execute("PRAGMA table_info(tickwork_messages)").fetchall()
         self.columns = [column[1] for column in table]
@@ -162,6 +165,19 @@ def sqlite_bed() -> Iterator[SqliteBed]:
         finally:
             bed.connection.close()
             bed.run(bed.store.close())
+
+
+@contextmanager
+def slow_commits(seconds: float) -> Iterator[None]:
+    """Every connection to SQLite waits before it commits, ours and the floor's alike."""
+    commit = sqlite3.Connection.commit
+
+    def slowly(connection: sqlite3.Connection) -> None:
+        time.sleep(seconds)
+        commit(connection)
+
+    with patch.object(Connection, "commit", slowly):
+        yield
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def insert(bed: SqliteBed, prepared: list[list[tuple[Any, ...]]]) -> None:
     for rows in prepared:
         bed.connection.execute("BEGIN IMMEDIATE")
         bed.connection.executemany(INSERT, rows)
-        bed.connection.execute("COMMIT")
+        bed.connection.commit()
 
 
 def pass_through(bed: SqliteBed, count: int, size: int, now: int) -> None:
@@ -62,12 +62,12 @@ def pass_through(bed: SqliteBed, count: int, size: int, now: int) -> None:
     while done < count:
         bed.connection.execute("BEGIN IMMEDIATE")
         found = bed.connection.execute(CLAIM, (holder, queue_id, TENANT, now, size)).fetchall()
-        bed.connection.execute("COMMIT")
+        bed.connection.commit()
         columns = {name: at for at, name in enumerate(bed.columns)}
         identity, claim = columns["id"], columns["claim"]
         bed.connection.execute("BEGIN IMMEDIATE")
         bed.connection.executemany(
             ACK, [(TENANT, row[identity], row[claim], holder) for row in found]
         )
-        bed.connection.execute("COMMIT")
+        bed.connection.commit()
         done += len(found)
