@@ -1,0 +1,52 @@
+"""Sending as callers do it: bad bodies and options are refused by field, and nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import WORK, counts, make_queue
+from tickwork.core.model import DEFAULT, ContentType, Counts
+from tickwork.errors import InvalidInput
+from tickwork.ops.sending import compose, send, send_batch
+from tickwork.store.contract import Store
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "field"),
+    [
+        (nested(10_000), {}, "body"),
+        ("x" * 128_000, {}, "body"),
+        ("\ud800", {"content_type": ContentType.TEXT}, "body"),
+        ({}, {"delay_seconds": -1}, "delay_seconds"),
+        ({}, {"delay_seconds": 366 * 86_400}, "delay_seconds"),
+        ({}, {"priority": 10}, "priority"),
+        ({}, {"key": "a\0b"}, "key"),
+        ({}, {"event_id": ""}, "event_id"),
+        ({}, {"colour": "red"}, "colour"),
+    ],
+)
+async def test_what_cannot_be_stored_is_refused_by_field(
+    store: Store, body: object, options: dict[str, Any], field: str
+) -> None:
+    await make_queue(store)
+    with pytest.raises(InvalidInput) as refused:
+        await send(store, DEFAULT, WORK, compose(body, **options))
+    assert [error.field for error in refused.value.errors] == [field]
+    assert await counts(store) == Counts()
+
+
+async def test_a_batch_has_one_delay_for_all(store: Store) -> None:
+    await make_queue(store)
+    messages = [compose({"n": n}) for n in range(3)]
+    sent = await send_batch(store, DEFAULT, WORK, messages, delay_seconds=60)
+    assert sent == tuple(message.id for message in messages)
+    assert await counts(store) == Counts(delayed=3)
