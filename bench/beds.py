@@ -180,6 +180,30 @@ def slow_commits(seconds: float) -> Iterator[None]:
         yield
 
 
+class Counted:
+    """How many statements and commits SQLite was asked for."""
+
+    def __init__(self) -> None:
+        self.statements = self.commits = 0
+
+
+@contextmanager
+def counted() -> Iterator[Counted]:
+    """Counts what connections to SQLite do meanwhile."""
+    seen = Counted()
+
+    def execute(connection: sqlite3.Connection, *arguments: Any) -> sqlite3.Cursor:
+        seen.statements += 1
+        return sqlite3.Connection.execute(connection, *arguments)
+
+    def commit(connection: sqlite3.Connection) -> None:
+        seen.commits += 1
+        sqlite3.Connection.commit(connection)
+
+    with patch.object(Connection, "execute", execute), patch.object(Connection, "commit", commit):
+        yield seen
+
+
 @contextmanager
 def _loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()

@@ -15,6 +15,7 @@ from bench.beds import (
     Bed,
     PostgresBed,
     batches,
+    counted,
     message,
     pass_all,
     postgres_bed,
@@ -98,9 +99,12 @@ def sqlite_throughput() -> Iterator[Result]:
         )
         yield _rate("queue.sqlite.claim_settle", turns, 0.6)
         bed.empty_log()
-        bed.send(batches(FEW, SIZE))
-        bed.pass_through(FEW, SIZE)
+        with counted() as seen:
+            bed.send(batches(FEW, SIZE))
+            bed.pass_through(FEW, SIZE)
         yield judge("queue.sqlite.wal_bytes", bed.log_bytes() / FEW, "bytes/message")
+        yield judge("queue.sqlite.commits", seen.commits / FEW, "commits/message")
+        yield judge("queue.sqlite.statements", seen.statements / FEW, "statements/message")
 
 
 @bench("queue")
