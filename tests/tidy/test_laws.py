@@ -60,7 +60,7 @@ PLACES = (
 )
 NO_PLACES = (
     "https://keepachangelog.com/en/1.1.0/",
-    "see src/home/page and ./work/item",
+    "see src/home/page and ./jobs/item",
     "GET /v1/users/home/",
 )
 LOCK = "a==1 ; sys_platform == 'win32' \\\n    --hash=sha256:00\n"
