@@ -14,6 +14,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.InvalidInput([FieldError("body", "is empty"), FieldError("key", "is too long")]),
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
+    errors.BacklogFull("emails", 1_000_000),
     errors.ClaimLost(["a", "b"]),
     errors.EventDone(["a"]),
     errors.NodeExpired("n"),

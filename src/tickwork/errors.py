@@ -5,6 +5,7 @@ TickworkError
 ├── InvalidInput         the caller's data is wrong: which field, and what to do
 ├── NotFound             no such thing in this scope
 ├── Conflict             it exists already, or is still in use
+├── BacklogFull          a queue has as much as it may have: send again later
 ├── ClaimLost            the work was handed out anew; nothing of this holder's counts
 ├── EventDone            the event was done already; ack this double without its effects
 ├── NodeExpired          a node's lease ran out: take a new identity
@@ -74,6 +75,22 @@ class Conflict(TickworkError):
     """What is asked for does not fit what is there."""
 
     code = "conflict"
+
+
+class BacklogFull(TickworkError):
+    """A queue holds as many bytes as it may: nothing was stored, and later it may be."""
+
+    code = "backlog_full"
+
+    def __init__(self, queue: str, bytes_max: int) -> None:
+        self.queue, self.bytes_max = queue, bytes_max
+        super().__init__(
+            f"queue {queue} holds its limit of {bytes_max} bytes; send again when it has less, "
+            "or raise backlog_bytes_max"
+        )
+
+    def _made_of(self) -> tuple[object, ...]:
+        return self.queue, self.bytes_max
 
 
 class ClaimLost(TickworkError):

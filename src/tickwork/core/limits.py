@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
+from tickwork.core.batch import BATCH_ITEMS_MAX, NewBatch
+from tickwork.core.firing import FiringRecord
+from tickwork.core.letters import REPLAY_LETTERS_MAX, Pace, Selection
 from tickwork.core.model import (
     ClaimRequest,
     Ending,
@@ -14,6 +18,9 @@ from tickwork.core.model import (
     Settlement,
     Tenant,
 )
+from tickwork.core.policy.backoff import backoff_faults
+from tickwork.core.policy.rate import RATE_MAX, RATE_MIN
+from tickwork.core.subscription import pattern_faults
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
@@ -31,15 +38,48 @@ LIST_LIMIT_MAX = 10_000
 TTL_SECONDS_MAX = 86_400
 RUN_MAX = 2**31 - 1
 CLAIM_NUMBER_MAX = 2**63 - 1
+CLAIMED_MAX = 1_000_000
+BACKLOG_BYTES_MAX = 10**15
+EXCERPT_LENGTH_MAX = 2_000
 
 _TEXTS = ("key", "event_id", "type", "source", "correlation_id", "causation_id")
 
 
 def check_message(message: NewMessage) -> None:
     """Raises `InvalidInput` for a message that may not be stored."""
-    faults = list(_message_faults(message, ""))
-    if faults:
-        raise InvalidInput(faults)
+    if not _is_ordinary(message):
+        faults = list(_message_faults(message, ""))
+        if faults:
+            raise InvalidInput(faults)
+
+
+def _is_ordinary(m: NewMessage) -> bool:
+    """Whether a message is so plain that nothing can be wrong with it: most are, and bulk sends
+    look at a million of them."""
+    return (
+        type(m.body) is bytes
+        and len(m.body) <= BODY_BYTES_MAX
+        and m.delay_seconds == 0
+        and m.priority == 4
+        and type(m.priority) is int
+        and m.hops == m.run == 0
+        and type(m.hops) is int
+        and type(m.run) is int
+        and m.slot is None
+        and m.expires_after_seconds is None
+        and m.key is m.event_id is m.correlation_id is m.causation_id is None
+        and _is_plain_text(m.type)
+        and _is_plain_text(m.source)
+    )
+
+
+def _is_plain_text(text: str | None) -> bool:
+    return text is None or (
+        type(text) is str
+        and 0 < len(text) <= TEXT_LENGTH_MAX
+        and text.isascii()
+        and "\0" not in text
+    )
 
 
 def check_batch(messages: Sequence[NewMessage]) -> None:
@@ -55,7 +95,8 @@ def check_batch(messages: Sequence[NewMessage]) -> None:
             FieldError("messages", f"has {total} bytes; at most {BATCH_BYTES_MAX}: send references")
         )
     for index, message in enumerate(messages[:BATCH_MESSAGES_MAX]):
-        faults.extend(_message_faults(message, f"messages[{index}]."))
+        if not _is_ordinary(message):
+            faults.extend(_message_faults(message, f"messages[{index}]."))
     if faults:
         raise InvalidInput(faults)
 
@@ -73,6 +114,14 @@ def check_queue(name: str, settings: QueueSettings) -> None:
     ):
         if not low <= value <= high:
             faults.append(FieldError(field, f"must be from {low} to {high}, not {value}"))
+    for field, limit, least, most in (
+        ("tenant_claimed_max", settings.tenant_claimed_max, 1, CLAIMED_MAX),
+        ("rate_per_second", settings.rate_per_second, RATE_MIN, RATE_MAX),
+        ("backlog_bytes_max", settings.backlog_bytes_max, BODY_BYTES_MAX, BACKLOG_BYTES_MAX),
+    ):
+        if limit is not None and not least <= limit <= most:
+            faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {limit:g}"))
+    faults += backoff_faults(settings.backoff, "backoff")
     if settings.dead_letter_queue is not None:
         faults += _text_faults("dead_letter_queue", settings.dead_letter_queue, NAME_LENGTH_MAX)
         if settings.dead_letter_queue == name:
@@ -123,6 +172,66 @@ def check_ttl(ttl_seconds: float) -> None:
         raise InvalidInput([fault])
 
 
+def check_system(scope: Scope) -> None:
+    """Raises `InvalidInput` for what only the system may ask for."""
+    if not scope.is_system:
+        raise InvalidInput([FieldError("scope", "only the system may do this")])
+
+
+def check_new_batch(batch: NewBatch) -> None:
+    """Raises `InvalidInput` for a batch that may not be made."""
+    faults = _text_faults("queue", batch.queue, NAME_LENGTH_MAX)
+    if batch.completion_queue is not None:
+        faults += _text_faults("completion_queue", batch.completion_queue, NAME_LENGTH_MAX)
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_item_count(items: int) -> None:
+    """Raises `InvalidInput` for more items than a batch may have."""
+    if items > BATCH_ITEMS_MAX:
+        raise InvalidInput([FieldError("items", f"must be at most {BATCH_ITEMS_MAX}")])
+
+
+def check_subscription(types: str) -> None:
+    """Raises `InvalidInput` for a pattern that may not be subscribed to."""
+    faults = [*pattern_faults(types)]
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_selection(selection: Selection) -> None:
+    """Raises `InvalidInput` for a choice of dead letters that is too large, or empty."""
+    faults: list[FieldError] = []
+    if not 1 <= selection.limit <= REPLAY_LETTERS_MAX:
+        faults.append(FieldError("limit", f"must be from 1 to {REPLAY_LETTERS_MAX}"))
+    if selection.ids is not None and len(selection.ids) > REPLAY_LETTERS_MAX:
+        faults.append(FieldError("ids", f"must be at most {REPLAY_LETTERS_MAX}"))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_pace(pace: Pace, letters: int) -> None:
+    """Raises `InvalidInput` for a replay whose last message would come too late."""
+    faults = [
+        FieldError(field, "must not be negative")
+        for field in ("first_after_seconds", "spacing_seconds")
+        if not getattr(pace, field) >= 0
+    ]
+    if not faults:
+        last = pace.first_after_seconds + pace.spacing_seconds * letters
+        if last > DELAY_SECONDS_MAX:
+            fault = f"makes the last message wait {last:g} seconds; at most {DELAY_SECONDS_MAX}"
+            faults.append(FieldError("spacing_seconds", fault))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def check_body(body: bytes) -> None:
+    """Raises `InvalidInput` for a body that may not be stored."""
+    check_message(NewMessage(id=UUID(int=0), body=body))
+
+
 def is_name(text: str) -> bool:
     """Whether anything can have this name; what cannot exist need not be looked for."""
     return not _text_faults("name", text, NAME_LENGTH_MAX)
@@ -149,6 +258,23 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
         yield from _text_faults(f"{prefix}error", ending.error, ERROR_LENGTH_MAX)
     for index, send in enumerate(ending.sends):
         yield from _message_faults(send.message, f"{prefix}sends[{index}].")
+    if ending.firing is not None:
+        yield from _firing_faults(ending.firing, f"{prefix}firing.")
+
+
+def _firing_faults(firing: FiringRecord, prefix: str) -> Iterator[FieldError]:
+    if not 0 <= firing.took_seconds <= DELAY_SECONDS_MAX:
+        yield FieldError(f"{prefix}took_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
+    if firing.reason is not None:
+        yield from _text_faults(f"{prefix}reason", firing.reason, NAME_LENGTH_MAX)
+    if firing.excerpt is not None:
+        yield from _text_faults(f"{prefix}excerpt", firing.excerpt, EXCERPT_LENGTH_MAX)
+    for index, outcome in enumerate(firing.channels):
+        for field in ("channel", "status", "detail"):
+            text = getattr(outcome, field)
+            if text is not None:
+                at = f"{prefix}channels[{index}].{field}"
+                yield from _text_faults(at, text, EXCERPT_LENGTH_MAX)
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:

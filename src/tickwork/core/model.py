@@ -13,6 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.firing import FiringRecord
+from tickwork.core.policy.backoff import Backoff, Exponential
 from tickwork.core.states import State
 
 FORMAT_VERSION = 1
@@ -28,6 +30,23 @@ LOST_CLAIMS_MAX = 3
 REASON_WORKER_LOST = "worker_lost"
 REASON_EXPIRED = "expired"
 REASON_MAX_RETRIES = "max_retries"
+REASON_INVALID_PAYLOAD = "invalid_payload"
+REASON_UNHANDLED_TYPE = "unhandled_type"
+REASON_TOO_MANY_HOPS = "too_many_hops"
+
+REASONS_UNSEEN = frozenset(
+    {
+        REASON_EXPIRED,
+        REASON_WORKER_LOST,
+        REASON_INVALID_PAYLOAD,
+        REASON_UNHANDLED_TYPE,
+        REASON_TOO_MANY_HOPS,
+    }
+)
+"""What a message dies of without a handler that ran to an end: it costs no attempt."""
+
+EVENT_SECONDS = 15 * 86_400
+"""So long a producer's event is remembered: longer than any message or dead letter lives."""
 
 
 class Scope(Struct, frozen=True):
@@ -53,7 +72,7 @@ class ContentType(StrEnum):
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
-    """Who owns things."""
+    """Who owns things. A suspended one's messages wait; the others get by their weight."""
 
     id: str
     weight: int = 1
@@ -61,7 +80,12 @@ class Tenant(Struct, frozen=True, kw_only=True):
 
 
 class QueueSettings(Struct, frozen=True, kw_only=True):
-    """How a queue behaves; the defaults are the contract's."""
+    """How a queue behaves; the defaults are the contract's.
+
+    `tenant_claimed_max` is how many messages of one tenant may be handed out at a time,
+    `rate_per_second` how many messages are handed out in a second, of all tenants together,
+    `backlog_bytes_max` how many bytes of bodies may wait before sends are refused.
+    """
 
     max_batch_size: int = 10
     max_batch_timeout_seconds: float = 5.0
@@ -70,6 +94,15 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     retention_seconds: int = 4 * 86_400
     visibility_timeout_seconds: int = 30
     timeout_seconds: int = 900
+    backoff: Backoff = Exponential()
+    tenant_claimed_max: int | None = None
+    rate_per_second: float | None = None
+    backlog_bytes_max: int | None = None
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether claims have to agree with each other on what they may take."""
+        return self.tenant_claimed_max is not None or self.rate_per_second is not None
 
 
 class Queue(Struct, frozen=True, kw_only=True):
@@ -97,7 +130,6 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
     causation_id: str | None = None
     hops: int = 0
-    batch_id: UUID | None = None
     schedule_id: UUID | None = None
     slot: datetime | None = None
     run: int = 0
@@ -173,8 +205,9 @@ class Ending(Struct, frozen=True, kw_only=True):
     """The end of one handing-out, and everything that comes about with it.
 
     `retry` counts an attempt, `release` does not; both come back after `delay_seconds`.
-    `dead` leaves a dead letter with `reason` and `error`. The sends happen only if the
-    message was still held.
+    `dead` leaves a dead letter with `reason` and `error`. The sends happen, and the firing is
+    recorded, only if the message was still held. Its batch counts it, its key goes on to the
+    next one, without being told.
     """
 
     held: Held
@@ -183,12 +216,13 @@ class Ending(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     error: str | None = None
     sends: tuple[Send, ...] = ()
+    firing: FiringRecord | None = None
 
     @property
     def counts_attempt(self) -> bool:
         """Whether a handler really ran and used up an attempt."""
         if self.fate is Fate.DEAD:
-            return self.reason not in (REASON_EXPIRED, REASON_WORKER_LOST)
+            return self.reason not in REASONS_UNSEEN
         return self.fate is Fate.RETRY
 
 
@@ -234,35 +268,6 @@ class Counts(Struct, frozen=True):
     dead: int = 0
 
 
-class DeadLetter(Struct, frozen=True):
-    """A message that will not be delivered again by itself, with the reason why."""
-
-    id: UUID
-    tenant: str
-    queue_id: UUID
-    message_id: UUID
-    reason: str
-    error: str | None
-    attempts: int
-    failed_at: datetime
-    key: str | None
-    event_id: str | None
-    type: str | None
-    source: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    priority: int
-    batch_id: UUID | None
-    schedule_id: UUID | None
-    slot: datetime | None
-    run: int
-    content_type: ContentType
-    format: int
-    sent_at: datetime
-    body: bytes
-
-
 class Node(Struct, frozen=True):
     """A running process; everything it holds lives until `expires_at` and its next heartbeat."""
 
@@ -274,11 +279,24 @@ class Node(Struct, frozen=True):
 
 
 class Reaped(Struct, frozen=True):
-    """What a pass of the reaper found: nodes gone, messages ready again, messages dead."""
+    """What a pass of the reaper found: nodes gone, messages ready again, messages dead, and
+    batches whose completion nobody had told."""
 
     nodes: tuple[UUID, ...] = ()
     released: int = 0
     dead: int = 0
+    batches: int = 0
+
+
+class Pruned(Struct, frozen=True):
+    """How much a pass of the pruner took away of what was kept long enough."""
+
+    dead_letters: int = 0
+    events: int = 0
+    receipts: int = 0
+    batches: int = 0
+    firings: int = 0
+    tallies: int = 0
 
 
 class Meta(Struct, frozen=True):

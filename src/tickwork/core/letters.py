@@ -1,0 +1,125 @@
+"""Dead letters: what will not be delivered again by itself, and what one may do with it.
+
+```
+  open ──replay──▶ replayed, or fixed if its body was edited before
+    │
+    └──discard──▶ discarded
+```
+
+A letter is resolved once. A replay is a new message at the end of its queue: a new id, a new
+event id if it had one, the same correlation, and the old event (or message) as its cause.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.model import ContentType, NewMessage
+
+REPLAY_LETTERS_MAX = 1_000
+"""As many as one transaction replays or discards."""
+
+DEAD_LETTER_SECONDS = 14 * 86_400
+"""So long dead letters are kept."""
+
+
+class Resolution(StrEnum):
+    """What was done about a dead letter."""
+
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+    FIXED = "fixed"
+
+
+class DeadLetter(Struct, frozen=True):
+    """A message that will not be delivered again by itself, with the reason why."""
+
+    id: UUID
+    tenant: str
+    queue_id: UUID
+    message_id: UUID
+    reason: str
+    error: str | None
+    fingerprint: str
+    attempts: int
+    failed_at: datetime
+    resolution: Resolution | None
+    resolved_at: datetime | None
+    edited_at: datetime | None
+    replayed_as: UUID | None
+    key: str | None
+    event_id: str | None
+    type: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    priority: int
+    batch_id: UUID | None
+    schedule_id: UUID | None
+    slot: datetime | None
+    run: int
+    content_type: ContentType
+    format: int
+    sent_at: datetime
+    body: bytes
+
+
+class DeadGroup(Struct, frozen=True):
+    """Open dead letters of one queue that died alike."""
+
+    reason: str
+    fingerprint: str
+    type: str | None
+    letters: int
+    first_failed_at: datetime
+    last_failed_at: datetime
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which open dead letters of a queue: all, or those that fit everything given; oldest first.
+
+    `failed_before` is a moment up to which, itself included, they died."""
+
+    ids: tuple[UUID, ...] | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
+    type: str | None = None
+    failed_before: datetime | None = None
+    limit: int = 100
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """When replayed messages become visible: the first after a delay, then one after another."""
+
+    first_after_seconds: float = 0.0
+    spacing_seconds: float = 0.0
+
+
+class Replayed(Struct, frozen=True):
+    """One dead letter and the message it became."""
+
+    letter_id: UUID
+    message_id: UUID
+
+
+def replay_of(letter: DeadLetter, *, message_id: UUID, delay_seconds: float) -> NewMessage:
+    """The message that a dead letter becomes."""
+    return NewMessage(
+        id=message_id,
+        body=letter.body,
+        content_type=letter.content_type,
+        delay_seconds=delay_seconds,
+        priority=letter.priority,
+        key=letter.key,
+        event_id=None if letter.event_id is None else str(message_id),
+        type=letter.type,
+        source=letter.source,
+        correlation_id=letter.correlation_id,
+        causation_id=letter.event_id or str(letter.message_id),
+        hops=letter.hops,
+    )

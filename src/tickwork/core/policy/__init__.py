@@ -1,0 +1,1 @@
+"""What follows from what: retries, rates and groups of errors, as pure functions of values."""

@@ -1,0 +1,263 @@
+"""Decisions: what follows from an outcome, for every message and whatever a handler says."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.core.messages import handed_out
+from tests.core.test_backoff import BACKOFFS
+from tickwork.core import decide
+from tickwork.core.limits import (
+    DELAY_SECONDS_MAX,
+    ERROR_LENGTH_MAX,
+    HOPS_MAX,
+    check_message,
+    check_settlement,
+)
+from tickwork.core.model import (
+    Ending,
+    Fate,
+    Message,
+    NewMessage,
+    QueueSettings,
+    Send,
+    Settlement,
+)
+from tickwork.core.outcome import (
+    Expired,
+    Failed,
+    InvalidPayload,
+    Outcome,
+    Permanent,
+    RetryRequested,
+    Snoozed,
+    Succeeded,
+    TooManyHops,
+    UnhandledType,
+)
+from tickwork.core.policy.backoff import Fixed
+
+ANY_TEXT = st.text(st.characters(), max_size=50)
+ANY_SECONDS = st.floats() | st.integers(-(10**30), 10**30).map(float)
+OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Succeeded),
+    st.builds(RetryRequested, st.none() | ANY_SECONDS),
+    st.builds(Failed, ANY_TEXT),
+    st.builds(Permanent, ANY_TEXT),
+    st.builds(Snoozed, ANY_SECONDS),
+    st.builds(InvalidPayload, ANY_TEXT),
+    st.builds(UnhandledType),
+    st.builds(TooManyHops),
+    st.builds(Expired),
+)
+STORED_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+MESSAGES = st.builds(
+    handed_out,
+    id=st.uuids(),
+    claim=st.integers(1, 1_000),
+    attempts=st.integers(0, 101),
+    lost=st.integers(0, 3),
+    hops=st.integers(0, HOPS_MAX),
+    type=st.none() | STORED_TEXT,
+    event_id=st.none() | STORED_TEXT,
+    correlation_id=st.none() | STORED_TEXT,
+)
+SETTINGS = st.builds(QueueSettings, max_retries=st.integers(0, 100), backoff=BACKOFFS)
+PLAIN = QueueSettings()
+
+
+def sends(number: int) -> list[Send]:
+    return [Send("other", NewMessage(id=UUID(int=9 + n), body=b"{}")) for n in range(number)]
+
+
+def delivered(outcome: Outcome, queue: QueueSettings, deliveries_max: int) -> list[Ending]:
+    """What follows from the same outcome of every delivery, until the message is gone."""
+    message, endings = handed_out(), []
+    for _ in range(deliveries_max):
+        ending = decide.settle(message, outcome, queue)
+        endings.append(ending)
+        if ending.fate in (Fate.ACK, Fate.DEAD):
+            break
+        attempts = message.attempts + ending.counts_attempt
+        message = structs.replace(message, claim=message.claim + 1, attempts=attempts)
+    return endings
+
+
+@settings(deadline=None)
+@given(MESSAGES, OUTCOMES, SETTINGS, st.floats(0, 1), st.integers(0, 2))
+def test_a_store_takes_every_ending(
+    message: Message, outcome: Outcome, queue: QueueSettings, spread: float, number: int
+) -> None:
+    ending = decide.settle(message, outcome, queue, spread=spread, sends=sends(number))
+    assert ending.held == message.held
+    check_settlement(Settlement((ending,)))
+    assert (ending.fate is Fate.DEAD) == (ending.reason is not None)
+
+
+@given(st.integers(0, 100), st.sampled_from([Failed("no"), RetryRequested(), RetryRequested(0)]))
+def test_dead_exactly_after_its_retries_and_one(max_retries: int, outcome: Outcome) -> None:
+    endings = delivered(outcome, QueueSettings(max_retries=max_retries), 200)
+    assert len(endings) == max_retries + 1
+    assert {ending.fate for ending in endings[:-1]} <= {Fate.RETRY}
+    assert (endings[-1].fate, endings[-1].reason) == (Fate.DEAD, "max_retries")
+
+
+def test_the_backoff_is_waited_for() -> None:
+    endings = delivered(Failed("no"), PLAIN, 10)
+    assert [ending.delay_seconds for ending in endings] == [30, 60, 120, 0]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, 7, DELAY_SECONDS_MAX])
+def test_a_delay_that_is_asked_for_wins_also_nought(seconds: float) -> None:
+    ending = decide.settle(handed_out(), RetryRequested(seconds), PLAIN, spread=1.0)
+    assert (ending.fate, ending.delay_seconds) == (Fate.RETRY, seconds)
+
+
+@given(MESSAGES, st.floats(0, 1))
+def test_a_spread_only_touches_the_backoff(message: Message, spread: float) -> None:
+    queue = QueueSettings(max_retries=100, backoff=Fixed(100))
+    message = structs.replace(message, attempts=5)
+    retried = decide.settle(message, Failed("no"), queue, spread=spread)
+    assert 100 <= retried.delay_seconds <= 110
+    snoozed = decide.settle(message, Snoozed(100), queue, spread=spread)
+    assert snoozed.delay_seconds == 100
+
+
+@given(MESSAGES)
+def test_the_spread_of_an_attempt_is_stable(message: Message) -> None:
+    assert decide.spread_of(message) == decide.spread_of(structs.replace(message, claim=77))
+    assert 0 <= decide.spread_of(message) <= 1
+    another = structs.replace(message, attempts=message.attempts + 1)
+    assert decide.spread_of(message) != decide.spread_of(another)
+
+
+def test_snoozing_costs_no_attempt_however_often() -> None:
+    endings = delivered(Snoozed(60), QueueSettings(max_retries=0), 300)
+    assert len(endings) == 300
+    assert {(each.fate, each.delay_seconds) for each in endings} == {(Fate.RELEASE, 60)}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "error"),
+    [
+        (Permanent("no such user"), "permanent", "no such user"),
+        (InvalidPayload("to: is missing"), "invalid_payload", "to: is missing"),
+        (TooManyHops(), "too_many_hops", "it has 0 hops behind it"),
+        (Expired(), "expired", None),
+    ],
+)
+def test_what_can_never_succeed_is_dead_at_once(
+    outcome: Outcome, reason: str, error: str | None
+) -> None:
+    ending = decide.settle(handed_out(), outcome, QueueSettings(max_retries=100))
+    assert (ending.fate, ending.reason, ending.error) == (Fate.DEAD, reason, error)
+
+
+def test_an_unknown_type_waits_ten_minutes_for_another_node() -> None:
+    endings = delivered(UnhandledType(), QueueSettings(max_retries=0), 100)
+    assert {ending.fate for ending in endings[:-1]} == {Fate.RELEASE}
+    assert sum(ending.delay_seconds for ending in endings) == 600
+    assert (endings[-1].fate, endings[-1].reason) == (Fate.DEAD, "unhandled_type")
+    assert not any(ending.counts_attempt for ending in endings[:-1])
+
+
+def test_attempts_and_lost_claims_do_not_shorten_the_wait_for_a_handler() -> None:
+    message = handed_out(claim=100, attempts=90, lost=2)
+    assert decide.settle(message, UnhandledType(), PLAIN).fate is Fate.RELEASE
+    message = handed_out(claim=100, attempts=70, lost=2)
+    assert decide.settle(message, UnhandledType(), PLAIN).fate is Fate.DEAD
+
+
+@pytest.mark.parametrize(
+    "outcome", [RetryRequested(), Failed("no"), Permanent("no"), Snoozed(1), UnhandledType()]
+)
+def test_without_success_nothing_is_sent(outcome: Outcome) -> None:
+    assert decide.settle(handed_out(), outcome, PLAIN, sends=sends(2)).sends == ()
+
+
+@given(MESSAGES.filter(lambda message: message.hops < HOPS_MAX))
+def test_what_is_sent_knows_where_it_comes_from(message: Message) -> None:
+    ending = decide.settle(message, Succeeded(), PLAIN, sends=sends(2))
+    assert ending.fate is Fate.ACK
+    assert len(ending.sends) == 2
+    for send in ending.sends:
+        check_message(send.message)
+        assert send.message.correlation_id == (message.correlation_id or str(message.id))
+        assert send.message.causation_id == (message.event_id or str(message.id))
+        assert send.message.hops == message.hops + 1
+
+
+@given(MESSAGES)
+def test_being_caused_twice_is_being_caused_once(message: Message) -> None:
+    once = decide.caused_by(message, NewMessage(id=UUID(int=9), body=b"{}"))
+    assert decide.caused_by(message, once) == once
+
+
+def test_a_sender_may_begin_a_story_of_its_own() -> None:
+    new = NewMessage(id=UUID(int=9), body=b"{}", correlation_id="mine", causation_id="me")
+    caused = decide.caused_by(handed_out(correlation_id="theirs", hops=3), new)
+    assert (caused.correlation_id, caused.causation_id, caused.hops) == ("mine", "me", 4)
+
+
+def test_a_chain_of_messages_ends_as_a_dead_letter() -> None:
+    message, hops = handed_out(), 0
+    while decide.unseen(message) is None:
+        (send,) = decide.settle(message, Succeeded(), PLAIN, sends=sends(1)).sends
+        message = handed_out(hops=send.message.hops)
+        hops += 1
+    assert hops == HOPS_MAX
+    assert decide.unseen(message) == TooManyHops()
+
+
+def test_a_handler_that_ran_too_far_out_sends_nothing() -> None:
+    far = handed_out(hops=HOPS_MAX)
+    assert decide.settle(far, Succeeded(), PLAIN).fate is Fate.ACK
+    ending = decide.settle(far, Succeeded(), PLAIN, sends=sends(1))
+    assert (ending.fate, ending.reason, ending.sends) == (Fate.DEAD, "too_many_hops", ())
+
+
+@given(st.text(st.characters()))
+def test_a_clean_error_stays_clean(text: str) -> None:
+    cleaned = decide.clean_error(text)
+    assert decide.clean_error(cleaned) == cleaned
+    assert "\0" not in cleaned
+    cleaned.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("plain", "plain"),
+        ("a\0b", "a\ufffdb"),
+        ("a\ud800b", "a\ufffdb"),
+        ("😀", "😀"),
+        ("", decide.NO_TEXT),
+        (" \n", decide.NO_TEXT),
+    ],
+)
+def test_what_no_database_takes_is_replaced(text: str, cleaned: str) -> None:
+    assert decide.clean_error(text) == cleaned
+
+
+@pytest.mark.parametrize("extra", [1, 2, 99, 10**6])
+def test_of_a_long_error_both_ends_stay(extra: int) -> None:
+    text = "first" + "x" * (ERROR_LENGTH_MAX - 9 + extra) + "last"
+    cleaned = decide.clean_error(text)
+    assert len(cleaned) == ERROR_LENGTH_MAX
+    assert cleaned.startswith("firstx")
+    assert cleaned.endswith("xlast")
+    assert f"{len(text)} characters in all" in cleaned
+
+
+def test_every_outcome_is_decided() -> None:
+    outcomes: list[Any] = [*Outcome.__args__]
+    given_one = {"error": "no", "seconds": 1.0}
+    for kind in outcomes:
+        fields = {name: given_one.get(name) for name in kind.__struct_fields__}
+        assert isinstance(decide.settle(handed_out(), kind(**fields), PLAIN), Ending)

@@ -1,0 +1,106 @@
+"""Fingerprints: errors that differ only in their particulars are one group."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.limits import ERROR_LENGTH_MAX
+from tickwork.core.policy.fingerprint import FINGERPRINT_LENGTH_MAX, fingerprint
+
+NUMBERS = st.one_of(
+    st.integers(-(10**18), 10**18).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(str),
+)
+IDS = st.one_of(
+    st.uuids().map(str),
+    st.uuids().map(lambda it: it.hex),
+    st.integers(0, 2**64 - 1).map(hex),
+)
+WITHOUT_QUOTES = st.text(st.characters(exclude_characters="'\"`\\", exclude_categories=["C", "Z"]))
+
+
+@given(NUMBERS, NUMBERS)
+def test_errors_that_differ_in_a_number_are_one(one: str, other: str) -> None:
+    assert fingerprint(f"no answer within {one} s") == fingerprint(f"no answer within {other} s")
+
+
+@given(IDS, st.one_of(IDS, NUMBERS))
+def test_errors_that_differ_in_an_id_are_one(one: str, other: str) -> None:
+    assert fingerprint(f"order {one} is gone") == fingerprint(f"order {other} is gone")
+
+
+@given(WITHOUT_QUOTES, WITHOUT_QUOTES, st.sampled_from("'\"`"))
+def test_errors_that_differ_in_a_quoted_text_are_one(one: str, other: str, quote: str) -> None:
+    first, second = (f"can't find {quote}{text}{quote} here" for text in (one, other))
+    assert fingerprint(first) == fingerprint(second) == "can't find <text> here"
+
+
+@given(st.text())
+def test_python_quotes_whatever_it_is(text: str) -> None:
+    assert fingerprint(repr(KeyError(text))) == "KeyError(<text>)"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the host is gone", "the port is gone"),
+        ("KeyError: 'name'", "ValueError: 'name'"),
+        ("can't read", "can't write"),
+        ("a 'x' b", "a 'x' c"),
+    ],
+)
+def test_what_happened_tells_them_apart(one: str, other: str) -> None:
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_quoted_text_that_is_cut_off_is_still_one() -> None:
+    assert fingerprint("cannot parse '" + "a" * 5_000) == fingerprint("cannot parse 'b'")
+
+
+def test_a_traceback_is_known_by_its_exception() -> None:
+    def fail(number: int) -> str:
+        try:
+            raise ValueError(f"row {number} is bad\n  and so are others")
+        except ValueError as error:
+            try:
+                raise LookupError(f"no place for {number}\nat all") from error
+            except LookupError:
+                return traceback.format_exc()
+
+    assert fingerprint(fail(1)) == fingerprint(fail(22)) == "LookupError: no place for <n>"
+
+
+def test_a_group_of_exceptions_is_known_by_what_it_says() -> None:
+    try:
+        raise ExceptionGroup("two sends failed", [ValueError(1), KeyError("a")])
+    except ExceptionGroup:
+        shown = fingerprint(traceback.format_exc())
+    assert shown == "ExceptionGroup: two sends failed (<n> sub-exceptions)"
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n "])
+def test_no_error_has_no_fingerprint(nothing: str | None) -> None:
+    assert fingerprint(nothing) == ""
+
+
+@given(st.text(max_size=2 * FINGERPRINT_LENGTH_MAX))
+def test_it_is_short_and_always_the_same(error: str) -> None:
+    assert len(fingerprint(error)) <= FINGERPRINT_LENGTH_MAX
+    assert fingerprint(error) == fingerprint(error)
+
+
+@pytest.mark.parametrize(
+    "pattern", [" 'a", "'\\", "a'", "0", "0a", "1.1", "1,", "0x", "z1_", f"{UUID(int=7)}-"]
+)
+def test_no_error_takes_long(pattern: str) -> None:
+    error = (pattern * ERROR_LENGTH_MAX)[:ERROR_LENGTH_MAX]
+    started = time.process_time()
+    for _ in range(10):
+        fingerprint(error)
+    assert time.process_time() - started < 1.0
