@@ -1,17 +1,18 @@
 """The words the laws are written in: short ways to ask a store for what a law needs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from tests.stores.clock import VirtualClock
+from tickwork.core.batch import Batch, NewBatch
+from tickwork.core.letters import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
     ClaimRequest,
     Counts,
-    DeadLetter,
     Ending,
     Fate,
     Message,
@@ -77,7 +78,7 @@ async def send_many(
 async def join(store: Store, *, ttl_seconds: float = TTL_SECONDS) -> UUID:
     """A new node."""
     node_id = new_id()
-    await store.nodes.join(node_id, name="node", roles=["worker"], ttl_seconds=ttl_seconds)
+    await store.nodes.join(SYSTEM, node_id, name="node", roles=["worker"], ttl_seconds=ttl_seconds)
     return node_id
 
 
@@ -117,8 +118,8 @@ def sending(queue: str, **fields: Any) -> Send:
     return Send(queue, new(**fields))
 
 
-def ack(message: Message, *sends: Send) -> Ending:
-    return Ending(held=message.held, fate=Fate.ACK, sends=sends)
+def ack(message: Message, *sends: Send, **fields: Any) -> Ending:
+    return Ending(held=message.held, fate=Fate.ACK, sends=sends, **fields)
 
 
 def retry(message: Message, **fields: Any) -> Ending:
@@ -140,7 +141,7 @@ async def settle(store: Store, *endings: Ending, scope: Scope = DEFAULT) -> Sett
 async def die(store: Store, clock: VirtualClock) -> None:
     """Every node that does not go on beating is dead, and reaped."""
     clock.advance(seconds=TTL_SECONDS)
-    await store.reaper.reap(ALL)
+    await store.reaper.reap(SYSTEM, ALL)
 
 
 async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> Counts:
@@ -150,8 +151,45 @@ async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> 
 async def letters(
     store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
 ) -> tuple[DeadLetter, ...]:
-    return await store.messages.dead_letters(scope, queue, ALL)
+    return await store.dead_letters.list(scope, queue, Selection(limit=ALL))
 
 
-def ids(messages: Sequence[Message | NewMessage]) -> list[UUID]:
+async def kill(
+    store: Store, *messages: Message, scope: Scope = DEFAULT, reason: str = "x", **fields: Any
+) -> None:
+    """Makes dead letters of messages that are held."""
+    await settle(store, *(dead(each, reason=reason, **fields) for each in messages), scope=scope)
+
+
+async def kill_all(
+    store: Store, *, queue: str = WORK, scope: Scope = DEFAULT, **fields: Any
+) -> tuple[DeadLetter, ...]:
+    """Makes dead letters of everything that can be had."""
+    await kill(store, *await pull(store, queue=queue, scope=scope), scope=scope, **fields)
+    return await letters(store, queue, scope=scope)
+
+
+async def ack_all(store: Store, *, queue: str = WORK, scope: Scope = DEFAULT) -> list[UUID]:
+    """Works off a queue, one message after the other, and says which came in which order."""
+    done: list[UUID] = []
+    while found := await pull(store, queue=queue, scope=scope, limit=1):
+        done += ids(found)
+        await settle(store, *map(ack, found), scope=scope)
+    return done
+
+
+async def create_batch(
+    store: Store,
+    items: Iterable[NewMessage],
+    *,
+    scope: Scope = DEFAULT,
+    batch_id: UUID | None = None,
+    queue: str = WORK,
+    completion_queue: str | None = None,
+) -> Batch:
+    batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
+    return await store.batches.create(scope, batch, items)
+
+
+def ids(messages: Iterable[Message | NewMessage]) -> list[UUID]:
     return [message.id for message in messages]

@@ -16,6 +16,15 @@ import asyncpg
 
 from tests.kit.waiting import eventually
 
+CLAIM = (
+    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'claimed' AND OLD.state = 'ready')"
+)
+GIVE_BACK = (
+    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'ready' AND OLD.state = 'claimed')"
+)
+ACK = "DELETE ON tickwork_messages FOR EACH ROW"
+SEND = "INSERT ON tickwork_messages FOR EACH ROW"
+
 _KEY = 4711
 
 _HOLD = f"""

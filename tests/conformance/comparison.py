@@ -2,25 +2,37 @@
 
 Contract: what an answer says by chance is left out of the comparison (ids that a store made
 itself, the order of what has no order); everything else must be equal, errors by their code.
+Ids that show in later answers, those of queues and of replayed messages, are made the same
+everywhere: while such a question is asked, ids come from a sequence of ours. A dead letter is
+known to each store by an id of its own; here it is the how manyeth of all that are open.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from itertools import count
 from typing import Any, NamedTuple
+from unittest.mock import patch
 from uuid import UUID
 
 from msgspec import structs
 
+from tests.conformance.acts import ALL
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind
 from tests.stores.opening import Homes
-from tickwork.core.model import DeadLetter, Message, Queue, Reaped
+from tickwork.core.firing import Firing
+from tickwork.core.letters import DeadLetter, Replayed, Selection
+from tickwork.core.model import Message, Pruned, Reaped, Scope
 from tickwork.errors import InvalidInput, TickworkError
 from tickwork.store.contract import Store
 
 KINDS: tuple[Kind, ...] = ("model", "sqlite", "postgres")
 
 Question = Callable[[Store], Awaitable[Any]]
+LetterQuestion = Callable[[Store, tuple[UUID, ...]], Awaitable[Any]]
+
+NOBODY = UUID(int=0)
+"""Stands for an id that is a store's own."""
 
 
 class Failed(NamedTuple):
@@ -31,11 +43,10 @@ class Failed(NamedTuple):
 
 
 class _Tested:
-    """A store, its home, and the names of the queues in it."""
+    """A store and its home."""
 
     def __init__(self, home: Home, store: Store) -> None:
         self.home, self.store = home, store
-        self.queues: dict[UUID, UUID] = {}
 
 
 class Comparison:
@@ -45,6 +56,7 @@ class Comparison:
         self.clock = VirtualClock()
         self._tested: list[_Tested] = []
         self._homes = AsyncExitStack()
+        self._sequences = count(1)
 
     async def open(self, homes: Homes) -> None:
         for kind in KINDS:
@@ -62,54 +74,85 @@ class Comparison:
             await each.home.crash(each.store)
             each.store = await each.home.open(self.clock)
 
-    async def put_queue(self, question: Question) -> None:
-        """Makes a queue everywhere; from now on it has one id in every answer."""
-        queues: list[Queue] = [await question(each.store) for each in self._tested]
-        for each, queue in zip(self._tested, queues, strict=True):
-            each.queues[queue.id] = queues[0].id
-        self._compare([structs.replace(queue, id=queues[0].id) for queue in queues])
-
     async def ask(self, question: Question) -> Any:
         """What all of them answer; fails if they do not agree."""
-        answers = [_told(await _answer(each.store, question), each) for each in self._tested]
-        self._compare([_comparable(answer) for answer in answers])
+        return self._agreed([await _answer(question(each.store)) for each in self._tested])
+
+    async def ask_with_own_ids(self, question: Question) -> Any:
+        """The same, and the ids that a store makes meanwhile are the same everywhere."""
+        first, answers = next(self._sequences), []
+        for each in self._tested:
+            with _ids_from(first):
+                answers.append(await _answer(question(each.store)))
+        return self._agreed(answers)
+
+    async def ask_about_letters(
+        self, scope: Scope, queue: str, chosen: Sequence[int], question: LetterQuestion
+    ) -> Any:
+        """A question about some of a queue's open dead letters, no two of the same age: only
+        by age they have an order."""
+        first, answers = next(self._sequences), []
+        for each in self._tested:
+            found = await each.store.dead_letters.list(scope, queue, Selection(limit=ALL))
+            letters = sorted(found, key=_letter_order)
+            picked = [letters[-1 - pick % len(letters)] for pick in chosen if letters]
+            by_age = {letter.failed_at: letter.id for letter in picked}
+            with _ids_from(first):
+                answers.append(await _answer(question(each.store, tuple(by_age.values()))))
+        return self._agreed(answers)
+
+    def _agreed(self, answers: Sequence[Any]) -> Any:
+        for each, answer in zip(self._tested, answers, strict=True):
+            said, expected = _comparable(answer), _comparable(answers[0])
+            assert said == expected, (
+                f"{each.home.kind} says\n{said}\nwhere {self._tested[0].home.kind} says\n{expected}"
+            )
         return answers[0]
 
-    def _compare(self, answers: Sequence[object]) -> None:
-        for each, answer in zip(self._tested, answers, strict=True):
-            assert answer == answers[0], (
-                f"{each.home.kind} says\n{answer}\nwhere {self._tested[0].home.kind} says\n"
-                f"{answers[0]}"
-            )
+
+@contextmanager
+def _ids_from(first: int) -> Iterator[None]:
+    numbers = count(1)
+
+    def next_id() -> UUID:
+        return UUID(int=first << 64 | next(numbers))
+
+    with patch("tickwork.store.ids.uuid7", next_id):
+        yield
 
 
-async def _answer(store: Store, question: Question) -> Any:
+async def _answer(asked: Awaitable[Any]) -> Any:
     try:
-        return await question(store)
+        return await asked
     except InvalidInput as error:
         return Failed(error.code, tuple(fault.field for fault in error.errors))
     except TickworkError as error:
         return Failed(error.code)
 
 
-def _told(answer: Any, told_by: _Tested) -> Any:
-    """An answer with the ids that are the same everywhere."""
-    if isinstance(answer, Message | DeadLetter):
-        return structs.replace(answer, queue_id=told_by.queues[answer.queue_id])
-    if isinstance(answer, tuple) and not isinstance(answer, Failed):
-        return tuple(_told(each, told_by) for each in answer)
-    return answer
-
-
 def _comparable(answer: Any) -> Any:
     if isinstance(answer, Reaped):
         return structs.replace(answer, nodes=tuple(sorted(answer.nodes)))
-    if isinstance(answer, tuple) and answer and isinstance(answer[0], DeadLetter):
-        letters = [structs.replace(letter, id=letter.message_id) for letter in answer]
-        return sorted(letters, key=lambda letter: (letter.failed_at, letter.tenant, letter.id))
-    if isinstance(answer, tuple) and answer and isinstance(answer[0], Message):
+    if isinstance(answer, Pruned):
+        return structs.replace(answer, receipts=0)
+    if isinstance(answer, DeadLetter | Firing):
+        return structs.replace(answer, id=NOBODY)
+    if isinstance(answer, Replayed):
+        return answer.message_id
+    if not isinstance(answer, tuple) or not answer:
+        return answer
+    if isinstance(answer[0], Message):
         return _by_lane(answer)
-    return answer
+    several = [_comparable(each) for each in answer]
+    if isinstance(answer[0], DeadLetter):
+        return sorted(several, key=_letter_order)
+    if isinstance(answer[0], Firing):
+        return sorted(several, key=lambda each: (each.finished_at, each.slot, each.run))
+    return several
+
+
+def _letter_order(letter: DeadLetter) -> tuple[object, ...]:
+    return letter.failed_at, letter.tenant, letter.message_id, repr(letter.error), letter.attempts
 
 
 def _by_lane(messages: Sequence[Message]) -> dict[tuple[str, int], list[Message]]:

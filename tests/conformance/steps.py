@@ -12,7 +12,7 @@ LEASE_SECONDS = 30
 NODES_MAX = 8
 """As many as one pass of any reaper ends."""
 
-SETTINGS = QueueSettings(max_retries=1, retention_seconds=600)
+DAY_SECONDS = 86_400
 
 ONE, TWO = Scope("one"), Scope("two")
 
@@ -26,6 +26,12 @@ class Place(NamedTuple):
 
 OWN_OF_ONE, OWN_OF_TWO = Place(ONE, "own"), Place(TWO, "own")
 SHARED = Place(SYSTEM, "shared")
+SETTINGS = {
+    OWN_OF_ONE: QueueSettings(max_retries=1, retention_seconds=600, backlog_bytes_max=128_000),
+    OWN_OF_TWO: QueueSettings(max_retries=1, retention_seconds=600, dead_letter_queue="shared"),
+    SHARED: QueueSettings(max_retries=1, retention_seconds=600),
+}
+BODIES = {kilobytes: b"x" * kilobytes * 1_000 for kilobytes in (0, 60, 128)}
 # Tenant one, and what the tenants share, come more often: there is more to go wrong.
 PLACES = [OWN_OF_ONE, OWN_OF_ONE, Place(ONE, "shared"), Place(TWO, "shared"), OWN_OF_TWO]
 EVERY_PLACE = [*dict.fromkeys(PLACES), SHARED]
@@ -49,25 +55,37 @@ message_fields = st.sampled_from(
     [
         {},
         {},
-        {},
+        {"key": "a"},
+        {"key": "a"},
+        {"key": "a", "priority": 9},
+        {"key": "a", "event_id": "paid-1"},
+        {"key": "a", "expires_after_seconds": 10},
+        {"key": "b"},
+        {"key": "b", "delay_seconds": 5, "type": "paid"},
         {"priority": 9},
         {"priority": 0},
         {"event_id": "paid-1"},
-        {"event_id": "paid-1"},
+        {"event_id": "paid-1", "type": "paid"},
         {"event_id": "paid-2", "priority": 9},
         {"delay_seconds": 5},
         {"delay_seconds": 60, "expires_after_seconds": 40},
         {"expires_after_seconds": 10},
+        {"type": "paid", "source": "shop"},
+        {"type": "sent"},
+        {"kilobytes": 60},
+        {"kilobytes": 60},
+        {"kilobytes": 128, "key": "b"},
         {"run": 1},
-        {"run": 2},
+        {"run": 2, "type": "paid"},
+        {"run": 3},
     ]
 )
 several_messages = st.lists(message_fields, min_size=1, max_size=4)
 bad_fields = st.sampled_from([{"priority": 10}, {"delay_seconds": -1}, {"key": "a\0b"}])
 
 
-def _times(weight: int, act: str, **how: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Step]]:
-    return [st.builds(Step, st.just(act), st.fixed_dictionaries(how))] * weight
+def _times(times: int, act: str, /, **how: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Step]]:
+    return [st.builds(Step, st.just(act), st.fixed_dictionaries(how))] * times
 
 
 steps = st.one_of(
@@ -118,7 +136,7 @@ steps = st.one_of(
         2,
         "manage",
         what=st.sampled_from(
-            ["crash", "delete", "make anew", "pause", "purge", "resume", "resume", "settings"]
+            ["crash", "delete", "delete", "make anew", "pause", "purge", "resume", "resume"]
         ),
         place=every_place,
         pick=picks,
@@ -134,4 +152,52 @@ steps = st.one_of(
     ),
     *_times(2, "kill", place=every_place, alone=st.sampled_from([False, False, True])),
     *_times(1, "look", place=every_place),
+    *_times(
+        2,
+        "bury",
+        chosen=st.lists(picks, min_size=1, max_size=3),
+        error=st.sampled_from(["boom 1", "boom 2", "ouch", None]),
+    ),
+    *_times(
+        3,
+        "letters",
+        what=st.sampled_from(["replay", "replay", "discard", "edit", "groups"]),
+        where=picks | picks | every_place,
+        chosen=st.lists(picks, min_size=1, max_size=3),
+        spacing_seconds=st.sampled_from([0, 0, 4]),
+    ),
+    *_times(
+        2,
+        "create",
+        place=places,
+        many=st.lists(message_fields, max_size=3),
+        completion_queue=st.sampled_from(["own", "shared", "nowhere", None]),
+        taken=st.none() | st.none() | picks,
+    ),
+    *_times(
+        1, "batches", what=st.sampled_from(["look", "cancel", "repeat", "elsewhere"]), pick=picks
+    ),
+    *_times(
+        1,
+        "subscribe",
+        what=st.sampled_from(["put", "put", "delete"]),
+        place=st.sampled_from([*EVERY_PLACE, SHARED, Place(ONE, "nowhere")]),
+        types=st.sampled_from(["paid", "pa*", "*", "batch.completed", "a*b"]),
+    ),
+    *_times(
+        1,
+        "govern_tenant",
+        name=st.sampled_from(["one", "two"]),
+        weight=st.sampled_from([1, 3, 0]),
+        suspended=st.sampled_from([False, False, True]),
+    ),
+    *_times(
+        2,
+        "govern_queue",
+        what=st.sampled_from(
+            ["retries", "rate", "no backlog", "cap of all", "cap", "free", "free"]
+        ),
+        pick=picks,
+    ),
+    *_times(1, "prune", days=st.sampled_from([0, 0, 0, 2, 15])),
 )

@@ -27,7 +27,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Counts
+from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.core.states import State
 from tickwork.errors import NodeExpired, NotFound
 from tickwork.store.contract import Store
@@ -137,7 +137,7 @@ async def test_every_claim_of_a_message_has_a_higher_number(
         elif how == "release":
             await settle(store, release(message))
         elif how == "leave":
-            await store.nodes.leave(node)
+            await store.nodes.leave(SYSTEM, node)
         else:
             await die(store, clock)
     numbers.append((await claim_one(store)).claim)
@@ -222,7 +222,7 @@ async def test_what_comes_back_is_handed_out_again_in_its_place(
         late = await send(store)
         assert ids(await pull(store)) == [late.id]
     waiting = await send(store)
-    assert await store.nodes.leave(node) == 1
+    assert await store.nodes.leave(SYSTEM, node) == 1
     assert ids(await pull(store)) == [early.id, waiting.id]
 
 

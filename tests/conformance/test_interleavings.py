@@ -14,38 +14,30 @@ from tests.conformance.acts import (
     WORK,
     ack,
     claim,
-    claim_one,
     counts,
     ids,
     join,
-    letters,
     make_queue,
     new,
-    pull,
-    pull_one,
     send,
     send_many,
-    sending,
     settle,
 )
-from tests.conformance.barriers import barrier, done_or_waiting, rival
+from tests.conformance.barriers import (
+    CLAIM,
+    SEND,
+    barrier,
+    done_or_waiting,
+    rival,
+)
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Counts, Ending, Fate, Reaped, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Reaped, SettleResult
 from tickwork.errors import Conflict, NodeExpired, NotFound
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
-
-CLAIM = (
-    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'claimed' AND OLD.state = 'ready')"
-)
-GIVE_BACK = (
-    "UPDATE ON tickwork_messages FOR EACH ROW WHEN (NEW.state = 'ready' AND OLD.state = 'claimed')"
-)
-ACK = "DELETE ON tickwork_messages FOR EACH ROW"
-SEND = "INSERT ON tickwork_messages FOR EACH ROW"
 
 
 # claim and claim
@@ -78,7 +70,7 @@ async def test_a_claim_alone_passes_by_too(home: Home, store: Store, clock: Virt
     for _ in range(2):
         await claim(store, await join(store))
         clock.advance(seconds=TTL_SECONDS)
-        await store.reaper.reap(ALL)
+        await store.reaper.reap(SYSTEM, ALL)
     async with rival(home.url) as other:
         await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
         claiming = asyncio.create_task(claim(store, await join(store), alone=True))
@@ -100,12 +92,12 @@ async def test_a_node_in_the_middle_of_a_claim_is_not_taken_for_dead(
         claiming = asyncio.create_task(claim(store, node))
         await held.reached()
         clock.advance(seconds=TTL_SECONDS)
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        reaping = asyncio.create_task(store.reaper.reap(SYSTEM, ALL))
         assert await held.is_passed_by(reaping), "the reaper waits for the claim"
         assert await reaping == Reaped()
         await held.opens()
         assert ids(await claiming) == [sent.id]
-    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(node,), released=1)
     assert await counts(store) == Counts(ready=1)
 
 
@@ -134,7 +126,7 @@ async def test_what_must_run_alone_is_not_handed_to_the_dead_either(
     for _ in range(2):
         await claim(store, await join(store))
         clock.advance(seconds=TTL_SECONDS)
-        await store.reaper.reap(ALL)
+        await store.reaper.reap(SYSTEM, ALL)
     node = await join(store)
     async with rival(home.url) as reaper:
         await reaper.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR UPDATE", node)
@@ -156,7 +148,7 @@ async def test_leaving_waits_for_a_claim_and_gives_back_what_it_took(
     async with barrier(home.url, before=CLAIM) as held:
         claiming = asyncio.create_task(claim(store, node))
         await held.reached()
-        leaving = asyncio.create_task(store.nodes.leave(node))
+        leaving = asyncio.create_task(store.nodes.leave(SYSTEM, node))
         await eventually(held.somebody_waits_for_who_is_held)
         await held.opens()
         (message,) = await claiming
@@ -175,151 +167,11 @@ async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(
         await heartbeat.does(
             "UPDATE tickwork_nodes SET expires_at = expires_at + interval '1 minute'"
         )
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        reaping = asyncio.create_task(store.reaper.reap(SYSTEM, ALL))
         assert await done_or_waiting(reaping, heartbeat), "the reaper waits for a heartbeat"
         assert await reaping == Reaped()
         await heartbeat.commits()
-    assert (await store.nodes.heartbeat(node, TTL_SECONDS)).id == node
-
-
-# settle and reap
-
-
-@pytest.mark.parametrize("fate", [*Fate])
-async def test_who_settles_while_the_reaper_gives_back_is_refused(
-    home: Home, store: Store, clock: VirtualClock, fate: Fate
-) -> None:
-    """The fence is looked at again once the row is free: the holder is no longer the holder."""
-    await make_queue(store)
-    await make_queue(store, "next")
-    await send(store)
-    message = await claim_one(store)
-    clock.advance(seconds=TTL_SECONDS)
-    async with barrier(home.url, before=GIVE_BACK) as held:
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
-        await held.reached()
-        ending = Ending(held=message.held, fate=fate, reason="late", sends=(sending("next"),))
-        settling = asyncio.create_task(settle(store, ending))
-        await eventually(held.somebody_waits_for_who_is_held)
-        await held.opens()
-        assert (await reaping).released == 1
-        assert await settling == SettleResult(refused=(message.held,))
-    assert await counts(store) == Counts(ready=1)
-    assert await counts(store, "next") == Counts()
-    (back,) = await store.messages.peek(DEFAULT, WORK, ALL)
-    assert (back.attempts, back.lost) == (0, 1)
-
-
-@pytest.mark.parametrize("deaths", [0, 2])
-async def test_what_is_acked_while_its_node_is_ended_stays_acked(
-    home: Home, store: Store, clock: VirtualClock, deaths: int
-) -> None:
-    """Neither given back nor buried: the reaper's statements have the fence, too."""
-    await make_queue(store)
-    await send(store)
-    for _ in range(deaths):
-        await claim(store, await join(store))
-        clock.advance(seconds=TTL_SECONDS)
-        await store.reaper.reap(ALL)
-    node = await join(store)
-    message = await claim_one(store, node, alone=deaths == 2)
-    clock.advance(seconds=TTL_SECONDS)
-    async with barrier(home.url, before=ACK) as held:
-        acking = asyncio.create_task(settle(store, ack(message)))
-        await held.reached()
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
-        await eventually(held.somebody_waits_for_who_is_held)
-        await held.opens()
-        assert await acking == SettleResult()
-        assert await reaping == Reaped(nodes=(node,))
-    assert await counts(store) == Counts()
-    assert await letters(store) == ()
-
-
-async def test_the_reaper_passes_by_a_lease_that_is_being_settled(
-    home: Home, store: Store, clock: VirtualClock
-) -> None:
-    """SKIP LOCKED: one slow settlement does not hold up the reaper."""
-    await make_queue(store)
-    await send_many(store, 2)
-    first, second = await pull(store, lease_seconds=1)
-    clock.advance(seconds=1)
-    async with rival(home.url) as other:
-        await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
-        assert await done_or_waiting(reaping, other), "the reaper waits"
-        assert await reaping == Reaped(released=1)
-    assert ids(await store.messages.peek(DEFAULT, WORK, ALL)) == [second.id]
-
-
-# settle and settle
-
-
-@pytest.mark.parametrize("fate", [*Fate])
-async def test_a_lease_that_is_being_extended_can_be_settled(
-    home: Home, store: Store, fate: Fate
-) -> None:
-    """A row that moves meanwhile is looked for again: it is still held."""
-    await make_queue(store)
-    await send(store)
-    message = await pull_one(store)
-    async with rival(home.url) as extending:
-        await extending.does(
-            "UPDATE tickwork_messages SET lease_until = lease_until + interval '1 s'"
-        )
-        ending = Ending(held=message.held, fate=fate, reason="done")
-        settling = asyncio.create_task(settle(store, ending))
-        assert not await done_or_waiting(settling, extending)
-        await extending.commits()
-        assert await settling == SettleResult()
-
-
-async def test_of_two_settlements_in_two_processes_one_counts(
-    home: Home, store: Store, clock: VirtualClock
-) -> None:
-    """The second waits for the row, and finds it gone."""
-    await make_queue(store)
-    await make_queue(store, "next")
-    await send(store)
-    message = await pull_one(store)
-    other = await home.open(clock)
-    try:
-        async with barrier(home.url, before=ACK) as held:
-            first = asyncio.create_task(settle(store, ack(message, sending("next"))))
-            await held.reached()
-            second = asyncio.create_task(settle(other, ack(message, sending("next"))))
-            await eventually(held.somebody_waits_for_who_is_held)
-            await held.opens()
-            assert await first == SettleResult()
-            assert await second == SettleResult(refused=(message.held,))
-    finally:
-        await other.close()
-    assert await counts(store, "next") == Counts(ready=1)
-
-
-async def test_of_two_doubles_in_two_processes_one_counts(
-    home: Home, store: Store, clock: VirtualClock
-) -> None:
-    """The event is unique: the second waits for the first to commit, and then is the double."""
-    await make_queue(store)
-    await make_queue(store, "next")
-    for _ in range(2):
-        await send(store, event_id="paid-1")
-    one, two = await pull(store)
-    other = await home.open(clock)
-    try:
-        async with barrier(home.url, before="INSERT ON tickwork_messages FOR EACH ROW") as held:
-            first = asyncio.create_task(settle(store, ack(one, sending("next"))))
-            await held.reached()
-            second = asyncio.create_task(settle(other, ack(two, sending("next"))))
-            await eventually(held.somebody_waits_for_who_is_held)
-            await held.opens()
-            assert await first == SettleResult()
-            assert await second == SettleResult(duplicates=(two.held,))
-    finally:
-        await other.close()
-    assert await counts(store) == Counts()
-    assert await counts(store, "next") == Counts(ready=1)
+    assert (await store.nodes.heartbeat(SYSTEM, node, TTL_SECONDS)).id == node
 
 
 # send, claim, delete
@@ -434,10 +286,10 @@ async def test_what_is_being_handed_out_does_not_expire(
         claiming = asyncio.create_task(claim(store, node))
         await held.reached()
         clock.advance(seconds=60)
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        reaping = asyncio.create_task(store.reaper.reap(SYSTEM, ALL))
         assert await held.is_passed_by(reaping), "the reaper waits for the claim"
         assert await reaping == Reaped()
         await held.opens()
         (message,) = await claiming
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     assert await settle(store, ack(message)) == SettleResult()

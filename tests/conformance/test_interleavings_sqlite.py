@@ -30,7 +30,7 @@ from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tests.stores.sqlite_home import SqliteHome
-from tickwork.core.model import DEFAULT, Counts, Reaped, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Reaped, SettleResult
 from tickwork.errors import Conflict, NodeExpired, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -122,7 +122,7 @@ async def test_the_reaper_leaves_alone_what_was_settled_meanwhile(
     clock.advance(seconds=1)
     async with rival(home, store) as other:
         other.does("DELETE FROM tickwork_messages")
-        reaping = asyncio.create_task(store.reaper.reap(ALL))
+        reaping = asyncio.create_task(store.reaper.reap(SYSTEM, ALL))
         assert await other.ends_before(reaping) == Reaped(nodes=(node,))
 
 

@@ -9,10 +9,12 @@ from tests.conformance.acts import (
     ack,
     claim_one,
     counts,
+    create_batch,
     dead,
     die,
     letters,
     make_queue,
+    news,
     pull,
     pull_one,
     retry,
@@ -24,6 +26,7 @@ from tests.conformance.acts import (
 from tests.conformance.ledger import Ledger, LedgerBroken, ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts, Ending, Settlement, SettleResult
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound
 from tickwork.store.contract import Store
@@ -148,3 +151,29 @@ async def test_joint_settlements_at_once_stay_apart(store: Store, ledger: Ledger
         message.id for number, message in enumerate(messages) if number != 5
     }
     assert await counts(store) == Counts(claimed=1, dead=11)
+
+
+async def test_keys_and_batches_and_letters_go_on_with_the_callers_rows(
+    store: Store, ledger: Ledger
+) -> None:
+    await make_queue(store, "grave")
+    await make_queue(store, "done")
+    await make_queue(store, dead_letter_queue="grave")
+    batch = await create_batch(store, news(2, key="a"), completion_queue="done")
+    first = await pull_one(store)
+    with pytest.raises(LedgerBroken):
+        await settle_with(store, ledger, "never", ack(first), fails=True)
+    assert await counts(store) == Counts(claimed=1, held=1)
+    assert (await store.batches.get(DEFAULT, batch.id)).processing == 1
+    await settle_with(store, ledger, "first", ack(first))
+    second = await pull_one(store)
+    with pytest.raises(LedgerBroken):
+        await settle_with(store, ledger, "never", dead(second, reason="x"), fails=True)
+    assert await counts(store, "grave") == Counts()
+    await settle_with(store, ledger, "second", dead(second, reason="x"))
+    ended = await store.batches.get(DEFAULT, batch.id)
+    assert (ended.status, ended.completed, ended.failed) == (BatchStatus.COMPLETED, 1, 1)
+    assert await counts(store) == Counts(dead=1)
+    assert await counts(store, "grave") == Counts(ready=1)
+    assert await counts(store, "done") == Counts(ready=1)
+    assert await ledger.entries() == ["first", "second"]

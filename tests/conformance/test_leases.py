@@ -39,10 +39,10 @@ async def test_a_lease_lasts_as_long_as_it_says(store: Store, clock: VirtualCloc
     await send(store)
     await pull_one(store, lease_seconds=30)
     clock.advance(seconds=29.999)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     clock.advance(seconds=0.001)
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
 async def test_a_lease_that_runs_out_counts_an_attempt(store: Store, clock: VirtualClock) -> None:
@@ -50,7 +50,7 @@ async def test_a_lease_that_runs_out_counts_an_attempt(store: Store, clock: Virt
     await send(store)
     message = await pull_one(store, lease_seconds=30)
     clock.advance(seconds=45)
-    await store.reaper.reap(ALL)
+    await store.reaper.reap(SYSTEM, ALL)
     back = await store.messages.get(DEFAULT, WORK, message.id)
     assert (back.state, back.holder) == (State.READY, None)
     assert (back.attempts, back.lost, back.claim) == (1, 0, 1)
@@ -68,10 +68,10 @@ async def test_after_its_last_attempt_a_message_is_dead(
     for _ in range(max_retries):
         await pull_one(store, lease_seconds=1)
         clock.advance(seconds=1)
-        assert await store.reaper.reap(ALL) == Reaped(released=1)
+        assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
     await pull_one(store, lease_seconds=1)
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     (letter,) = await letters(store)
     assert (letter.message_id, letter.reason) == (sent.id, REASON_MAX_RETRIES)
     assert letter.attempts == max_retries + 1
@@ -85,10 +85,10 @@ async def test_an_extended_lease_lasts_from_now(store: Store, clock: VirtualCloc
     clock.advance(seconds=20)
     assert await store.messages.extend(DEFAULT, message.held, 30)
     clock.advance(seconds=29)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     assert await store.messages.get(DEFAULT, WORK, message.id) == message
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
 
 
 async def test_a_lease_may_be_shortened(store: Store, clock: VirtualClock) -> None:
@@ -97,7 +97,7 @@ async def test_a_lease_may_be_shortened(store: Store, clock: VirtualClock) -> No
     message = await pull_one(store, lease_seconds=30)
     assert await store.messages.extend(DEFAULT, message.held, 1)
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
 
 
 async def test_only_what_is_held_is_extended(store: Store, clock: VirtualClock) -> None:
@@ -114,7 +114,7 @@ async def test_only_what_is_held_is_extended(store: Store, clock: VirtualClock) 
     await settle(store, ack(first))
     assert not await store.messages.extend(DEFAULT, first.held, 60)
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
     assert not await store.messages.extend(DEFAULT, held, 60)
 
 
@@ -144,7 +144,7 @@ async def test_a_lease_of_nothing_is_over_at_once(store: Store) -> None:
     message = await pull_one(store, lease_seconds=0)
     assert message.state is State.CLAIMED
     assert await pull(store) == ()
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
     assert len(await pull(store)) == 1
 
 
@@ -158,7 +158,7 @@ async def test_a_lease_is_over_for_the_next_claim_only_after_the_reaper(
     clock.advance(seconds=60)
     assert await pull(store) == ()
     assert await counts(store) == Counts(claimed=1)
-    await store.reaper.reap(ALL)
+    await store.reaper.reap(SYSTEM, ALL)
     again = await pull_one(store)
     assert again.visible_at == clock.now()
     assert again.sent_at == clock.now() - timedelta(seconds=61 - 1)

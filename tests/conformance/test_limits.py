@@ -21,6 +21,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
+from tickwork.core.batch import ItemStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
@@ -218,6 +219,14 @@ BAD_SETTINGS: list[tuple[str, Any, str]] = [
     ("retention_seconds", 14 * 86_400 + 1, str(14 * 86_400)),
     *(("visibility_timeout_seconds", timeout, "43200") for timeout in (-1, 43_201)),
     *(("timeout_seconds", timeout, "86400") for timeout in (0, 86_401)),
+    *(("tenant_claimed_max", cap, "1e+06") for cap in (0, -1, 1_000_001)),
+    *(("rate_per_second", rate, "0.001") for rate in (0, -1, 0.0009, 1_000_001, INFINITE, NAN)),
+    *(("backlog_bytes_max", limit, "128000") for limit in (0, 127_999, 10**15 + 1)),
+]
+GOOD_SETTINGS: list[dict[str, Any]] = [
+    {"tenant_claimed_max": 1, "rate_per_second": 0.001, "backlog_bytes_max": 128_000},
+    {"tenant_claimed_max": 10**6, "rate_per_second": 1e6, "backlog_bytes_max": 10**15},
+    {"dead_letter_queue": "x" * 120},
 ]
 
 
@@ -227,6 +236,15 @@ async def test_bad_settings_make_no_queue(store: Store) -> None:
             await make_queue(store, **{field: value})
         assert limit in faults_of(raised)[field]
     assert await store.queues.list(DEFAULT) == ()
+
+
+async def test_settings_at_their_limits_are_kept(store: Store) -> None:
+    for number, settings in enumerate(GOOD_SETTINGS):
+        await make_queue(store, f"queue-{number}", **settings)
+        queue = await store.queues.get(DEFAULT, f"queue-{number}")
+        assert queue.settings == QueueSettings(**settings)
+        sent = await send(store, queue=queue.name)
+        assert (await pull_one(store, queue=queue.name)).id == sent.id
 
 
 BAD_NAMES = ["", "x" * 121, NUL, SURROGATE]
@@ -276,31 +294,65 @@ async def test_nobody_looks_at_fewer_than_one_or_at_all(store: Store) -> None:
     for limit in (0, -1, 10_001):
         for look in (
             store.messages.peek(DEFAULT, WORK, limit),
-            store.messages.dead_letters(DEFAULT, WORK, limit),
-            store.reaper.reap(limit),
+            store.dead_letters.groups(DEFAULT, WORK, limit),
+            store.batches.list(DEFAULT, limit),
+            store.batches.items(DEFAULT, new_id(), ItemStatus.PENDING, limit),
+            store.firings.list(DEFAULT, new_id(), limit),
+            store.pruner.prune(SYSTEM, limit),
+            store.reaper.reap(SYSTEM, limit),
         ):
             with pytest.raises(InvalidInput) as raised:
                 await look
             assert "10000" in faults_of(raised)["limit"]
 
 
+async def test_a_batchs_queues_have_names(store: Store) -> None:
+    await make_queue(store)
+    for name in BAD_NAMES:
+        for field, batch in (
+            ("queue", NewBatch(id=new_id(), queue=name)),
+            ("completion_queue", NewBatch(id=new_id(), queue=WORK, completion_queue=name)),
+        ):
+            with pytest.raises(InvalidInput) as raised:
+                await store.batches.create(DEFAULT, batch, [])
+            assert [*faults_of(raised)] == [field]
+    assert await store.batches.list(DEFAULT, ALL) == ()
+
+
+async def test_nodes_and_the_reaper_are_the_systems(store: Store) -> None:
+    node_id = new_id()
+    for act in (
+        store.nodes.join(DEFAULT, node_id, name="n", roles=["worker"], ttl_seconds=15),
+        store.nodes.heartbeat(DEFAULT, node_id, 15),
+        store.nodes.leave(DEFAULT, node_id),
+        store.nodes.give_back_unknown(DEFAULT, node_id, []),
+        store.nodes.list(DEFAULT),
+        store.reaper.reap(DEFAULT, ALL),
+    ):
+        with pytest.raises(InvalidInput, match="system") as raised:
+            await act
+        assert [*faults_of(raised)] == ["scope"]
+
+
 async def test_a_nodes_lease_has_its_limits(store: Store) -> None:
     node_id = new_id()
     for ttl_seconds in (0, -1, 86_401, NAN):
         with pytest.raises(InvalidInput) as raised:
-            await store.nodes.join(node_id, name="n", roles=["worker"], ttl_seconds=ttl_seconds)
+            await store.nodes.join(
+                SYSTEM, node_id, name="n", roles=["worker"], ttl_seconds=ttl_seconds
+            )
         assert "86400" in faults_of(raised)["ttl_seconds"]
-    assert await store.nodes.list() == ()
-    await store.nodes.join(node_id, name="n", roles=["worker"], ttl_seconds=15)
+    assert await store.nodes.list(SYSTEM) == ()
+    await store.nodes.join(SYSTEM, node_id, name="n", roles=["worker"], ttl_seconds=15)
     for ttl_seconds in (0, -1, 86_401, NAN):
         with pytest.raises(InvalidInput):
-            await store.nodes.heartbeat(node_id, ttl_seconds)
+            await store.nodes.heartbeat(SYSTEM, node_id, ttl_seconds)
 
 
 async def test_a_nodes_name_and_roles_can_be_stored(store: Store) -> None:
     for text in BAD_NAMES:
         with pytest.raises(InvalidInput, match="name"):
-            await store.nodes.join(new_id(), name=text, roles=["worker"], ttl_seconds=15)
+            await store.nodes.join(SYSTEM, new_id(), name=text, roles=["worker"], ttl_seconds=15)
         with pytest.raises(InvalidInput, match=r"roles\[1\]"):
-            await store.nodes.join(new_id(), name="n", roles=["api", text], ttl_seconds=15)
-    assert await store.nodes.list() == ()
+            await store.nodes.join(SYSTEM, new_id(), name="n", roles=["api", text], ttl_seconds=15)
+    assert await store.nodes.list(SYSTEM) == ()

@@ -29,6 +29,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import (
     DEFAULT,
     REASON_WORKER_LOST,
+    SYSTEM,
     Counts,
     Node,
     Reaped,
@@ -42,7 +43,9 @@ from tickwork.store.ids import new_id
 
 async def test_a_node_joins_as_it_says_it_is(store: Store, clock: VirtualClock) -> None:
     node_id = new_id()
-    joined = await store.nodes.join(node_id, name="host-1", roles=["api", "worker"], ttl_seconds=15)
+    joined = await store.nodes.join(
+        SYSTEM, node_id, name="host-1", roles=["api", "worker"], ttl_seconds=15
+    )
     assert joined == Node(
         node_id,
         "host-1",
@@ -50,17 +53,17 @@ async def test_a_node_joins_as_it_says_it_is(store: Store, clock: VirtualClock) 
         clock.now(),
         clock.now() + timedelta(seconds=15),
     )
-    assert await store.nodes.list() == (joined,)
+    assert await store.nodes.list(SYSTEM) == (joined,)
 
 
 async def test_a_heartbeat_renews_the_lease_from_now(store: Store, clock: VirtualClock) -> None:
     node_id = await join(store, ttl_seconds=15)
-    (joined,) = await store.nodes.list()
+    (joined,) = await store.nodes.list(SYSTEM)
     clock.advance(seconds=10)
-    renewed = await store.nodes.heartbeat(node_id, 20)
+    renewed = await store.nodes.heartbeat(SYSTEM, node_id, 20)
     assert renewed == structs.replace(joined, expires_at=clock.now() + timedelta(seconds=20))
     clock.advance(seconds=19)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
 async def test_a_lease_that_ran_out_is_not_renewed_even_if_nobody_noticed(
@@ -69,10 +72,10 @@ async def test_a_lease_that_ran_out_is_not_renewed_even_if_nobody_noticed(
     node_id = await join(store, ttl_seconds=15)
     clock.advance(seconds=15)
     with pytest.raises(NodeExpired, match=str(node_id)):
-        await store.nodes.heartbeat(node_id, 15)
+        await store.nodes.heartbeat(SYSTEM, node_id, 15)
     with pytest.raises(NodeExpired):
-        await store.nodes.join(node_id, name="again", roles=["worker"], ttl_seconds=15)
-    assert [node.id for node in await store.nodes.list()] == [node_id]
+        await store.nodes.join(SYSTEM, node_id, name="again", roles=["worker"], ttl_seconds=15)
+    assert [node.id for node in await store.nodes.list(SYSTEM)] == [node_id]
 
 
 async def test_after_the_reaper_a_node_is_not_known_any_more(
@@ -80,25 +83,25 @@ async def test_after_the_reaper_a_node_is_not_known_any_more(
 ) -> None:
     node_id = await join(store)
     await die(store, clock)
-    assert await store.nodes.list() == ()
+    assert await store.nodes.list(SYSTEM) == ()
     with pytest.raises(NodeExpired):
-        await store.nodes.heartbeat(node_id, 15)
+        await store.nodes.heartbeat(SYSTEM, node_id, 15)
 
 
 async def test_a_node_that_never_joined_has_no_lease(store: Store) -> None:
     with pytest.raises(NodeExpired):
-        await store.nodes.heartbeat(new_id(), 15)
-    assert await store.nodes.leave(new_id()) == 0
+        await store.nodes.heartbeat(SYSTEM, new_id(), 15)
+    assert await store.nodes.leave(SYSTEM, new_id()) == 0
 
 
 async def test_joining_once_more_is_a_heartbeat(store: Store, clock: VirtualClock) -> None:
     """The answer to the first may have got lost."""
     node_id = await join(store, ttl_seconds=15)
-    (first,) = await store.nodes.list()
+    (first,) = await store.nodes.list(SYSTEM)
     clock.advance(seconds=5)
-    again = await store.nodes.join(node_id, name="node", roles=["worker"], ttl_seconds=15)
+    again = await store.nodes.join(SYSTEM, node_id, name="node", roles=["worker"], ttl_seconds=15)
     assert again == structs.replace(first, expires_at=clock.now() + timedelta(seconds=15))
-    assert await store.nodes.list() == (again,)
+    assert await store.nodes.list(SYSTEM) == (again,)
 
 
 async def test_nodes_are_listed_in_the_order_they_joined(store: Store, clock: VirtualClock) -> None:
@@ -106,8 +109,8 @@ async def test_nodes_are_listed_in_the_order_they_joined(store: Store, clock: Vi
     for _ in range(3):
         joined.append(await join(store))
         clock.advance(seconds=1)
-    await store.nodes.leave(joined.pop(1))
-    assert [node.id for node in await store.nodes.list()] == joined
+    await store.nodes.leave(SYSTEM, joined.pop(1))
+    assert [node.id for node in await store.nodes.list(SYSTEM)] == joined
 
 
 async def test_under_a_new_identity_a_process_goes_on(store: Store, clock: VirtualClock) -> None:
@@ -126,8 +129,8 @@ async def test_a_heartbeat_keeps_everything_a_node_holds(store: Store, clock: Vi
     messages = await claim(store, node)
     for _ in range(10):
         clock.advance(seconds=TTL_SECONDS - 1)
-        await store.nodes.heartbeat(node, TTL_SECONDS)
-        assert await store.reaper.reap(ALL) == Reaped()
+        await store.nodes.heartbeat(SYSTEM, node, TTL_SECONDS)
+        assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     assert await settle(store, *(ack(message) for message in messages)) == SettleResult()
 
 
@@ -140,10 +143,10 @@ async def test_a_death_costs_a_message_a_claim_and_no_attempt(
     node = await join(store)
     await claim_one(store, node)
     clock.advance(seconds=TTL_SECONDS)
-    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(node,), released=1)
     after = await store.messages.get(DEFAULT, WORK, sent.id)
     assert after == structs.replace(before, claim=1, lost=1)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
 async def test_a_death_gives_back_only_what_the_dead_one_held(
@@ -156,10 +159,10 @@ async def test_a_death_gives_back_only_what_the_dead_one_held(
     kept = await claim(store, living, limit=2)
     pulled = await pull(store, limit=2, lease_seconds=600)
     clock.advance(seconds=TTL_SECONDS - 1)
-    await store.nodes.heartbeat(living, TTL_SECONDS)
+    await store.nodes.heartbeat(SYSTEM, living, TTL_SECONDS)
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(nodes=(doomed,), released=2)
-    assert [node.id for node in await store.nodes.list()] == [living]
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(doomed,), released=2)
+    assert [node.id for node in await store.nodes.list(SYSTEM)] == [living]
     assert sorted(ids(await store.messages.peek(DEFAULT, WORK, ALL))) == sorted(ids(lost))
     assert await settle(store, *map(ack, [*kept, *pulled])) == SettleResult()
 
@@ -170,21 +173,21 @@ async def test_leaving_gives_back_at_no_cost(store: Store) -> None:
     before = await store.messages.peek(DEFAULT, WORK, ALL)
     node = await join(store)
     await claim(store, node)
-    assert await store.nodes.leave(node) == 3
+    assert await store.nodes.leave(SYSTEM, node) == 3
     after = await store.messages.peek(DEFAULT, WORK, ALL)
     assert after == tuple(structs.replace(message, claim=1) for message in before)
     assert ids(after) == ids(sent)
-    assert await store.nodes.leave(node) == 0
+    assert await store.nodes.leave(SYSTEM, node) == 0
 
 
 async def test_who_left_is_handed_nothing_more(store: Store) -> None:
     await make_queue(store)
     await send(store)
     node = await join(store)
-    await store.nodes.leave(node)
+    await store.nodes.leave(SYSTEM, node)
     with pytest.raises(NodeExpired):
         await claim(store, node)
-    assert await store.nodes.list() == ()
+    assert await store.nodes.list(SYSTEM) == ()
 
 
 async def test_a_node_gives_back_what_it_does_not_know_of(store: Store) -> None:
@@ -195,13 +198,13 @@ async def test_a_node_gives_back_what_it_does_not_know_of(store: Store) -> None:
     known = await claim(store, node, limit=2)
     lost = await claim(store, node, limit=2)
     (others,) = await claim(store, other)
-    assert await store.nodes.give_back_unknown(node, ids(known)) == 2
+    assert await store.nodes.give_back_unknown(SYSTEM, node, ids(known)) == 2
     back = await store.messages.peek(DEFAULT, WORK, ALL)
     assert ids(back) == ids(lost)
     assert {(message.attempts, message.lost, message.state) for message in back} == {
         (0, 0, State.READY)
     }
-    assert await store.nodes.give_back_unknown(node, ids(known)) == 0
+    assert await store.nodes.give_back_unknown(SYSTEM, node, ids(known)) == 0
     assert await settle(store, *map(ack, [*known, others])) == SettleResult()
 
 
@@ -210,7 +213,7 @@ async def test_a_node_that_knows_nothing_gives_back_everything(store: Store) -> 
     await send_many(store, 2)
     node = await join(store)
     await claim(store, node)
-    assert await store.nodes.give_back_unknown(node, []) == 2
+    assert await store.nodes.give_back_unknown(SYSTEM, node, []) == 2
     assert len(await claim(store, node)) == 2
 
 
@@ -244,7 +247,7 @@ async def test_a_message_that_cost_three_holders_is_dead(store: Store, clock: Vi
     (last,) = await claim(store, node, alone=True)
     assert last.claim == 3
     clock.advance(seconds=TTL_SECONDS)
-    assert await store.reaper.reap(ALL) == Reaped(nodes=(node,), dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(node,), dead=1)
     (letter,) = await letters(store)
     assert (letter.message_id, letter.reason) == (sent.id, REASON_WORKER_LOST)
     assert letter.attempts == 0

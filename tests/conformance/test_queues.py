@@ -22,7 +22,9 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Counts, Queue, QueueSettings, Reaped, SettleResult
+from tickwork.core.batch import NewBatch
+from tickwork.core.letters import Pace, Selection
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Queue, QueueSettings, Reaped, SettleResult
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -70,9 +72,9 @@ async def test_new_settings_count_at_once(store: Store, clock: VirtualClock) -> 
     await make_queue(store, retention_seconds=600)
     await send(store)
     clock.advance(seconds=300)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     await make_queue(store, retention_seconds=300)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
 
 
 async def test_queues_are_listed_by_name(store: Store) -> None:
@@ -150,9 +152,20 @@ async def test_an_unknown_queue_can_be_neither_read_nor_changed(store: Store) ->
     ):
         with pytest.raises(NotFound, match="nowhere"):
             await act(DEFAULT, "nowhere")
-    for look in (store.messages.peek, store.messages.dead_letters):
+    for look in (store.messages.peek, store.dead_letters.groups):
         with pytest.raises(NotFound, match="nowhere"):
             await look(DEFAULT, "nowhere", 10)
+    for choose in (store.dead_letters.list, store.dead_letters.discard):
+        with pytest.raises(NotFound, match="nowhere"):
+            await choose(DEFAULT, "nowhere", Selection())
+    with pytest.raises(NotFound, match="nowhere"):
+        await store.dead_letters.replay(DEFAULT, "nowhere", Selection(), Pace())
+    with pytest.raises(NotFound, match="nowhere"):
+        await store.batches.create(DEFAULT, NewBatch(id=new_id(), queue="nowhere"), [])
+    with pytest.raises(NotFound, match="nowhere"):
+        await store.subscriptions.put(DEFAULT, "paid", "nowhere")
+    with pytest.raises(NotFound, match="nowhere"):
+        await store.stats.queue(DEFAULT, "nowhere")
     for act_on in (store.messages.get, store.messages.delete):
         with pytest.raises(NotFound, match="nowhere"):
             await act_on(DEFAULT, "nowhere", new_id())

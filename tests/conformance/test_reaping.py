@@ -38,7 +38,7 @@ async def test_there_is_nothing_to_reap_where_all_is_well(
     await claim(store, await join(store), limit=1)
     await pull(store, limit=1)
     clock.advance(seconds=10)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     assert await counts(store) == Counts(ready=1, claimed=2)
 
 
@@ -49,9 +49,9 @@ async def test_a_message_past_its_own_expiry_is_a_dead_letter(
     sent = await send(store, expires_after_seconds=60)
     await send(store)
     clock.advance(seconds=59)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     (letter,) = await letters(store)
     assert (letter.message_id, letter.reason) == (sent.id, REASON_EXPIRED)
     assert (letter.attempts, letter.failed_at) == (0, clock.now())
@@ -64,9 +64,9 @@ async def test_a_messages_own_expiry_counts_from_when_it_was_to_be_seen(
     await make_queue(store)
     await send(store, delay_seconds=100, expires_after_seconds=60)
     clock.advance(seconds=159)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
 
 
 async def test_what_is_handed_out_does_not_expire_under_its_holder(
@@ -76,9 +76,9 @@ async def test_what_is_handed_out_does_not_expire_under_its_holder(
     await send(store, expires_after_seconds=60)
     message = await pull_one(store, lease_seconds=1_000)
     clock.advance(seconds=100)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     await settle(store, retry(message, error="busy"))
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     (letter,) = await letters(store)
     assert (letter.reason, letter.attempts, letter.error) == (REASON_EXPIRED, 1, "busy")
 
@@ -91,7 +91,7 @@ async def test_no_attempt_begins_after_a_messages_own_expiry(
     await send(store, expires_after_seconds=60)
     clock.advance(seconds=59)
     assert len(await pull(store, lease_seconds=0)) == 1
-    assert await store.reaper.reap(ALL) == Reaped(released=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
     clock.advance(seconds=1)
     assert await pull(store) == ()
     assert await claim(store, await join(store)) == ()
@@ -105,9 +105,9 @@ async def test_what_waits_longer_than_its_queue_keeps_is_a_dead_letter(
     sent = await send(store)
     await send(store, queue="patient")
     clock.advance(seconds=DAY_SECONDS - 1)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     (letter,) = await letters(store)
     assert (letter.message_id, letter.reason) == (sent.id, REASON_EXPIRED)
     assert letter.attempts == 0
@@ -124,9 +124,9 @@ async def test_a_queue_keeps_messages_from_when_they_can_be_seen(
     clock.advance(seconds=DAY_SECONDS)
     await settle(store, retry(message))
     clock.advance(seconds=DAY_SECONDS - 1)
-    assert await store.reaper.reap(ALL) == Reaped()
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     clock.advance(seconds=1)
-    assert await store.reaper.reap(ALL) == Reaped(dead=2)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=2)
 
 
 async def test_messages_of_every_tenant_and_priority_expire(
@@ -137,7 +137,7 @@ async def test_messages_of_every_tenant_and_priority_expire(
         for priority in (0, 4, 9):
             await send(store, scope=scope, priority=priority)
     clock.advance(seconds=60)
-    assert await store.reaper.reap(ALL) == Reaped(dead=6)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=6)
     assert await counts(store, scope=SYSTEM) == Counts(dead=6)
 
 
@@ -148,7 +148,7 @@ async def test_a_paused_queue_keeps_messages_no_longer_than_another(
     await send(store)
     await store.queues.pause(DEFAULT, WORK)
     clock.advance(seconds=60)
-    assert await store.reaper.reap(ALL) == Reaped(dead=1)
+    assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
 
 
 @pytest.mark.parametrize("what", ["expiry", "retention", "lease"])
@@ -162,7 +162,7 @@ async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
     clock.advance(seconds=600 if what == "retention" else 60)
     ended = []
     for _ in range(4):
-        reaped = await store.reaper.reap(3)
+        reaped = await store.reaper.reap(SYSTEM, 3)
         ended.append(reaped.released if what == "lease" else reaped.dead)
     assert ended == [3, 3, 1, 0]
 
@@ -179,7 +179,7 @@ async def test_two_reapers_at_once_reap_once(home: Home, store: Store, clock: Vi
         await send_many(store, 10, expires_after_seconds=1)
         clock.advance(seconds=100)
         passes = await asyncio.gather(
-            *(each.reaper.reap(ALL) for each in (store, other, store, other))
+            *(each.reaper.reap(SYSTEM, ALL) for each in (store, other, store, other))
         )
         assert sorted(id_ for each in passes for id_ in each.nodes) == sorted(nodes)
         assert sum(each.released for each in passes) == 20
@@ -199,5 +199,5 @@ async def test_what_the_reaper_gave_back_is_there_at_once(
     await claim_one(store)
     clock.advance(seconds=60)
     assert await pull(store) == ()
-    await store.reaper.reap(ALL)
+    await store.reaper.reap(SYSTEM, ALL)
     assert ids(await pull(store)) == [sent.id]

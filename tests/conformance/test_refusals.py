@@ -233,7 +233,7 @@ async def test_a_message_given_back_by_its_node_is_no_longer_held(store: Store) 
     await send(store)
     node = await join(store)
     message = await claim_one(store, node)
-    assert await store.nodes.leave(node) == 1
+    assert await store.nodes.leave(SYSTEM, node) == 1
     await assert_refused(store, message.held, Fate.ACK)
 
 

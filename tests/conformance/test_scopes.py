@@ -10,6 +10,7 @@ from tests.conformance.acts import (
     WORK,
     ack,
     counts,
+    create_batch,
     dead,
     ids,
     letters,
@@ -23,6 +24,7 @@ from tests.conformance.acts import (
     send_many,
     settle,
 )
+from tickwork.core.letters import Pace, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
@@ -54,7 +56,13 @@ ACTS: dict[str, Act] = {
     "peek": lambda store, scope: store.messages.peek(scope, WORK, ALL),
     "get message": lambda store, scope: store.messages.get(scope, WORK, new_id()),
     "delete message": lambda store, scope: store.messages.delete(scope, WORK, new_id()),
-    "dead letters": lambda store, scope: store.messages.dead_letters(scope, WORK, ALL),
+    "dead letters": lambda store, scope: store.dead_letters.list(scope, WORK, Selection()),
+    "groups": lambda store, scope: store.dead_letters.groups(scope, WORK, ALL),
+    "replay": lambda store, scope: store.dead_letters.replay(scope, WORK, Selection(), Pace()),
+    "discard": lambda store, scope: store.dead_letters.discard(scope, WORK, Selection()),
+    "batch": lambda store, scope: create_batch(store, news(1), scope=scope),
+    "subscribe": lambda store, scope: store.subscriptions.put(scope, "paid", WORK),
+    "stats": lambda store, scope: store.stats.queue(scope, WORK),
 }
 
 

@@ -30,14 +30,13 @@ from tests.conformance.acts import (
 )
 from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
+from tickwork.core.letters import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
-    REASON_EXPIRED,
     REASON_MAX_RETRIES,
-    REASON_WORKER_LOST,
+    REASONS_UNSEEN,
     SYSTEM,
     Counts,
-    DeadLetter,
     Send,
     SettleResult,
 )
@@ -135,8 +134,14 @@ async def test_a_dead_letter_says_everything_about_its_message(
         message_id=sent.id,
         reason=REASON_MAX_RETRIES,
         error="no such order",
+        fingerprint="no such order",
         attempts=2,
         failed_at=clock.now(),
+        resolution=None,
+        resolved_at=None,
+        edited_at=None,
+        replayed_as=None,
+        batch_id=None,
         format=message.format,
         sent_at=sent_at,
         **{
@@ -151,7 +156,11 @@ async def test_a_dead_letter_says_everything_about_its_message(
 
 @pytest.mark.parametrize(
     ("reason", "attempts"),
-    [(REASON_MAX_RETRIES, 1), ("permanent", 1), (REASON_EXPIRED, 0), (REASON_WORKER_LOST, 0)],
+    [
+        (REASON_MAX_RETRIES, 1),
+        ("permanent", 1),
+        *((reason, 0) for reason in sorted(REASONS_UNSEEN)),
+    ],
 )
 async def test_a_death_counts_an_attempt_if_a_handler_ran(
     store: Store, reason: str, attempts: int
@@ -179,7 +188,7 @@ async def test_dead_letters_are_told_oldest_first(store: Store, clock: VirtualCl
         await settle(store, dead(message, reason="late"))
         clock.advance(seconds=1)
     assert [letter.message_id for letter in await letters(store)] == ids(sent)[::-1]
-    assert len(await store.messages.dead_letters(DEFAULT, WORK, 2)) == 2
+    assert len(await store.dead_letters.list(DEFAULT, WORK, Selection(limit=2))) == 2
 
 
 async def test_one_settlement_ends_many_each_its_own_way(store: Store) -> None:

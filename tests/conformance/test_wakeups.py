@@ -5,10 +5,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.acts import ack, make_queue, news, pull_one, send, sending, settle
+from tests.conformance.acts import (
+    ack,
+    create_batch,
+    kill_all,
+    make_queue,
+    news,
+    pull_one,
+    send,
+    sending,
+    settle,
+)
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.letters import Pace, Selection
 from tickwork.core.model import DEFAULT, Settlement
 from tickwork.store.contract import Store, Watch
 
@@ -126,3 +137,33 @@ async def test_everyone_who_waits_is_woken(store: Store) -> None:
         await quiet(two)
         await send(store)
         assert all(await asyncio.gather(one.wait(SOON_SECONDS), two.wait(SOON_SECONDS)))
+
+
+async def test_who_comes_forward_in_its_key_wakes_too(store: Store) -> None:
+    queue_id = await make_queue(store)
+    for message in news(2, key="a"):
+        await store.messages.send(DEFAULT, "work", message)
+    head = await pull_one(store)
+    async with store.wakeups.watch([queue_id]) as watch:
+        await quiet(watch)
+        waiting = asyncio.create_task(watch.wait(SOON_SECONDS))
+        await settle(store, ack(head))
+        assert await waiting
+
+
+async def test_a_replay_and_a_batch_and_a_copy_wake_too(store: Store) -> None:
+    queue_id = await make_queue(store)
+    await make_queue(store, "events")
+    await store.subscriptions.put(DEFAULT, "paid", "work")
+    await send(store)
+    await kill_all(store)
+    async with store.wakeups.watch([queue_id]) as watch:
+        for act in (
+            lambda: store.dead_letters.replay(DEFAULT, "work", Selection(), Pace()),
+            lambda: create_batch(store, news(1)),
+            lambda: send(store, queue="events", type="paid"),
+        ):
+            await quiet(watch)
+            waiting = asyncio.create_task(watch.wait(SOON_SECONDS))
+            await act()
+            assert await waiting

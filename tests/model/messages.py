@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from inspect import isawaitable
-from itertools import count
 from uuid import UUID
 
-from tests.model.tables import Row, Tables
+from tests.model.arrivals import Arrivals
+from tests.model.claiming import Claiming
+from tests.model.departures import Departures
+from tests.model.tables import Now, Row, Tables, own_tenant
+from tickwork.core.batch import REASON_DELETED
 from tickwork.core.limits import (
     check_batch,
     check_claim,
@@ -18,11 +21,8 @@ from tickwork.core.limits import (
     lease_faults,
 )
 from tickwork.core.model import (
-    DEFAULT,
     FORMAT_VERSION,
-    LOST_CLAIMS_ALONE,
     ClaimRequest,
-    DeadLetter,
     Ending,
     Fate,
     Held,
@@ -33,17 +33,19 @@ from tickwork.core.model import (
     SettleResult,
 )
 from tickwork.core.states import State
-from tickwork.errors import ClaimLost, EventDone, InvalidInput, NodeExpired, NotFound
+from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound, StoreBroken
 from tickwork.store.contract import Joined
 
 
 class MemoryMessages:
     """In, handed out, and done with."""
 
-    def __init__(self, tables: Tables, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, tables: Tables, now: Now, arrivals: Arrivals, departures: Departures
+    ) -> None:
         self._tables, self._now = tables, now
-        self._turns = count(1)
-        self._last_turn: dict[tuple[UUID, str], int] = {}
+        self._arrivals, self._departures = arrivals, departures
+        self._claiming = Claiming(tables, now, departures)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         check_message(message)
@@ -63,22 +65,8 @@ class MemoryMessages:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
-        queue, now = self._tables.queue(scope, request.queue), self._now()
-        if request.lease_seconds is None:
-            node = self._tables.nodes.get(request.holder)
-            if node is None or node.expires_at <= now:
-                raise NodeExpired(request.holder)
-        if queue.paused:
-            return ()
-        waiting = [
-            row
-            for row in self._tables.rows(scope, queue)
-            if row.is_ready(now)
-            and not row.is_expired(now)
-            and (row.message.lost >= LOST_CLAIMS_ALONE) == request.alone
-        ]
-        chosen = _oldest(waiting) if request.alone else self._in_turn(waiting, request.limit)
-        return tuple(self._hand_out(row, request, now) for row in chosen)
+        with self._tables.transaction():
+            return tuple(self._claiming.claim(scope, request))
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         with self._tables.transaction():
@@ -107,57 +95,34 @@ class MemoryMessages:
     async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
         for row in self._tables.rows(scope, self._tables.queue(scope, queue)):
             if row.message.id == message_id:
-                return row.message
+                return _readable(row.message)
         raise NotFound("message", message_id)
 
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
         check_limit(limit)
         rows = self._tables.rows(scope, self._tables.queue(scope, queue))
         ready = sorted((row for row in rows if row.is_ready(self._now())), key=Row.order)
-        return tuple(row.message for row in ready[:limit])
+        return tuple(_readable(row.message) for row in ready[:limit])
+
+    async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
+        waiting = [
+            row.message.visible_at
+            for row in self._tables.rows(scope, self._tables.queue(scope, queue))
+            if row.message.state is State.READY and row.message.visible_at > self._now()
+        ]
+        return min(waiting, default=None)
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         for row in self._tables.rows(scope, self._tables.queue(scope, queue)):
             if row.message.id == message_id and row.message.state is not State.CLAIMED:
-                del self._tables.messages[row.name]
+                self._departures.drop(row, REASON_DELETED)
                 return True
         return False
 
-    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
-        check_limit(limit)
-        letters = self._tables.dead_letters(scope, self._tables.queue(scope, queue))
-        return tuple(sorted(letters, key=lambda letter: letter.failed_at)[:limit])
-
     def _send(self, scope: Scope, queue_name: str, messages: Iterable[NewMessage]) -> None:
         queue = self._tables.queue(scope, queue_name)
-        tenant = scope.tenant or DEFAULT.tenant
-        assert tenant is not None
-        for message in messages:
-            row = _new_row(message, tenant, queue.id, self._now())
-            if not self._tables.has(row):
-                self._tables.put(row)
-        self._tables.watchers.wake({queue.id})
-
-    def _in_turn(self, waiting: list[Row], limit: int) -> list[Row]:
-        """One after the other from the tenant whose last turn was longest ago."""
-        waiting, chosen = sorted(waiting, key=Row.order), list[Row]()
-        while waiting and len(chosen) < limit:
-            row = min(waiting, key=lambda each: self._last_turn.get(_tenancy(each), 0))
-            self._last_turn[_tenancy(row)] = next(self._turns)
-            waiting.remove(row)
-            chosen.append(row)
-        return sorted(chosen, key=Row.order)
-
-    def _hand_out(self, row: Row, request: ClaimRequest, now: datetime) -> Message:
-        lease = request.lease_seconds
-        handed_out = row.changed(
-            state=State.CLAIMED,
-            claim=row.message.claim + 1,
-            holder=request.holder,
-            lease_until=None if lease is None else now + timedelta(seconds=lease),
-        )
-        self._tables.put(handed_out)
-        return handed_out.message
+        with self._tables.transaction():
+            self._arrivals.send(own_tenant(scope), queue, messages)
 
     def _held(self, scope: Scope, held: Held) -> Row | None:
         """The row of a message that is held exactly so."""
@@ -175,12 +140,12 @@ class MemoryMessages:
             row = self._held(scope, ending.held)
             if row is None:
                 refused.append(ending.held)
-                continue
-            is_duplicate = ending.fate is Fate.ACK and self._is_done(row)
-            self._end(row, ending)
-            if is_duplicate:
+            elif ending.fate is Fate.ACK and self._departures.is_done(row.message):
+                self._departures.ack(row)
                 duplicates.append(ending.held)
             else:
+                self._departures.record(row.message, ending.firing)
+                self._end(row, ending)
                 counted.append(ending)
         for ending in counted:
             for send in ending.sends:
@@ -193,64 +158,16 @@ class MemoryMessages:
             for send in ending.sends:
                 self._tables.queue(Scope(ending.held.tenant), send.queue)
 
-    def _is_done(self, row: Row) -> bool:
-        """Whether the row's event was done before; from now on it is."""
-        event_id = row.message.event_id
-        if event_id is None:
-            return False
-        event = (row.message.tenant, row.message.queue_id, event_id)
-        if event in self._tables.events_done:
-            return True
-        self._tables.events_done.add(event)
-        return False
-
     def _end(self, row: Row, ending: Ending) -> None:
         if ending.fate is Fate.ACK:
-            del self._tables.messages[row.name]
+            self._departures.ack(row)
         elif ending.fate is Fate.DEAD:
-            self._tables.bury(row, ending, self._now())
+            self._departures.bury(row, ending)
         else:
-            self._tables.put_back(row, ending, self._now())
+            self._departures.put_back(row, ending)
 
 
-def _new_row(new: NewMessage, tenant: str, queue_id: UUID, now: datetime) -> Row:
-    visible_at = now + timedelta(seconds=new.delay_seconds)
-    expiry = new.expires_after_seconds
-    message = Message(
-        tenant=tenant,
-        id=new.id,
-        queue_id=queue_id,
-        state=State.READY,
-        priority=new.priority,
-        claim=0,
-        holder=None,
-        attempts=0,
-        lost=0,
-        visible_at=visible_at,
-        sent_at=now,
-        key=new.key,
-        event_id=new.event_id,
-        type=new.type,
-        source=new.source,
-        correlation_id=new.correlation_id,
-        causation_id=new.causation_id,
-        hops=new.hops,
-        batch_id=new.batch_id,
-        schedule_id=new.schedule_id,
-        slot=new.slot,
-        run=new.run,
-        catch_up=new.catch_up,
-        content_type=new.content_type,
-        format=FORMAT_VERSION,
-        last_error=None,
-        body=new.body,
-    )
-    return Row(message, None if expiry is None else visible_at + timedelta(seconds=expiry))
-
-
-def _tenancy(row: Row) -> tuple[UUID, str]:
-    return row.message.queue_id, row.message.tenant
-
-
-def _oldest(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row.message.visible_at, row.message.id))[:1]
+def _readable(message: Message) -> Message:
+    if message.format > FORMAT_VERSION:
+        raise StoreBroken(f"message {message.id} was written by a newer version")
+    return message

@@ -1,37 +1,40 @@
-"""What the model remembers, and how a message moves in it: plain dicts and lists."""
+"""What the model remembers: plain dicts of frozen values, and how they are looked up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import count
 from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.model import (
-    DEFAULT,
-    DeadLetter,
-    Ending,
-    Message,
-    Node,
-    Queue,
-    Scope,
-    Tenant,
-)
-from tickwork.core.states import State
+from tickwork.core.batch import BatchItem
+from tickwork.core.firing import Firing
+from tickwork.core.letters import DeadLetter
+from tickwork.core.model import DEFAULT, Message, Node, Queue, Scope, Tenant
+from tickwork.core.states import LEGAL, State
+from tickwork.core.subscription import Subscription
+from tickwork.core.tally import Passing
 from tickwork.errors import NotFound
-from tickwork.store.ids import new_id
 from tickwork.store.watching import Watchers
 
+Now = Callable[[], datetime]
+
 Name = tuple[str, UUID]
-"""A message's tenant and id."""
+"""A tenant and the id of something of its own."""
+
+Tally = tuple[UUID, str, Passing, str, str]
+"""A queue, a tenant, what happened, and the type and source of what it happened to."""
 
 
 class Row(Struct, frozen=True):
     """A message, and what a reader of it is not told."""
 
     message: Message
+    place: int
     expires_at: datetime | None
     lease_until: datetime | None = None
 
@@ -44,13 +47,34 @@ class Row(Struct, frozen=True):
         return -self.message.priority, self.message.visible_at, self.message.id
 
     def changed(self, *, lease_until: datetime | None = None, **fields: object) -> Row:
-        return Row(structs.replace(self.message, **fields), self.expires_at, lease_until)
+        message = structs.replace(self.message, **fields)
+        return structs.replace(self, message=message, lease_until=lease_until)
 
     def is_ready(self, now: datetime) -> bool:
         return self.message.state is State.READY and self.message.visible_at <= now
 
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
+
+
+class BatchRow(Struct, frozen=True, kw_only=True):
+    """A batch as it is stored. `total` is known when it is whole."""
+
+    tenant: str
+    id: UUID
+    queue_id: UUID
+    completion_queue: str | None
+    created_at: datetime
+    filled_at: datetime
+    stored: int = 0
+    total: int | None = None
+    completed: int = 0
+    failed: int = 0
+    completed_at: datetime | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.completed + self.failed == self.total
 
 
 class Tables:
@@ -60,12 +84,21 @@ class Tables:
         assert DEFAULT.tenant is not None
         self.tenants = {DEFAULT.tenant: Tenant(id=DEFAULT.tenant)}
         self.queues: dict[UUID, Queue] = {}
+        self.spent_until: dict[UUID, datetime] = {}
+        self.subscriptions: list[Subscription] = []
         self.messages: dict[Name, Row] = {}
-        self.dead: list[DeadLetter] = []
-        self.events_done: set[tuple[str, UUID, str]] = set()
+        self.letters: dict[UUID, DeadLetter] = {}
+        self.events_done: dict[tuple[str, UUID, str], datetime] = {}
+        self.batches: dict[Name, BatchRow] = {}
+        self.items: dict[tuple[str, UUID, UUID], BatchItem] = {}
+        self.firings: list[Firing] = []
         self.nodes: dict[UUID, Node] = {}
+        self.tallies: dict[tuple[datetime, Tally], int] = {}
+        self.counted: Counter[Tally] = Counter()
+        """Not written down yet: what a process forgets when it is killed."""
         self.callers_own: list[str] = []
         self.watchers = Watchers()
+        self.places = count(1)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -73,7 +106,7 @@ class Tables:
         before = {
             name: table.copy()
             for name, table in vars(self).items()
-            if isinstance(table, dict | list | set)
+            if isinstance(table, dict | list)
         }
         try:
             yield
@@ -83,12 +116,19 @@ class Tables:
 
     def queue(self, scope: Scope, name: str) -> Queue:
         """A queue by name: the tenant's own before a shared one."""
+        found = self.find_queue(scope, name)
+        if found is None:
+            raise NotFound("queue", name)
+        return found
+
+    def find_queue(self, scope: Scope, name: str | None) -> Queue | None:
+        """The same, if there is one."""
         if scope.is_system or scope.tenant in self.tenants:
             for owner in (scope.tenant, None):
                 for queue in self.queues.values():
                     if (queue.tenant, queue.name) == (owner, name):
                         return queue
-        raise NotFound("queue", name)
+        return None
 
     def rows(self, scope: Scope, queue: Queue) -> list[Row]:
         """What the scope sees of a queue."""
@@ -99,12 +139,25 @@ class Tables:
             and (scope.is_system or row.message.tenant == scope.tenant)
         ]
 
-    def dead_letters(self, scope: Scope, queue: Queue) -> list[DeadLetter]:
-        return [
-            letter
-            for letter in self.dead
-            if letter.queue_id == queue.id and (scope.is_system or letter.tenant == scope.tenant)
-        ]
+    def open_letters(self, scope: Scope, queue: Queue) -> list[DeadLetter]:
+        """What the scope sees of a queue's dead letters, oldest first."""
+        return sorted(
+            (
+                letter
+                for letter in self.letters.values()
+                if letter.queue_id == queue.id
+                and letter.resolution is None
+                and (scope.is_system or letter.tenant == scope.tenant)
+            ),
+            key=letter_order,
+        )
+
+    def same_key(self, message: Message) -> list[Row]:
+        """The living messages of the same key, by place."""
+        if message.key is None:
+            return []
+        same = [row for row in self.messages.values() if _lock(row.message) == _lock(message)]
+        return sorted(same, key=lambda row: row.place)
 
     def has(self, row: Row) -> bool:
         """Whether the message is there already, by its id or as the message of its slot."""
@@ -114,38 +167,30 @@ class Tables:
         )
 
     def put(self, row: Row) -> None:
+        """The only place where a message's state changes."""
+        before = self.messages.get(row.name)
+        if before is not None and before.message.state is not row.message.state:
+            assert row.message.state in LEGAL[before.message.state]
         self.messages[row.name] = row
 
-    def put_back(self, row: Row, ending: Ending, now: datetime) -> None:
-        """Ready again after the ending's delay."""
-        self.put(
-            row.changed(
-                state=State.READY,
-                holder=None,
-                attempts=row.message.attempts + ending.counts_attempt,
-                visible_at=now + timedelta(seconds=ending.delay_seconds),
-                last_error=ending.error or row.message.last_error,
-            )
-        )
+    def tally(self, passing: Passing, passed: Message | DeadLetter) -> None:
+        kind = passed.type or "", passed.source or ""
+        self.counted[passed.queue_id, passed.tenant, passing, *kind] += 1
 
-    def bury(self, row: Row, ending: Ending, now: datetime) -> None:
-        """A dead letter, and no message any more."""
-        message = row.message
-        copied = {
-            name: getattr(message, name)
-            for name in DeadLetter.__struct_fields__
-            if hasattr(message, name)
-        }
-        copied |= {
-            "id": new_id(),
-            "message_id": message.id,
-            "reason": ending.reason or "failed",
-            "error": ending.error or message.last_error,
-            "attempts": message.attempts + ending.counts_attempt,
-            "failed_at": now,
-        }
-        self.dead.append(DeadLetter(**copied))
-        del self.messages[row.name]
+
+def own_tenant(scope: Scope) -> str:
+    """Whose a new thing is: the system's own are the default tenant's."""
+    tenant = scope.tenant or DEFAULT.tenant
+    assert tenant is not None
+    return tenant
+
+
+def letter_order(letter: DeadLetter) -> tuple[datetime, UUID]:
+    return letter.failed_at, letter.id
+
+
+def _lock(message: Message) -> tuple[object, ...]:
+    return message.tenant, message.queue_id, message.key
 
 
 def _slot(message: Message) -> tuple[object, ...] | None:

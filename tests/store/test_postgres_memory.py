@@ -73,7 +73,7 @@ async def test_what_came_back_is_found_though_claims_have_gone_past_it(store: St
     await send_many(store, 50)
     for _ in range(10):
         assert len(await pull(store, limit=5)) == 5
-    assert await store.nodes.leave(node) == 3
+    assert await store.nodes.leave(SYSTEM, node) == 3
     assert sorted(ids(await soon(store))) == sorted(ids(early))
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.acts import ack, claim, join, make_queue, pull_one, send
 from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
-from tickwork.core.model import DEFAULT, Counts, Settlement
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.migrate import migrate
 
@@ -42,7 +42,7 @@ async def test_whoever_ends_a_node_sees_the_claim_it_waited_for(
     await claiming.does(
         "UPDATE tickwork_messages SET state = 'claimed', claim = 1, holder = $1", node
     )
-    leaving = asyncio.create_task(store.nodes.leave(node))
+    leaving = asyncio.create_task(store.nodes.leave(SYSTEM, node))
     await eventually(claiming.is_waited_for, timeout_seconds=30)
     await claiming.commits()
     assert await leaving == 1

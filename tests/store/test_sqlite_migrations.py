@@ -90,6 +90,26 @@ async def test_step_by_step(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {"more", "counted"} <= tables(file)
 
 
+async def test_messages_from_before_wait_behind_their_key(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, KNOWN[0])
+    await migrate(file)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for number, key in enumerate(("a", "b", "a", None, None)):
+            connection.execute(
+                "INSERT INTO tickwork_messages "
+                "(tenant, id, queue_id, visible_at, sent_at, key, body) "
+                "VALUES ('default', ?, x'00', 0, 0, ?, x'00')",
+                (bytes([number]) * 16, key),
+            )
+    know(monkeypatch, *KNOWN)
+    await migrate(file)
+    with closing(sqlite3.connect(file)) as connection:
+        states = connection.execute("SELECT state FROM tickwork_messages ORDER BY place").fetchall()
+    assert [state for (state,) in states] == ["ready", "ready", "held", "ready", "ready"]
+
+
 async def test_a_migration_that_fails_leaves_nothing_of_itself(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

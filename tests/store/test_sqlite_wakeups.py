@@ -9,7 +9,7 @@ import pytest
 from tests.kit.process import Arm, Children
 from tests.kit.waiting import eventually
 from tests.store.acts import WORK, acked, pull, send, writer_held
-from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.lookout import PAUSE_SECONDS_MAX
@@ -43,7 +43,7 @@ async def test_what_others_do_without_sending_wakes_nobody(
     first, *_ = await pull(store)
     other = await SqliteStore.open(path)
     async with store.wakeups.watch([queue_id]) as watch:
-        await other.nodes.join(new_id(), name="n", roles=(), ttl_seconds=60)
+        await other.nodes.join(SYSTEM, new_id(), name="n", roles=(), ttl_seconds=60)
         await other.queues.put(DEFAULT, "another", QueueSettings())
         await other.messages.settle(DEFAULT, acked(first))
         assert not await watch.wait(QUIET_SECONDS)

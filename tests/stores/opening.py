@@ -27,8 +27,9 @@ class ModelHome:
         assert clock is not None, "the model has no clock of its own"
         return MemoryStore(self.tables, moment_of(clock))
 
-    async def crash(self, store: Store) -> None:
-        """The tables are the database: they stay as they are."""
+    async def crash(self, store: Store) -> None:  # noqa: ARG002  all there is, is in the tables
+        """The tables are the database; what was only counted in memory is gone."""
+        self.tables.counted.clear()
 
 
 class Homes:

@@ -8,7 +8,18 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Kind
 from tests.stores.opening import Homes
 from tests.stores.postgres_home import PostgresHome, PostgresHomes
-from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Tenant
+from tickwork.core.batch import NewBatch
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    ClaimRequest,
+    Ending,
+    Fate,
+    NewMessage,
+    QueueSettings,
+    Settlement,
+    Tenant,
+)
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -19,7 +30,17 @@ async def use(store: Store) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="acme"))
     await store.queues.put(DEFAULT, "work", QueueSettings())
     await store.messages.send(DEFAULT, "work", NewMessage(id=new_id(), body=b"{}"))
-    await store.nodes.join(new_id(), name="node", roles=["worker"], ttl_seconds=15)
+    await store.queues.put(SYSTEM, "shared", QueueSettings(backlog_bytes_max=128_000))
+    await store.subscriptions.put(SYSTEM, "*", "shared")
+    item = NewMessage(id=new_id(), body=b"{}", key="a", event_id="e", type="t")
+    batch = NewBatch(id=new_id(), queue="shared", completion_queue="shared")
+    await store.batches.create(DEFAULT, batch, [item])
+    request = ClaimRequest(queue="shared", holder=new_id(), lease_seconds=30)
+    (message,) = await store.messages.claim(DEFAULT, request)
+    ending = Ending(held=message.held, fate=Fate.DEAD, reason="x")
+    await store.messages.settle(DEFAULT, Settlement((ending,)))
+    await store.stats.flush(SYSTEM)
+    await store.nodes.join(SYSTEM, new_id(), name="node", roles=["worker"], ttl_seconds=15)
 
 
 @pytest.mark.parametrize("kind", ["model", *KINDS])
@@ -27,7 +48,9 @@ async def test_a_store_is_empty_whatever_was_there_before(homes: Homes, kind: Ki
     for _ in range(2):
         async with homes.open_store(kind, VirtualClock()) as store:
             assert await store.queues.list(SYSTEM) == ()
-            assert await store.nodes.list() == ()
+            assert await store.nodes.list(SYSTEM) == ()
+            assert await store.subscriptions.list(SYSTEM) == ()
+            assert await store.batches.list(DEFAULT, 10) == ()
             assert await store.tenants.get(SYSTEM, "default") == Tenant(id="default")
             with pytest.raises(NotFound):
                 await store.tenants.get(SYSTEM, "acme")

@@ -2,8 +2,9 @@
 
 A lane is one tenant's messages of one priority in a queue. The lanes that have something
 visible are found by the store and kept for a moment; a claim takes from tenant after tenant,
-each its share, and of each tenant the highest priority first. Where the last claim ended the
-next one begins, so that no tenant waits longer than one round.
+each as much as its weight says, and of each tenant the highest priority first. Where the last
+claim ended the next one begins, within a tenant's turn too, so that no tenant waits longer
+than one round, and over many claims the weights come out exactly.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ often, so that it never takes more than this share of the time."""
 
 
 class Lane(Struct, frozen=True):
-    """One tenant's messages of one priority."""
+    """One tenant's messages of one priority, and the tenant's weight."""
 
     tenant: str
     priority: int
+    weight: int = 1
 
 
 class Portion(Struct, frozen=True):
@@ -41,6 +43,7 @@ class Ring:
 
     def __init__(self) -> None:
         self._lanes: dict[str, list[Lane]] = {}
+        self._left: dict[str, int] = {}
         self._fresh_until = float("-inf")
         self.look_from = ""
 
@@ -56,6 +59,7 @@ class Ring:
         for lane in lanes:
             found.setdefault(lane.tenant, []).append(lane)
         kept = {tenant: found[tenant] for tenant in self._lanes if tenant in found}
+        self._left = {tenant: left for tenant, left in self._left.items() if tenant in found}
         self._lanes = kept | {
             tenant: sorted(each, key=lambda lane: -lane.priority) for tenant, each in found.items()
         }
@@ -73,19 +77,29 @@ class Ring:
         return len(self._lanes) < 2
 
     def portions(self, limit: int) -> list[Portion]:
-        """Equal shares of the next claim, and the turn passed on."""
-        tenants = list(self._lanes)
-        if not tenants:
+        """Shares of the next claim by weight, and the turn passed on."""
+        if not self._lanes:
             return []
-        share = max(limit // len(tenants), 1)
-        chosen = tenants[:limit]
-        self._pass_turn(chosen)
-        return [Portion(lane, share) for tenant in chosen for lane in self._lanes[tenant]]
+        weights = {tenant: lanes[0].weight for tenant, lanes in self._lanes.items()}
+        rounds, rest = divmod(limit, sum(weights.values()))
+        shares = {tenant: rounds * weight for tenant, weight in weights.items()}
+        while rest > 0:
+            tenant = next(iter(self._lanes))
+            turn = self._left.pop(tenant, weights[tenant])
+            taken = min(turn, rest)
+            shares[tenant] += taken
+            rest -= taken
+            if taken < turn:
+                self._left[tenant] = turn - taken
+            else:
+                self._lanes[tenant] = self._lanes.pop(tenant)
+        return [
+            Portion(lane, share)
+            for tenant, share in shares.items()
+            if share
+            for lane in self._lanes[tenant]
+        ]
 
     def everything(self, limit: int) -> list[Portion]:
         """Any lane for all of it, in turn."""
         return [Portion(lane, limit) for lanes in self._lanes.values() for lane in lanes]
-
-    def _pass_turn(self, served: Sequence[str]) -> None:
-        for tenant in served[: len(self._lanes) - 1]:
-            self._lanes[tenant] = self._lanes.pop(tenant)

@@ -12,7 +12,7 @@ import sys
 
 from tests.kit.points import reach
 from tests.store.acts import WORK, acked, send, write
-from tickwork.core.model import DEFAULT, ClaimRequest
+from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
 
@@ -36,7 +36,7 @@ async def done_by_all(store: SqliteStore) -> int:
 
 async def work(store: SqliteStore, total: int) -> None:
     node, queue = new_id(), await store.queues.get(DEFAULT, WORK)
-    await store.nodes.join(node, name="worker", roles=["worker"], ttl_seconds=600)
+    await store.nodes.join(SYSTEM, node, name="worker", roles=["worker"], ttl_seconds=600)
     async with store.wakeups.watch([queue.id]) as watch:
         while await done_by_all(store) < total:
             claimed = await store.messages.claim(

@@ -8,25 +8,42 @@ what came back or was committed late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import structs
 
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
-from tickwork.core.model import ClaimRequest, Message, Scope
+from tickwork.core.model import (
+    SYSTEM,
+    ClaimRequest,
+    Ending,
+    Fate,
+    Message,
+    Queue,
+    Scope,
+    Settlement,
+)
+from tickwork.core.policy.rate import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.lanes import LANES_MAX, LOOKING_SHARE, Lane, Portion, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
-from tickwork.store.postgres.database import SQL, Database
+from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.settling import Settler
 
 RINGS_MAX = 10_000
 LOOK_FROM_START_SECONDS = 1.0
+
+ROUNDS_MAX = 1_000
+"""So often a claim that met nothing but events already done looks for more."""
+
+Ask = Callable[..., Awaitable[list[Any]]]
+"""Runs a statement: by itself, or as part of a transaction."""
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _SLACK = timedelta(seconds=1)
@@ -37,8 +54,15 @@ class _Position:
 
     def __init__(self) -> None:
         self.ring = Ring()
-        self.low_water: dict[Lane, datetime] = {}
+        self.low_water: dict[tuple[str, int], datetime] = {}
         self.look_from_start_at = float("-inf")
+
+
+class _Handed(NamedTuple):
+    """A message that was claimed, and whether its event is done already."""
+
+    message: Message
+    is_done: bool
 
 
 class _Share(NamedTuple):
@@ -50,11 +74,22 @@ class _Share(NamedTuple):
     last: int
 
 
+class _Terms(NamedTuple):
+    """How statements are asked, and what the queue allows: `cap` for each tenant at a time."""
+
+    ask: Ask
+    is_governed: bool = False
+    cap: int | None = None
+
+
 class Claimer:
     """Hands out messages."""
 
-    def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
+    def __init__(
+        self, database: Database, moment: Moment, queues: PostgresQueues, settler: Settler
+    ) -> None:
         self._database, self._moment, self._queues = database, moment, queues
+        self._settler = settler
         self._positions: dict[tuple[UUID, str | None], _Position] = {}
 
     @property
@@ -63,19 +98,60 @@ class Claimer:
         return self._moment() is not None
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        """What is found to be done already is acked unseen, and more is looked for."""
         check_claim(request)
-        queue_id = await self._queues.id_of(scope, request.queue)
-        if request.alone:
-            found = await self._claim_alone(scope, queue_id, request)
-        else:
-            found = await self._claim_in_turn(scope, queue_id, request)
-        if not found and request.lease_seconds is None:
-            await self._check_node(request.holder)
-        return found
+        queue = await self._queues.remembered(scope, request.queue)
+        found: tuple[Message, ...] = ()
+        for _ in range(ROUNDS_MAX):
+            rest = structs.replace(request, limit=request.limit - len(found))
+            handed = await self._hand_out(scope, queue, rest)
+            fresh = tuple(each.message for each in handed if not each.is_done)
+            found += fresh
+            if len(fresh) == len(handed):
+                break
+            await self._ack_unseen([each.message for each in handed if each.is_done])
+            if len(found) == request.limit:
+                break
+        if not found and await self._has_changed(queue, request):
+            self._queues.forget({queue.id})
+            return await self.claim(scope, request)
+        return _in_order(found)
+
+    async def _hand_out(
+        self, scope: Scope, queue: Queue, request: ClaimRequest
+    ) -> tuple[_Handed, ...]:
+        claim = self._claim_alone if request.alone else self._claim_in_turn
+        if not queue.settings.is_governed:
+            return await claim(scope, queue.id, request, _Terms(self._ask))
+
+        async def work(connection: Connection) -> tuple[_Handed, ...]:
+            row = await connection.fetchrow(SQL.govern, self._moment(), queue.id)
+            if row is None:
+                return ()
+            settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
+            rate, allowed = settings.rate_per_second, request.limit
+            if rate is not None:
+                allowed = min(allowed, allowance(spent_until, now, rate))
+            if allowed == 0 or not settings.is_governed:
+                return ()
+            terms = _Terms(connection.fetch, is_governed=True, cap=settings.tenant_claimed_max)
+            handed = await claim(scope, queue.id, structs.replace(request, limit=allowed), terms)
+            if rate is not None and handed:
+                spent = spend(spent_until, now, rate, len(handed))
+                await connection.execute(SQL.spend, queue.id, spent)
+            return handed
+
+        # Not repeated: an answer that got lost may have handed something out already.
+        return await self._database.transact(work, repeatable=False)
+
+    async def _ack_unseen(self, messages: Sequence[Message]) -> None:
+        """Ends what would be a second run of an event that is done."""
+        endings = tuple(Ending(held=message.held, fate=Fate.ACK) for message in messages)
+        await self._settler.settle(SYSTEM, Settlement(endings))
 
     async def _claim_in_turn(
-        self, scope: Scope, queue_id: UUID, request: ClaimRequest
-    ) -> tuple[Message, ...]:
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
+    ) -> tuple[_Handed, ...]:
         """Each tenant's share first; what is then missing from wherever there is more.
 
         An answer that is shorter than asked for has looked at everything.
@@ -83,32 +159,30 @@ class Claimer:
         position = self._position(queue_id, scope.tenant)
         looked = self._is_virtual or not position.ring.is_fresh(monotonic())
         if looked:
-            await self._look(scope, queue_id, position)
+            await self._look(scope, queue_id, position, terms)
         from_start = self._begins_at_start(position)
         portions = position.ring.portions(request.limit)
-        found = await self._take(queue_id, position, request, portions, from_start=from_start)
+        found = await self._take(queue_id, position, request, portions, terms, from_start)
         saw_everything = looked and position.ring.is_single and from_start
         if len(found) == request.limit or saw_everything:
             return found
-        await self._look(scope, queue_id, position)
-        rest = structs.replace(request, limit=request.limit - len(found))
-        portions = position.ring.everything(rest.limit)
-        found += await self._take(queue_id, position, rest, portions, from_start=True)
+        await self._look(scope, queue_id, position, terms)
+        for share in (position.ring.portions, position.ring.everything):
+            rest = structs.replace(request, limit=request.limit - len(found))
+            found += await self._take(
+                queue_id, position, rest, share(rest.limit), terms, from_start=True
+            )
+            if len(found) == request.limit or position.ring.is_single:
+                break
         if len(found) < request.limit:
             position.ring.expire()
-        return _in_order(found)
+        return found
 
-    async def _look(self, scope: Scope, queue_id: UUID, position: _Position) -> None:
+    async def _look(self, scope: Scope, queue_id: UUID, position: _Position, terms: _Terms) -> None:
         began = monotonic()
-        lanes = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.lanes,
-                self._moment(),
-                queue_id,
-                scope.tenant,
-                position.ring.look_from,
-                LANES_MAX,
-            )
+        look_from = position.ring.look_from
+        lanes = await terms.ask(
+            SQL.lanes, self._moment(), queue_id, scope.tenant, look_from, LANES_MAX, False
         )
         now = monotonic()
         position.ring.refresh(
@@ -124,72 +198,87 @@ class Claimer:
         position: _Position,
         request: ClaimRequest,
         portions: list[Portion],
-        *,
+        terms: _Terms,
         from_start: bool,
-    ) -> tuple[Message, ...]:
+    ) -> tuple[_Handed, ...]:
         if not portions:
             return ()
         began = monotonic()
         if from_start:
             position.low_water.clear()
-        found = await self._claim_portions(queue_id, position, request, portions)
+        found = await self._claim_portions(queue_id, position, request, portions, terms)
         if from_start:
             took = monotonic() - began
             position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
-        oldest: dict[Lane, datetime] = {}
-        for message in found:
-            oldest.setdefault(Lane(message.tenant, message.priority), message.visible_at - _SLACK)
-        position.low_water |= oldest
+        oldest: dict[tuple[str, int], datetime] = {}
+        for message, _ in found:
+            lane, visible_at = (message.tenant, message.priority), message.visible_at
+            oldest[lane] = min(oldest.get(lane, visible_at), visible_at)
+        for lane, visible_at in oldest.items():
+            position.low_water[lane] = visible_at - _SLACK
         return found
 
     async def _claim_portions(
-        self, queue_id: UUID, position: _Position, request: ClaimRequest, portions: list[Portion]
-    ) -> tuple[Message, ...]:
+        self,
+        queue_id: UUID,
+        position: _Position,
+        request: ClaimRequest,
+        portions: list[Portion],
+        terms: _Terms,
+    ) -> tuple[_Handed, ...]:
         shares = _shares(portions)
         # Not repeated: an answer that got lost may have handed something out already. The
         # holder finds out with `Nodes.give_back_unknown`.
-        found = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.claim,
-                self._moment(),
-                queue_id,
-                request.holder,
-                request.lease_seconds,
-                [share.tenant for share in shares],
-                [share.quota for share in shares],
-                [share.first for share in shares],
-                [share.last for share in shares],
-                [portion.lane.priority for portion in portions],
-                [position.low_water.get(portion.lane, _BEGINNING) for portion in portions],
-                request.limit,
-            ),
-            repeatable=False,
+        found = await terms.ask(
+            SQL.claim,
+            self._moment(),
+            queue_id,
+            request.holder,
+            request.lease_seconds,
+            [share.tenant for share in shares],
+            [share.quota for share in shares],
+            [share.first for share in shares],
+            [share.last for share in shares],
+            [portion.lane.priority for portion in portions],
+            [position.low_water.get(_place(portion), _BEGINNING) for portion in portions],
+            request.limit,
+            terms.is_governed,
+            terms.cap,
         )
-        return _in_order(rows.messages(found))
+        return _handed(found)
 
     async def _claim_alone(
-        self, scope: Scope, queue_id: UUID, request: ClaimRequest
-    ) -> tuple[Message, ...]:
-        found = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.claim_alone,
-                self._moment(),
-                queue_id,
-                request.holder,
-                request.lease_seconds,
-                scope.tenant,
-            ),
-            repeatable=False,
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
+    ) -> tuple[_Handed, ...]:
+        found = await terms.ask(
+            SQL.claim_alone,
+            self._moment(),
+            queue_id,
+            request.holder,
+            request.lease_seconds,
+            scope.tenant,
+            terms.is_governed,
+            terms.cap,
         )
-        return rows.messages(found)
+        return _handed(found)
 
-    async def _check_node(self, node_id: UUID) -> None:
-        """An empty answer is either an empty queue or a node that is no more."""
-        alive = await self._database.run(
-            lambda connection: connection.fetchval(SQL.is_alive, self._moment(), node_id)
+    async def _ask(self, statement: str, *values: Any) -> list[Any]:
+        return await self._database.run(
+            lambda connection: connection.fetch(statement, *values), repeatable=False
         )
-        if not alive:
-            raise NodeExpired(node_id)
+
+    async def _has_changed(self, queue: Queue, request: ClaimRequest) -> bool:
+        """An empty answer is an empty queue, a node that is no more, or a queue that is governed
+        since a moment ago, or is no longer."""
+        node_id = request.holder if request.lease_seconds is None else None
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(
+                SQL.after_nothing, self._moment(), node_id, queue.id
+            )
+        )
+        if row is None or not row["is_alive"]:
+            raise NodeExpired(request.holder)
+        return row["is_governed"] not in (queue.settings.is_governed, None)
 
     def _position(self, queue_id: UUID, tenant: str | None) -> _Position:
         position = self._positions.get((queue_id, tenant))
@@ -198,6 +287,16 @@ class Claimer:
                 self._positions.clear()
             position = self._positions[queue_id, tenant] = _Position()
         return position
+
+
+def _handed(found: Sequence[Any]) -> tuple[_Handed, ...]:
+    """Rows of a message's columns and whether its event is done."""
+    messages = rows.messages([row[:-1] for row in found])
+    return tuple(_Handed(message, row[-1]) for message, row in zip(messages, found, strict=True))
+
+
+def _place(portion: Portion) -> tuple[str, int]:
+    return portion.lane.tenant, portion.lane.priority
 
 
 def _shares(portions: Sequence[Portion]) -> list[_Share]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.limits import (
@@ -14,7 +15,6 @@ from tickwork.core.limits import (
 )
 from tickwork.core.model import (
     ClaimRequest,
-    DeadLetter,
     Held,
     Message,
     NewMessage,
@@ -24,6 +24,7 @@ from tickwork.core.model import (
 )
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Joined
+from tickwork.store.lanes import LANES_MAX
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
 from tickwork.store.postgres.claiming import Claimer
@@ -46,7 +47,7 @@ class PostgresMessages:
     ) -> None:
         self._database, self._moment, self._queues = database, moment, queues
         self._sender, self._settler = sender, settler
-        self._claimer = Claimer(database, moment, queues)
+        self._claimer = Claimer(database, moment, queues, settler)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         check_message(message)
@@ -107,20 +108,15 @@ class PostgresMessages:
         )
         return rows.messages(found)
 
+    async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
+        queue_id = await self._queues.id_of(scope, queue)
+        at: datetime | None = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.next_visible_at, self._moment(), queue_id, scope.tenant, LANES_MAX
+            )
+        )
+        return at
+
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         queue_id = await self._queues.id_of(scope, queue)
-        deleted = await self._database.run(
-            lambda connection: connection.fetchval(
-                SQL.delete_message, queue_id, message_id, scope.tenant
-            ),
-            repeatable=False,
-        )
-        return deleted is not None
-
-    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
-        check_limit(limit)
-        queue_id = await self._queues.id_of(scope, queue)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.dead_letters, queue_id, scope.tenant, limit)
-        )
-        return tuple(rows.dead_letter(row) for row in found)
+        return await self._queues.purger.delete(scope, queue_id, message_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -15,7 +15,12 @@ from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import rows
+from tickwork.store.postgres.backlog import recount_backlog
 from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.wakeups import PostgresWakeups
+
+if TYPE_CHECKING:
+    from tickwork.store.postgres.purging import Purger
 
 QUEUES_REMEMBERED_MAX = 10_000
 QUEUES_REMEMBERED_SECONDS = 1.0
@@ -48,37 +53,47 @@ class PostgresTenants:
 
 
 class _Remembered(NamedTuple):
-    id: UUID
+    queue: Queue
     until_monotonic: float
 
 
 class PostgresQueues:
     """Queues by name. What a name meant is remembered for a moment."""
 
-    def __init__(self, database: Database, moment: Moment) -> None:
-        self._database, self._moment = database, moment
-        self._ids: dict[tuple[str | None, str], _Remembered] = {}
+    purger: Purger
+    """Given when there is one: what purging brings about stands above the queues' names."""
+
+    def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
+        self._database, self._moment, self._wakeups = database, moment, wakeups
+        self._known: dict[tuple[str | None, str], _Remembered] = {}
 
     async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
             raise NotFound("tenant", scope.tenant)
+        values = (
+            new_id(),
+            scope.tenant,
+            name,
+            msgspec.json.encode(settings).decode(),
+            settings.max_retries,
+            settings.retention_seconds,
+            settings.is_governed,
+            settings.backlog_bytes_max is not None,
+        )
+
+        async def work(connection: Connection) -> Queue:
+            queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
+            if settings.backlog_bytes_max is not None:
+                await recount_backlog(connection, queue.id)
+            return queue
+
         try:
-            row = await self._database.run(
-                lambda connection: connection.fetchrow(
-                    SQL.put_queue,
-                    new_id(),
-                    scope.tenant,
-                    name,
-                    msgspec.json.encode(settings).decode(),
-                    settings.max_retries,
-                    settings.retention_seconds,
-                )
-            )
+            queue = await self._database.transact(work)
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("tenant", scope.tenant) from None
-        self._ids.clear()
-        return rows.queue(row)
+        self._known.clear()
+        return queue
 
     async def get(self, scope: Scope, name: str) -> Queue:
         row = None
@@ -91,20 +106,26 @@ class PostgresQueues:
         return rows.queue(row)
 
     async def id_of(self, scope: Scope, name: str) -> UUID:
-        """The id behind a name; remembered, because every send and claim asks."""
+        """The id behind a name."""
+        return (await self.remembered(scope, name)).id
+
+    async def remembered(self, scope: Scope, name: str) -> Queue:
+        """A queue as it was a moment ago; remembered, because every send and claim asks."""
         now, is_virtual = monotonic(), self._moment() is not None
-        found = self._ids.get((scope.tenant, name))
+        found = self._known.get((scope.tenant, name))
         if found is None or is_virtual or found.until_monotonic < now:
             queue = await self.get(scope, name)
-            if len(self._ids) >= QUEUES_REMEMBERED_MAX:
-                self._ids.clear()
-            found = _Remembered(queue.id, now + QUEUES_REMEMBERED_SECONDS)
-            self._ids[scope.tenant, name] = found
-        return found.id
+            if len(self._known) >= QUEUES_REMEMBERED_MAX:
+                self._known.clear()
+            found = _Remembered(queue, now + QUEUES_REMEMBERED_SECONDS)
+            self._known[scope.tenant, name] = found
+        return found.queue
 
     def forget(self, queue_ids: set[UUID]) -> None:
-        """Drops names whose queue turned out to be gone."""
-        self._ids = {name: each for name, each in self._ids.items() if each.id not in queue_ids}
+        """Drops names whose queue turned out to be gone, or to have changed."""
+        self._known = {
+            name: each for name, each in self._known.items() if each.queue.id not in queue_ids
+        }
 
     async def list(self, scope: Scope) -> tuple[Queue, ...]:
         found = await self._database.run(
@@ -130,16 +151,10 @@ class PostgresQueues:
         await self._set_paused(scope, name, paused=True)
 
     async def resume(self, scope: Scope, name: str) -> None:
-        await self._set_paused(scope, name, paused=False)
+        self._wakeups.tell([await self._set_paused(scope, name, paused=False)])
 
     async def purge(self, scope: Scope, name: str) -> int:
-        queue_id = await self.id_of(scope, name)
-        return int(
-            await self._database.run(
-                lambda connection: connection.fetchval(SQL.purge_queue, queue_id, scope.tenant),
-                repeatable=False,
-            )
-        )
+        return await self.purger.purge(scope, await self.id_of(scope, name))
 
     async def counts(self, scope: Scope, name: str) -> Counts:
         queue_id = await self.id_of(scope, name)
@@ -151,11 +166,12 @@ class PostgresQueues:
         assert row is not None
         return Counts(*row)
 
-    async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> None:
+    async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:
         queue_id = await self._own(scope, name)
         await self._database.run(
             lambda connection: connection.execute(SQL.pause_queue, queue_id, paused)
         )
+        return queue_id
 
     async def _own(self, scope: Scope, name: str) -> UUID:
         """The queue, if it is the scope's own to change; a shared one is the system's."""

@@ -7,12 +7,20 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.model import ContentType, DeadLetter, Message, Node, Queue, QueueSettings
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    ContentType,
+    Message,
+    Node,
+    Queue,
+    QueueSettings,
+)
 from tickwork.core.states import State
+from tickwork.errors import StoreBroken
 
 _STATE = Message.__struct_fields__.index("state")
 _CONTENT_TYPE = Message.__struct_fields__.index("content_type")
-_DEAD_CONTENT_TYPE = DeadLetter.__struct_fields__.index("content_type")
+_FORMAT = Message.__struct_fields__.index("format")
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
@@ -23,16 +31,16 @@ def messages(rows: Iterable[Any]) -> tuple[Message, ...]:
     found: list[Message] = []
     for row in rows:
         values = list(row)
+        if values[_FORMAT] > FORMAT_VERSION:
+            raise StoreBroken("a newer version of Tickwork wrote this message: upgrade to read it")
         values[_STATE] = _STATES[values[_STATE]]
         values[_CONTENT_TYPE] = _CONTENT_TYPES[values[_CONTENT_TYPE]]
         found.append(Message(*values))
     return tuple(found)
 
 
-def dead_letter(row: Any) -> DeadLetter:
-    values = list(row)
-    values[_DEAD_CONTENT_TYPE] = _CONTENT_TYPES[values[_DEAD_CONTENT_TYPE]]
-    return DeadLetter(*values)
+def settings(row: Any) -> QueueSettings:
+    return _SETTINGS.decode(row["settings"])
 
 
 def queue(row: Any) -> Queue:
@@ -40,7 +48,7 @@ def queue(row: Any) -> Queue:
         id=row["id"],
         tenant=row["tenant"],
         name=row["name"],
-        settings=_SETTINGS.decode(row["settings"]),
+        settings=settings(row),
         paused=row["paused"],
     )
 

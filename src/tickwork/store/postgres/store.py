@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
-from tickwork.core.model import Meta
+from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
 from tickwork.store.moment import Moment, database_time
+from tickwork.store.postgres.batches import PostgresBatches
 from tickwork.store.postgres.database import SQL, Database
+from tickwork.store.postgres.ending import Ender
+from tickwork.store.postgres.firings import PostgresFirings
+from tickwork.store.postgres.keys import Keys
+from tickwork.store.postgres.leaving import Leaving
+from tickwork.store.postgres.letters import PostgresDeadLetters
 from tickwork.store.postgres.messages import PostgresMessages
 from tickwork.store.postgres.migrate import check_version
-from tickwork.store.postgres.nodes import PostgresNodes, PostgresReaper
+from tickwork.store.postgres.nodes import PostgresNodes
+from tickwork.store.postgres.pruner import PostgresPruner
+from tickwork.store.postgres.purging import Purger
 from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
+from tickwork.store.postgres.reaper import PostgresReaper
 from tickwork.store.postgres.sending import Sender
 from tickwork.store.postgres.settling import Settler
+from tickwork.store.postgres.stats import PostgresStats
+from tickwork.store.postgres.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.wakeups import PostgresWakeups
+from tickwork.store.tallying import Tallies
 
 CONNECTIONS_MAX = 10
 
@@ -24,14 +37,28 @@ class PostgresStore:
 
     def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
         self._database, self._moment = database, moment
+        tallies = Tallies()
         self.wakeups = PostgresWakeups(database, listen_url)
         self.tenants = PostgresTenants(database)
-        self.queues = PostgresQueues(database, moment)
-        self._sender = Sender(database, moment, self.queues, self.wakeups)
-        self._settler = Settler(database, moment, self._sender, self.wakeups)
-        self.messages = PostgresMessages(database, moment, self.queues, self._sender, self._settler)
-        self.nodes = PostgresNodes(database, moment)
-        self.reaper = PostgresReaper(database, moment, self._settler)
+        self.queues = queues = PostgresQueues(database, moment, self.wakeups)
+        self.subscriptions = PostgresSubscriptions(database, moment, queues)
+        self._sender = sender = Sender(
+            database, moment, queues, self.subscriptions, self.wakeups, tallies
+        )
+        self.batches = PostgresBatches(
+            database, moment, queues, sender, self.subscriptions, Keys(moment), tallies
+        )
+        leaving = Leaving(moment, self.batches, self.wakeups, tallies)
+        queues.purger = Purger(database, moment, leaving)
+        ender = Ender(moment, sender, leaving, tallies)
+        self._settler = Settler(database, sender, ender)
+        self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
+        self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, tallies)
+        self.firings = PostgresFirings(database)
+        self.stats = PostgresStats(database, moment, queues, tallies)
+        self.nodes = PostgresNodes(database, moment, self.wakeups)
+        self.reaper = PostgresReaper(database, moment, ender, leaving, self.batches)
+        self.pruner = PostgresPruner(database, moment, tallies)
 
     @classmethod
     async def open(
@@ -75,5 +102,7 @@ class PostgresStore:
     async def close(self) -> None:
         await self._sender.drain()
         await self._settler.drain()
+        with suppress(StoreError):  # Observations, and a database that may be gone.
+            await self.stats.flush(SYSTEM)
         await self.wakeups.close()
         await self._database.close()

@@ -5,22 +5,18 @@ Nobody else writes while a claim looks, so what it has found is still there when
 
 from __future__ import annotations
 
-from itertools import groupby
-
-from msgspec import structs
-
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.lanes import LANES_MAX, Lane, Portion, Ring
+from tickwork.store.lanes import LANES_MAX, Lane, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.finding import find_queue
 from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.queues import find_queue
 from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration
+from tickwork.store.sqlite.taking import Taking
 
 RINGS_MAX = 10_000
 
@@ -47,34 +43,37 @@ class Claimer:
             _check_node(transaction, request)
         if queue.paused:
             return []
+        taking = Taking(transaction, queue, request)
         if request.alone:
-            values = (queue.id, scope.tenant, transaction.now)
-            return _hand_out(
-                transaction, request, transaction.execute(SQL.claim_alone, values).fetchall()
-            )
-        return self._claim_in_turn(transaction, scope, queue.id, request)
+            taking.take_alone(scope)
+        elif taking.missing:
+            self._take_in_turn(taking, scope)
+        taking.spend()
+        return taking.found
 
-    def _claim_in_turn(
-        self, transaction: Transaction, scope: Scope, queue_id: bytes, request: ClaimRequest
-    ) -> list[rows.Row]:
+    def _take_in_turn(self, taking: Taking, scope: Scope) -> None:
         """Each tenant's share first; what is then missing from wherever there is more.
 
         An answer that is shorter than asked for has looked at everything.
         """
+        transaction, queue_id = taking.transaction, taking.queue.id
         ring = self._ring(queue_id, scope.tenant)
         # Where time stands still nothing is remembered for a while.
         looked = self._moment() is not None or not ring.is_fresh(monotonic())
         if looked:
             _look(transaction, scope, queue_id, ring)
-        found = _take(transaction, queue_id, request, ring.portions(request.limit))
-        if len(found) == request.limit or (looked and ring.is_single):
-            return found
-        _look(transaction, scope, queue_id, ring)
-        rest = structs.replace(request, limit=request.limit - len(found))
-        found += _take(transaction, queue_id, rest, ring.everything(rest.limit))
-        if len(found) < request.limit:
+        has_doubles = taking.take(ring.portions(taking.missing))
+        if looked and ring.is_single and not has_doubles:
+            return
+        while taking.missing:
+            _look(transaction, scope, queue_id, ring)
+            # Whoever waited behind a double may be the next now: look again.
+            if taking.take(ring.portions(taking.missing)):
+                continue
+            if not taking.take(ring.everything(taking.missing)):
+                break
+        if taking.missing:
             ring.expire()
-        return found
 
     def _ring(self, queue_id: bytes, tenant: str | None) -> Ring:
         ring = self._rings.get((queue_id, tenant))
@@ -86,48 +85,23 @@ class Claimer:
 
 
 def lanes(
-    transaction: Transaction, queue_id: bytes, tenant: str | None, look_from: str = ""
+    transaction: Transaction,
+    queue_id: bytes,
+    tenant: str | None,
+    look_from: str = "",
+    *,
+    of_suspended: bool = True,
 ) -> list[Lane]:
     """The lanes that have something visible: one tenant's, or all from a tenant on."""
-    values = (queue_id, tenant, transaction.now, look_from, LANES_MAX)
-    found = transaction.execute(SQL.lanes, values)
-    return [Lane(*lane) for lane in found]
+    values = (queue_id, tenant, transaction.now, look_from, LANES_MAX, of_suspended)
+    return [Lane(*lane) for lane in transaction.execute(SQL.lanes, values)]
 
 
 def _look(transaction: Transaction, scope: Scope, queue_id: bytes, ring: Ring) -> None:
     began = monotonic()
-    found = lanes(transaction, queue_id, scope.tenant, ring.look_from)
+    found = lanes(transaction, queue_id, scope.tenant, ring.look_from, of_suspended=False)
     now = monotonic()
     ring.refresh(found, looked_at_seconds=now, took_seconds=now - began)
-
-
-def _take(
-    transaction: Transaction, queue_id: bytes, request: ClaimRequest, portions: list[Portion]
-) -> list[rows.Row]:
-    """A tenant's portion is for its lanes together: many priorities do not make it larger."""
-    found: list[rows.Row] = []
-    for tenant, own in groupby(portions, key=lambda portion: portion.lane.tenant):
-        before = len(found)
-        for portion in own:
-            limit = min(request.limit, before + portion.quota) - len(found)
-            if limit > 0:
-                values = (queue_id, tenant, portion.lane.priority, transaction.now, limit)
-                found += transaction.execute(SQL.claim, values)
-        if len(found) == request.limit:
-            break
-    return _hand_out(transaction, request, found)
-
-
-def _hand_out(
-    transaction: Transaction, request: ClaimRequest, found: list[rows.Row]
-) -> list[rows.Row]:
-    lease_until = None
-    if request.lease_seconds is not None:
-        lease_until = transaction.now + duration(request.lease_seconds)
-    if found:
-        places = rows.as_json([row[0] for row in found])
-        transaction.execute(SQL.hand_out, (request.holder.bytes, lease_until, places))
-    return found
 
 
 def _check_node(transaction: Transaction, request: ClaimRequest) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite.file import DatabaseFile
 from tickwork.store.sqlite.lookout import Lookout
+from tickwork.store.sqlite.passed import Counting
 from tickwork.store.sqlite.pieces import Piece, Transaction
 from tickwork.store.sqlite.reader import Readers
 from tickwork.store.sqlite.writer import Writer
@@ -21,8 +22,9 @@ class Database:
     """One file with its writer and its readers; may be used from any event loop."""
 
     def __init__(self, file: DatabaseFile, moment: Moment, lookout: Lookout) -> None:
-        self.file = file
-        self._writer, self._readers = Writer(file, moment, lookout), Readers(file, moment)
+        self.file, self.counting = file, Counting()
+        self._writer = Writer(file, moment, lookout, self.counting)
+        self._readers = Readers(file, moment)
 
     async def write(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False

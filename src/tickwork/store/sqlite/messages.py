@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from uuid import UUID
 
+from tickwork.core.batch import REASON_DELETED
 from tickwork.core.limits import (
     can_be_held,
     check_batch,
@@ -14,7 +16,6 @@ from tickwork.core.limits import (
 )
 from tickwork.core.model import (
     ClaimRequest,
-    DeadLetter,
     Held,
     Message,
     NewMessage,
@@ -22,18 +23,21 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
 )
+from tickwork.core.tally import Passing
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Joined
+from tickwork.store.lanes import LANES_MAX
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.claiming import Claimer, lanes
 from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.finding import find_queue
+from tickwork.store.sqlite.leaving import leave
 from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.queues import find_queue
 from tickwork.store.sqlite.sending import Sender
 from tickwork.store.sqlite.settling import Settler
 from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration
+from tickwork.store.sqlite.times import duration, from_microseconds
 
 
 class SqliteMessages:
@@ -83,7 +87,7 @@ class SqliteMessages:
             values = (queue_id, message_id.bytes, scope.tenant)
             return transaction.execute(SQL.get_message, values).fetchmany(1)
 
-        found = rows.messages(await self._database.read(work))
+        found = rows.known_messages(await self._database.read(work))
         if not found:
             raise NotFound("message", message_id)
         return found[0]
@@ -99,21 +103,25 @@ class SqliteMessages:
                 found += transaction.execute(SQL.peek, values)
             return found
 
-        return rows.messages(rows.in_order(await self._database.read(work))[:limit])
+        found = rows.in_order(await self._database.read(work))
+        return rows.known_messages(found[:limit])
+
+    async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
+        def work(transaction: Transaction) -> int | None:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, scope.tenant, transaction.now, LANES_MAX)
+            at: int | None = transaction.execute(SQL.next_visible_at, values).fetchone()[0]
+            return at
+
+        at = await self._database.read(work)
+        return None if at is None else from_microseconds(at)
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         def work(transaction: Transaction) -> bool:
             queue_id = find_queue(transaction, scope, queue).id
             values = (queue_id, message_id.bytes, scope.tenant)
-            return transaction.execute(SQL.delete_message, values).rowcount > 0
+            gone = transaction.execute(SQL.delete_message, values).fetchall()
+            leave(transaction, gone, Passing.PURGED, REASON_DELETED)
+            return bool(gone)
 
         return await self._database.write(work)
-
-    async def dead_letters(self, scope: Scope, queue: str, limit: int) -> tuple[DeadLetter, ...]:
-        check_limit(limit)
-
-        def work(transaction: Transaction) -> list[rows.Row]:
-            queue_id = find_queue(transaction, scope, queue).id
-            return transaction.execute(SQL.dead_letters, (queue_id, scope.tenant, limit)).fetchall()
-
-        return rows.dead_letters(await self._database.read(work))

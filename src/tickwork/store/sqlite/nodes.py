@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from tickwork.core.limits import check_node, check_ttl
-from tickwork.core.model import Node
+from tickwork.core.limits import check_node, check_system, check_ttl
+from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
@@ -24,8 +25,9 @@ class SqliteNodes:
         self._database = database
 
     async def join(
-        self, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
+        self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
     ) -> Node:
+        check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
         roles_text = msgspec.json.encode(list(roles)).decode()
@@ -39,7 +41,8 @@ class SqliteNodes:
 
         return rows.node(await self._database.write(work))
 
-    async def heartbeat(self, node_id: UUID, ttl_seconds: float) -> Node:
+    async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
+        check_system(scope)
         check_ttl(ttl_seconds)
         return rows.node(
             await self._database.write(
@@ -47,29 +50,40 @@ class SqliteNodes:
             )
         )
 
-    async def leave(self, node_id: UUID) -> int:
+    async def leave(self, scope: Scope, node_id: UUID) -> int:
+        check_system(scope)
+
         def work(transaction: Transaction) -> int:
             if transaction.execute(SQL.end_node, (node_id.bytes,)).rowcount == 0:
                 return 0
-            return transaction.execute(SQL.give_back, (node_id.bytes, 0)).rowcount
+            return ready_again(transaction, SQL.give_back, (node_id.bytes, 0))
 
         return await self._database.write(work)
 
-    async def give_back_unknown(self, node_id: UUID, known: Sequence[UUID]) -> int:
+    async def give_back_unknown(self, scope: Scope, node_id: UUID, known: Sequence[UUID]) -> int:
+        check_system(scope)
         kept = {each.bytes for each in known}
 
         def work(transaction: Transaction) -> int:
             held = transaction.execute(SQL.held_by, (node_id.bytes,))
             places = [place for place, id_ in held if id_ not in kept]
-            return transaction.execute(SQL.give_back_places, (rows.as_json(places),)).rowcount
+            return ready_again(transaction, SQL.give_back_places, (rows.as_json(places),))
 
         return await self._database.write(work)
 
-    async def list(self) -> tuple[Node, ...]:
+    async def list(self, scope: Scope) -> tuple[Node, ...]:
+        check_system(scope)
         found = await self._database.read(
             lambda transaction: transaction.execute(SQL.list_nodes).fetchall()
         )
         return tuple(rows.node(row) for row in found)
+
+
+def ready_again(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
+    """Gives messages back by a statement that says whose queues they are in, and how many."""
+    back = transaction.execute(statement, values).fetchall()
+    transaction.woken.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
+    return len(back)
 
 
 def _renew(transaction: Transaction, node_id: UUID, ttl_seconds: float) -> rows.Row:

@@ -15,21 +15,24 @@ from uuid import UUID
 
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite.connection import Connection
+from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.times import present
 
 Result = TypeVar("Result")
 
 
 class Transaction:
-    """What a piece of work sees: the connection, the time, and whom to wake after the commit."""
+    """What a piece of work sees: the connection, the time, and what to tell after the commit:
+    whom to wake, and what passed through queues."""
 
-    __slots__ = ("_moment", "_now", "connection", "execute", "woken")
+    __slots__ = ("_moment", "_now", "connection", "execute", "passed", "woken")
 
     def __init__(self, connection: Connection, moment: Moment) -> None:
         self.connection, self.execute = connection, connection.execute
         self._moment = moment
         self._now: int | None = None
         self.woken: set[UUID] = set()
+        self.passed: list[Passed] = []
 
     @property
     def now(self) -> int:

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
+from tickwork.core.batch import REASON_PURGED
 from tickwork.core.limits import check_queue, check_tenant, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.completing import BatchName
 from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.finding import Found, find_queue
+from tickwork.store.sqlite.leaving import SOME_MESSAGES, complete_all, leave_some
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
-
-
-class Found(NamedTuple):
-    """A queue as its row has it."""
-
-    id: bytes
-    tenant: str | None
-    name: str
-    settings: str
-    paused: int
-
-
-def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
-    """The queue of a name, looked up in the transaction that uses it.
-
-    A tenant's own comes before a shared one; two plain lookups are faster than one with both.
-    """
-    row = None
-    values = (scope.tenant, name)
-    with suppress(UnicodeEncodeError):  # Nothing can have a name with a lone surrogate.
-        row = transaction.execute(SQL.get_queue, values).fetchone()
-        if row is None and not scope.is_system:
-            row = transaction.execute(SQL.get_shared_queue, values).fetchone()
-    if row is None:
-        raise NotFound("queue", name)
-    return Found(*row)
 
 
 class SqliteTenants:
@@ -94,18 +71,20 @@ class SqliteQueues:
             if scope.tenant is not None and not execute(SQL.get_tenant, (scope.tenant,)).fetchone():
                 raise NotFound("tenant", scope.tenant)
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
+            execute(SQL.count_backlog, (row[0], settings.backlog_bytes_max is not None))
             return row
 
         return rows.queue(await self._database.write(work))
 
     async def get(self, scope: Scope, name: str) -> Queue:
-        return rows.queue(
-            await self._database.read(lambda transaction: find_queue(transaction, scope, name))
-        )
+        found = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
+        return rows.queue(found[:5])
 
     async def list(self, scope: Scope) -> tuple[Queue, ...]:
+        # Nobody has the empty name: for who cannot exist there are the shared ones.
+        tenant = scope.tenant if scope.tenant is None or is_name(scope.tenant) else ""
         found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.list_queues, (scope.tenant,)).fetchall()
+            lambda transaction: transaction.execute(SQL.list_queues, (tenant,)).fetchall()
         )
         return tuple(rows.queue(row) for row in found)
 
@@ -126,18 +105,29 @@ class SqliteQueues:
         await self._set_paused(scope, name, paused=False)
 
     async def purge(self, scope: Scope, name: str) -> int:
-        def work(transaction: Transaction) -> int:
-            values = (find_queue(transaction, scope, name).id, scope.tenant)
-            ready = transaction.execute(SQL.purge_ready, values).rowcount
-            return ready + transaction.execute(SQL.purge_held, values).rowcount
-
-        return await self._database.write(work)
+        """Piece by piece: what waits now goes, what comes meanwhile stays."""
+        queue = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
+        until = await self._database.read(lambda transaction: transaction.now)
+        values = (queue.id, scope.tenant, until)
+        purged, ended = 0, set[BatchName]()
+        while True:
+            gone, batches = await self._database.write(
+                lambda transaction: _purge_some(transaction, values), rows=SOME_MESSAGES
+            )
+            purged += gone
+            ended |= batches
+            if not gone:
+                break
+        if ended:
+            await self._database.write(lambda transaction: complete_all(transaction, ended))
+        return purged
 
     async def counts(self, scope: Scope, name: str) -> Counts:
         def work(transaction: Transaction) -> Counts:
             queue = find_queue(transaction, scope, name)
             values = (queue.id, scope.tenant, transaction.now)
-            return Counts(*transaction.execute(SQL.count_messages, values).fetchone())
+            *counts, _ = transaction.execute(SQL.count_messages, values).fetchone()
+            return Counts(*counts)
 
         return await self._database.read(work)
 
@@ -145,8 +135,17 @@ class SqliteQueues:
         def work(transaction: Transaction) -> None:
             queue = _own(transaction, scope, name)
             transaction.execute(SQL.pause_queue, (queue.id, paused))
+            if not paused:
+                transaction.woken.add(UUID(bytes=queue.id))
 
         await self._database.write(work)
+
+
+def _purge_some(
+    transaction: Transaction, values: tuple[bytes, str | None, int]
+) -> tuple[int, set[BatchName]]:
+    """What waits behind others goes first: then nothing takes its turn only to be purged."""
+    return leave_some(transaction, (SQL.purge_held, SQL.purge_ready), values, REASON_PURGED)
 
 
 def _own(transaction: Transaction, scope: Scope, name: str) -> Found:

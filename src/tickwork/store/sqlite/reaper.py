@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.limits import check_limit
+from tickwork.core.batch import BATCH_FILLING_SECONDS_MAX
+from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     REASON_WORKER_LOST,
     Reaped,
+    Scope,
 )
+from tickwork.core.tally import Passing
 from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.claiming import lanes
+from tickwork.store.sqlite.completing import complete, seal
 from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.nodes import ready_again
+from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.settling import Burial, bury
 from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import duration, from_microseconds
 
 NODES_PER_PASS = 10
 QUEUES_PER_PASS = 100
@@ -30,15 +38,33 @@ class SqliteReaper:
         self._database = database
         self._last_queue_id = b""
 
-    async def reap(self, limit: int) -> Reaped:
+    async def reap(self, scope: Scope, limit: int) -> Reaped:
+        check_system(scope)
         check_limit(limit)
         nodes = await self._database.write(_end_nodes)
         released, dead = await self._database.write(
             lambda transaction: _end_leases(transaction, limit)
         )
-        expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
+        # What is retired is the head of its key: it goes before what expires behind it.
         retired = await self._retire(limit)
-        return Reaped(nodes.nodes, nodes.released + released, nodes.dead + dead + expired + retired)
+        expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
+        batches = await self._database.write(lambda transaction: _end_batches(transaction, limit))
+        return Reaped(
+            nodes.nodes,
+            nodes.released + released,
+            nodes.dead + dead + expired + retired,
+            batches,
+        )
+
+    async def next_expiry(self, scope: Scope) -> datetime | None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int | None:
+            at: int | None = transaction.execute(SQL.next_expiry, (transaction.now,)).fetchone()[0]
+            return at
+
+        at = await self._database.read(work)
+        return None if at is None else from_microseconds(at)
 
     async def _retire(self, limit: int) -> int:
         """Expires what waited too long, some queues a pass, in turn."""
@@ -64,7 +90,7 @@ def _end_nodes(transaction: Transaction) -> Reaped:
     for (node_id,) in expired:
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
         dead += bury(transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers])
-        released += execute(SQL.give_back, (node_id, 1)).rowcount
+        released += ready_again(transaction, SQL.give_back, (node_id, 1))
         execute(SQL.end_node, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
 
@@ -79,12 +105,16 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     )
     back = rows.as_json([place for place, used_up in found if not used_up])
     values = (back, transaction.now, "the pull lease ran out")
-    return transaction.execute(SQL.end_leases, values).rowcount, dead
+    ended = transaction.execute(SQL.end_leases, values).fetchall()
+    for queue_id, tenant, type_, source in ended:
+        transaction.woken.add(UUID(bytes=queue_id))
+        transaction.passed.append(Passed(queue_id, tenant, Passing.RETRIED, type_, source, 1))
+    return len(ended), dead
 
 
 def _bury_expired(transaction: Transaction, limit: int) -> int:
     found = transaction.execute(SQL.expired_messages, (transaction.now, limit)).fetchall()
-    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in found])
+    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
 
 
 def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> int:
@@ -94,4 +124,14 @@ def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> int:
             break
         values = (queue_id, lane.tenant, lane.priority, transaction.now, limit - len(found))
         found += transaction.execute(SQL.retired_messages, values).fetchall()
-    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in found])
+    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
+
+
+def _end_batches(transaction: Transaction, limit: int) -> int:
+    """Closes batches that nobody goes on filling, completes those that ended unnoticed, and says
+    how many it completed."""
+    long_ago = transaction.now - duration(BATCH_FILLING_SECONDS_MAX)
+    abandoned = transaction.execute(SQL.abandoned_batches, (long_ago, limit)).fetchall()
+    completed = sum(seal(transaction, *batch) for batch in abandoned)
+    ended = transaction.execute(SQL.ended_batches, (limit,)).fetchall()
+    return completed + sum(complete(transaction, *batch) for batch in ended)

@@ -4,24 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from tickwork.core.model import ContentType, DeadLetter, Message, Node, Queue, QueueSettings
+from tickwork.core.batch import Batch, BatchStatus
+from tickwork.core.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.core.letters import DeadLetter, Resolution
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    ContentType,
+    Message,
+    Node,
+    Queue,
+    QueueSettings,
+)
 from tickwork.core.states import State
+from tickwork.errors import StoreBroken
 from tickwork.store.sqlite.times import from_microseconds
 
 Row = tuple[Any, ...]
 
-_ID, _PRIORITY, _VISIBLE_AT = (
-    1 + Message.__struct_fields__.index(field) for field in ("id", "priority", "visible_at")
+PLACE = 0
+TENANT, _ID, EVENT_ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
+    1 + Message.__struct_fields__.index(field)
+    for field in ("tenant", "id", "event_id", "priority", "visible_at", "format")
 )
+"""Where a row of a place and a message's columns has what."""
+
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
 _ROLES = msgspec.json.Decoder(tuple[str, ...])
+_CHANNELS = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
+_RESOLUTIONS = {str(resolution): resolution for resolution in Resolution}
+_SETTINGS_KEPT = 1_024
 
 
 class _Uuids(dict[bytes | None, UUID | None]):
@@ -72,31 +91,80 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row[_PRIORITY], row[_VISIBLE_AT], row[_ID]))
 
 
+def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
+    """Rows as messages; `StoreBroken` for one that a newer version wrote."""
+    for row in rows:
+        if row[_FORMAT] > FORMAT_VERSION:
+            raise StoreBroken(
+                f"message {UUID(bytes=row[_ID])} has format {row[_FORMAT]}: "
+                "a newer version wrote it; update this installation"
+            )
+    return messages(rows)
+
+
 def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
+    """Rows of a place and a dead letter's columns."""
     uuids: Any = _Uuids()
     times: Any = _Times()
     return tuple(
         DeadLetter(
-            uuids[id_], tenant, uuids[queue_id], uuids[message_id], reason, error, attempts,
-            times[failed_at], key, event_id, type_, source, correlation_id, causation_id, hops,
-            priority, uuids[batch_id], uuids[schedule_id], times[slot], run,
+            uuids[id_], tenant, uuids[queue_id], uuids[message_id], reason, error, fingerprint,
+            attempts, times[failed_at], _RESOLUTIONS.get(resolution), times[resolved_at],
+            times[edited_at], uuids[replayed_as], key, event_id, type_, source, correlation_id,
+            causation_id, hops, priority, uuids[batch_id], uuids[schedule_id], times[slot], run,
             _CONTENT_TYPES[content_type], format_, times[sent_at], body,
         )
         for (
-            id_, tenant, queue_id, message_id, reason, error, attempts, failed_at, key, event_id,
-            type_, source, correlation_id, causation_id, hops, priority, batch_id, schedule_id,
-            slot, run, content_type, format_, sent_at, body,
+            _, id_, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at,
+            resolution, resolved_at, edited_at, replayed_as, key, event_id, type_, source,
+            correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
+            content_type, format_, sent_at, body,
         ) in rows
     )  # fmt: skip
 
 
+def batch(row: Row) -> Batch:
+    id_, tenant, queue_id, total, stored, processing, completed, failed, created_at, ended_at = row
+    status = BatchStatus.FILLING if total is None else BatchStatus.RUNNING
+    return Batch(
+        id=UUID(bytes=id_),
+        tenant=tenant,
+        queue_id=UUID(bytes=queue_id),
+        status=status if ended_at is None else BatchStatus.COMPLETED,
+        total=stored,
+        pending=stored - processing - completed - failed,
+        processing=processing,
+        completed=completed,
+        failed=failed,
+        created_at=from_microseconds(created_at),
+        completed_at=None if ended_at is None else from_microseconds(ended_at),
+    )
+
+
+def firing(row: Row) -> Firing:
+    id_, tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
+    due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, count = rest
+    return Firing(
+        UUID(bytes=id_), tenant, UUID(bytes=schedule_id), from_microseconds(slot), run, attempt,
+        FiringStatus(status), reason, from_microseconds(due_at), from_microseconds(started_at),
+        from_microseconds(finished_at), result_code, excerpt, _CHANNELS.decode(channels),
+        catch_up == 1, count,
+    )  # fmt: skip
+
+
+@lru_cache(_SETTINGS_KEPT)
+def settings(text: str) -> QueueSettings:
+    """A queue's settings as its row has them."""
+    return _SETTINGS.decode(text)
+
+
 def queue(row: Row) -> Queue:
-    id_, tenant, name, settings, paused = row
+    id_, tenant, name, text, paused = row
     return Queue(
         id=UUID(bytes=id_),
         tenant=tenant,
         name=name,
-        settings=_SETTINGS.decode(settings),
+        settings=settings(text),
         paused=paused == 1,
     )
 

@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import inspect
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from uuid import UUID
 
+from tickwork.core.firing import FiringRecord
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
+from tickwork.core.tally import Passing
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
-from tickwork.store.ids import new_id
-from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import breaks_connection, primary_code
+from tickwork.store.sqlite.firings import record
+from tickwork.store.sqlite.leaving import EVENT_ID, FENCE, QUEUE_ID, TENANT, Gone, leave
+from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import Parcel
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
 from tickwork.store.sqlite.times import duration
 
-_Fence = tuple[str, bytes, int, bytes]
-
-
-class Burial(NamedTuple):
-    """A message that becomes a dead letter, and why."""
-
-    place: int
-    reason: str
-    error: str | None = None
-    counted: int = 0
+Fence = tuple[str, bytes, int, bytes]
+"""A handing-out, as statements compare it: tenant, id, claim, holder."""
 
 
 class Settler:
@@ -79,13 +75,16 @@ class _Endings:
 
     def __init__(self, scope: Scope, endings: Sequence[Ending]) -> None:
         self._endings = endings
-        self._places: dict[_Fence, int] = {}
+        self._places: dict[Fence, int] = {}
+        self._firings: dict[Fence, FiringRecord] = {}
         self._sends: list[tuple[int, Parcel]] = []
         for place, ending in enumerate(endings):
             held = ending.held
             if (scope.is_system or held.tenant == scope.tenant) and can_be_held(held):
                 fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
-                self._places.setdefault(fence, place)
+                is_first = self._places.setdefault(fence, place) == place
+                if ending.firing is not None and is_first:
+                    self._firings[fence] = ending.firing
                 for send in ending.sends:
                     parcel = Parcel(Scope(held.tenant), send.queue, [send.message])
                     self._sends.append((place, parcel))
@@ -93,9 +92,15 @@ class _Endings:
     def carry_out(self, transaction: Transaction) -> SettleResult:
         for _, parcel in self._sends:
             parcel.find(transaction)
+        slots = {
+            fence: transaction.execute(SQL.held_slot, fence).fetchone() for fence in self._firings
+        }
         done, duplicates = _ack(transaction, self._with(Fate.ACK))
         done |= _put_back(transaction, self._with(Fate.RETRY, Fate.RELEASE))
         done |= _bury_held(transaction, self._with(Fate.DEAD))
+        for fence, slot in slots.items():
+            if slot is not None and fence not in duplicates:
+                record(transaction, slot, self._firings[fence])
         if len(done) == len(self._endings) and not duplicates and not self._sends:
             return SettleResult()
         ended = {self._places[fence] for fence in done}
@@ -108,7 +113,7 @@ class _Endings:
             tuple(self._endings[place].held for place in sorted(doubled)),
         )
 
-    def _with(self, *fates: Fate) -> dict[_Fence, Ending]:
+    def _with(self, *fates: Fate) -> dict[Fence, Ending]:
         """The endings that count and have one of these fates."""
         endings = self._endings
         return {
@@ -119,57 +124,60 @@ class _Endings:
 
 
 def _ack(
-    transaction: Transaction, endings: Mapping[_Fence, Ending]
-) -> tuple[set[_Fence], set[_Fence]]:
+    transaction: Transaction, endings: Mapping[Fence, Ending]
+) -> tuple[set[Fence], set[Fence]]:
     """Deletes what is still held: what that was, and what of it was done before."""
-    gone: list[rows.Row] = []
+    gone: list[Gone] = []
     for some in portions([*endings]):
         statement = for_rows(SQL.ack, len(some))
         gone += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
-    done = {row[:4] for row in gone}
-    events = sorted(row for row in gone if row[5] is not None)
-    return done, {row[:4] for row in events if not _is_new_event(transaction, row)}
+    if not gone:
+        return set(), set()
+    done = {row[FENCE] for row in gone}
+    events = sorted((row for row in gone if row[EVENT_ID] is not None), key=_by_fence)
+    duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
+    leave(transaction, gone, Passing.DONE)
+    return done, duplicates
 
 
-def _is_new_event(transaction: Transaction, row: rows.Row) -> bool:
-    tenant, _, _, _, queue_id, event_id = row
-    values = (tenant, queue_id, event_id, transaction.now)
+def _by_fence(row: Gone) -> Fence:
+    fence: Fence = row[FENCE]
+    return fence
+
+
+def _is_new_event(transaction: Transaction, row: Gone) -> bool:
+    values = (row[TENANT], row[QUEUE_ID], row[EVENT_ID], transaction.now)
     return transaction.execute(SQL.remember_event, values).rowcount == 1
 
 
-def _put_back(transaction: Transaction, endings: Mapping[_Fence, Ending]) -> set[_Fence]:
+def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[Fence]:
     """Makes what is still held ready again."""
-    done: set[_Fence] = set()
+    done: set[Fence] = set()
     for fence, ending in endings.items():
         visible_at = transaction.now + duration(ending.delay_seconds)
         values = (*fence, int(ending.counts_attempt), visible_at, ending.error)
-        if transaction.execute(SQL.retry, values).rowcount == 1:
+        row = transaction.execute(SQL.retry, values).fetchone()
+        if row is not None:
             done.add(fence)
+            queue_id, type_, source = row
+            if visible_at <= transaction.now:
+                transaction.woken.add(UUID(bytes=queue_id))
+            if ending.fate is Fate.RETRY:
+                passed = Passed(queue_id, fence[0], Passing.RETRIED, type_, source, 1)
+                transaction.passed.append(passed)
     return done
 
 
-def _bury_held(transaction: Transaction, endings: Mapping[_Fence, Ending]) -> set[_Fence]:
+def _bury_held(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[Fence]:
     """Moves what is still held to the dead letters."""
-    burials: dict[_Fence, Burial] = {}
+    burials: dict[Fence, Burial] = {}
     for fence, ending in endings.items():
         row = transaction.execute(SQL.held_place, fence).fetchone()
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
             burials[fence] = Burial(row[0], reason, ending.error, counted)
-    bury(transaction, burials.values())
+    bury(transaction, [*burials.values()])
     return set(burials)
-
-
-def bury(transaction: Transaction, burials: Iterable[Burial]) -> int:
-    """Moves messages to the dead letters, and says how many."""
-    letters = [
-        (each.place, new_id().bytes, each.reason, each.error, each.counted, transaction.now)
-        for each in burials
-    ]
-    if letters:
-        transaction.connection.executemany(SQL.bury, letters)
-        transaction.execute(SQL.delete_places, (rows.as_json([letter[0] for letter in letters]),))
-    return len(letters)
 
 
 class _JoinedFailed(Exception):

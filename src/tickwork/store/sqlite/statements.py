@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import TypeVar
 
 from tickwork.store.statements import load
 
 Row = TypeVar("Row")
 
-SQL = load("tickwork.store.sqlite")
+GONE_COLUMNS = (
+    "tenant, id, claim, holder, queue_id, event_id, key, batch_id, type, source, length(body), "
+    "place"
+)
+"""What a statement that deletes messages says of each, where it has `/*gone*/`."""
+
+_LOADED = load("tickwork.store.sqlite")
+SQL = SimpleNamespace(
+    **{name: text.replace("/*gone*/", GONE_COLUMNS) for name, text in vars(_LOADED).items()}
+)
 
 ROWS_MAX = 25
 """Rows in one statement: more gain nothing, and every number of rows is a statement by itself."""

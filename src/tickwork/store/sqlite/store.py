@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 
 from tickwork import clock
-from tickwork.core.model import Meta
+from tickwork.core.model import SYSTEM, Meta
+from tickwork.errors import StoreError
 from tickwork.store.moment import Moment, database_time
+from tickwork.store.sqlite.batches import SqliteBatches
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
+from tickwork.store.sqlite.firings import SqliteFirings
+from tickwork.store.sqlite.letters import SqliteDeadLetters
 from tickwork.store.sqlite.lookout import Lookout
 from tickwork.store.sqlite.messages import SqliteMessages
 from tickwork.store.sqlite.migrate import check_version
 from tickwork.store.sqlite.nodes import SqliteNodes
+from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
 from tickwork.store.sqlite.reaper import SqliteReaper
 from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.stats import SqliteStats
+from tickwork.store.sqlite.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.wakeups import SqliteWakeups
 
 
@@ -34,6 +41,12 @@ class SqliteStore:
         self.tenants = SqliteTenants(database)
         self.queues = SqliteQueues(database)
         self.messages = SqliteMessages(database, moment)
+        self.dead_letters = SqliteDeadLetters(database)
+        self.batches = SqliteBatches(database)
+        self.subscriptions = SqliteSubscriptions(database)
+        self.firings = SqliteFirings(database)
+        self.stats = SqliteStats(database)
+        self.pruner = SqlitePruner(database)
         self.nodes = SqliteNodes(database)
         self.reaper = SqliteReaper(database)
 
@@ -64,4 +77,6 @@ class SqliteStore:
         return Meta(*row)
 
     async def close(self) -> None:
+        with suppress(StoreError):  # Observations, and a file that may be gone.
+            await self.stats.flush(SYSTEM)
         await self._database.close()

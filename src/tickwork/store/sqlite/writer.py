@@ -20,6 +20,7 @@ from tickwork.store.sqlite.file import DatabaseFile
 from tickwork.store.sqlite.inbox import Inbox
 from tickwork.store.sqlite.link import Link
 from tickwork.store.sqlite.lookout import Lookout
+from tickwork.store.sqlite.passed import Counting
 from tickwork.store.sqlite.pieces import Piece, Transaction, deliver
 
 GROUP_PIECES_MAX = 500
@@ -29,8 +30,11 @@ GROUP_ROWS_MAX = 2_000
 class Writer:
     """Carries out pieces of work, in the order they came."""
 
-    def __init__(self, file: DatabaseFile, moment: Moment, lookout: Lookout) -> None:
-        self._file, self._moment, self._lookout = file, moment, lookout
+    def __init__(
+        self, file: DatabaseFile, moment: Moment, lookout: Lookout, counting: Counting
+    ) -> None:
+        self._file, self._moment = file, moment
+        self._lookout, self._counting = lookout, counting
         self._inbox = Inbox()
         self._next: Piece[Any] | None = None
         self._link = Link(file, lookout.reconnected)
@@ -89,6 +93,7 @@ class Writer:
             self._fail(group, error)
             return
         self._lookout.tell(transaction.woken)
+        self._counting.add(transaction.passed)
         for piece in group:
             self._link.judge(piece.error)
 
@@ -100,10 +105,12 @@ class Writer:
                 continue
             if not is_alone:
                 transaction.execute("SAVEPOINT piece")
+            passed = len(transaction.passed)
             if not piece.run(transaction):
                 if is_alone or not transaction.connection.in_transaction:
                     _raise_loss(piece.error)
                 transaction.execute("ROLLBACK TO piece")
+                del transaction.passed[passed:]
             if not is_alone:
                 transaction.execute("RELEASE piece")
 

@@ -4,15 +4,18 @@ WITH gone AS (
     DELETE FROM tickwork_messages AS m
     USING (
         -- One probe of the key per row, whatever the planner believes about the table.
-        SELECT found.at, held.claim, held.holder
+        SELECT found.at, held.claim, held.holder, held.number
         FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[])
-            AS held (tenant, id, claim, holder)
+            WITH ORDINALITY AS held (tenant, id, claim, holder, number)
         CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
         ) AS found
     ) AS held
-    WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
-    RETURNING m.tenant, m.id, m.claim, m.holder, m.queue_id, m.event_id
+    -- Said so that nobody joins by it: of one holder there may be very many.
+    WHERE m.ctid = held.at
+        AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
+    RETURNING held.number, m.tenant, m.queue_id, m.id, m.key, m.batch_id, m.type, m.source,
+        octet_length(m.body) AS bytes, m.event_id
 ),
 remembered AS (
     INSERT INTO tickwork_events_done (tenant, queue_id, event_id, done_at)
@@ -22,10 +25,15 @@ remembered AS (
     ON CONFLICT DO NOTHING
     RETURNING tenant, queue_id, event_id
 )
-SELECT tenant, id, claim, holder, true AS fresh FROM gone WHERE event_id IS NULL
+SELECT
+    tenant, queue_id, id, key, batch_id, type, source,
+    CASE WHEN queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END AS bytes,
+    number, true AS fresh
+FROM gone WHERE event_id IS NULL
 UNION ALL
 SELECT
-    gone.tenant, gone.id, gone.claim, gone.holder,
+    gone.tenant, gone.queue_id, id, key, batch_id, type, source,
+    CASE WHEN gone.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END, number,
     remembered.event_id IS NOT NULL
         AND row_number() OVER (
             PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY gone.id

@@ -1,27 +1,55 @@
--- Moves what is still held to the dead letters, each with its reason.
+-- Moves what is still held to the dead letters, each with its reason; returns what leaves, and for
+-- what goes on to a dead-letter queue which one that is.
 WITH gone AS (
     DELETE FROM tickwork_messages AS m
     USING (
         SELECT found.at, held.*
         FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[],
-            $8::text[], $9::smallint[])
-            AS held (tenant, id, claim, holder, letter, reason, error, counted)
+            $8::text[], $9::text[], $10::smallint[]) WITH ORDINALITY
+            AS held (tenant, id, claim, holder, letter, reason, error, fingerprint, counted, number)
         CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
         ) AS found
     ) AS held
-    WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
-    RETURNING m.*, held.letter, held.reason, held.error, m.attempts + held.counted AS used
-)
-INSERT INTO tickwork_dead_letters (
-    id, tenant, queue_id, message_id, reason, error, attempts, failed_at, key, event_id, type,
-    source, correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
-    content_type, format, sent_at, body
+    -- Said so that nobody joins by it: of one holder there may be very many.
+    WHERE m.ctid = held.at
+        AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
+    RETURNING m.*, held.letter, held.reason, held.error, held.fingerprint, held.number,
+        m.attempts + held.counted AS used
+),
+letters AS (
+    INSERT INTO tickwork_dead_letters (
+        id, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at, key,
+        event_id, type, source, correlation_id, causation_id, hops, priority, batch_id, schedule_id,
+        slot, run, content_type, format, sent_at, body
+    )
+    SELECT
+        letter, tenant, queue_id, id, reason, coalesce(error, last_error), fingerprint, used,
+        coalesce($1::timestamptz, clock_timestamp()), key, event_id, type, source, correlation_id,
+        causation_id, hops, priority, batch_id, schedule_id, slot, run, content_type, format, sent_at,
+        body
+    FROM gone
 )
 SELECT
-    letter, tenant, queue_id, id, reason, coalesce(error, last_error), used,
-    coalesce($1::timestamptz, clock_timestamp()), key, event_id, type, source, correlation_id,
-    causation_id, hops, priority, batch_id, schedule_id, slot, run, content_type, format, sent_at,
-    body
+    gone.tenant, gone.queue_id, gone.id, gone.key, gone.batch_id, gone.type, gone.source,
+    CASE WHEN queue.is_capped THEN octet_length(gone.body) END AS bytes, gone.number, gone.reason,
+    onward.id AS onward_id, onward.name AS onward, gone.event_id, gone.correlation_id,
+    gone.causation_id, gone.hops, gone.priority, gone.content_type,
+    CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body
 FROM gone
-RETURNING id
+LEFT JOIN LATERAL (
+    SELECT is_capped, settings ->> 'dead_letter_queue' AS name FROM tickwork_queues
+    WHERE id = gone.queue_id LIMIT 1
+) AS queue ON true
+LEFT JOIN LATERAL (
+    SELECT id, name FROM (
+        SELECT id, name, tenant FROM tickwork_queues
+        WHERE tenant = gone.tenant AND tickwork_queues.name = queue.name
+        UNION ALL
+        SELECT id, name, tenant FROM tickwork_queues
+        WHERE tenant IS NULL AND tickwork_queues.name = queue.name
+    ) AS either
+    WHERE id <> gone.queue_id
+    ORDER BY tenant NULLS LAST
+    LIMIT 1
+) AS onward ON true

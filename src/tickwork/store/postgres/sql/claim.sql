@@ -1,4 +1,5 @@
--- Hands out ready messages: to each tenant in turn its share, from its lanes, oldest first.
+-- Hands out ready messages: to each tenant in turn its share, from its lanes, oldest first. Nothing
+-- unless the queue is open, and governed just if the claimer believes so and holds it.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
     -- Held until the end, so that a node cannot be taken for dead between its look and its claim.
@@ -6,12 +7,19 @@ node AS MATERIALIZED (
 ),
 open AS MATERIALIZED (
     SELECT id FROM tickwork_queues
-    WHERE id = $2 AND NOT paused AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
+    WHERE id = $2 AND NOT paused AND is_governed = $12
+        AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
 ),
 picked AS MATERIALIZED (
     SELECT share.at
     FROM open, unnest($5::text[], $6::integer[], $7::integer[], $8::integer[])
         AS turn (tenant, quota, first, last)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN $13::integer IS NULL THEN turn.quota ELSE least(turn.quota, $13 - (
+            SELECT count(*)::integer FROM tickwork_messages
+            WHERE queue_id = $2 AND tenant = turn.tenant AND state = 'claimed'
+        )) END AS quota
+    ) AS room
     CROSS JOIN LATERAL (
         SELECT ready.at
         FROM generate_series(turn.first, turn.last) AS lane
@@ -19,13 +27,13 @@ picked AS MATERIALIZED (
             SELECT ctid AS at FROM tickwork_messages
             WHERE queue_id = $2 AND state = 'ready' AND tenant = turn.tenant
                 AND priority = ($9::smallint[])[lane] AND visible_at <= (SELECT now FROM moment)
-                AND visible_at >= ($10::timestamptz[])[lane] AND lost < 2
+                AND visible_at >= ($10::timestamptz[])[lane] AND lost < 2 AND format <= /*format*/
                 AND (expires_at IS NULL OR expires_at > (SELECT now FROM moment))
             ORDER BY visible_at, id
-            LIMIT turn.quota
+            LIMIT greatest(room.quota, 0)
             FOR UPDATE SKIP LOCKED
         ) AS ready
-        LIMIT turn.quota
+        LIMIT greatest(room.quota, 0)
     ) AS share
     LIMIT $11
 )
@@ -33,4 +41,7 @@ UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
-RETURNING /*columns*/
+RETURNING /*columns*/, m.event_id IS NOT NULL AND EXISTS (
+    SELECT FROM tickwork_events_done AS done
+    WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
+) AS is_done

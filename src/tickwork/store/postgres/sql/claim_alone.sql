@@ -5,12 +5,17 @@ node AS MATERIALIZED (
 ),
 picked AS MATERIALIZED (
     SELECT m.ctid AS at FROM tickwork_messages AS m
-    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2
+    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2 AND m.format <= /*format*/
         AND m.visible_at <= (SELECT now FROM moment)
         AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
         AND ($5::text IS NULL OR m.tenant = $5)
         AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
-        AND EXISTS (SELECT FROM tickwork_queues WHERE id = $2 AND NOT paused)
+        AND EXISTS (SELECT FROM tickwork_queues WHERE id = $2 AND NOT paused AND is_governed = $6)
+        AND NOT EXISTS (SELECT FROM tickwork_tenants WHERE id = m.tenant AND suspended)
+        AND ($7::integer IS NULL OR $7 > (
+            SELECT count(*) FROM tickwork_messages AS claimed
+            WHERE claimed.queue_id = $2 AND claimed.tenant = m.tenant AND claimed.state = 'claimed'
+        ))
     ORDER BY m.visible_at, m.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -19,4 +24,7 @@ UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
-RETURNING /*columns*/
+RETURNING /*columns*/, m.event_id IS NOT NULL AND EXISTS (
+    SELECT FROM tickwork_events_done AS done
+    WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
+) AS is_done

@@ -2,4 +2,4 @@
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, lost = lost + $2
 WHERE holder = ANY ($1::uuid[]) AND state = 'claimed'
-RETURNING 1
+RETURNING queue_id

@@ -2,4 +2,4 @@
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL
 WHERE holder = $1 AND state = 'claimed' AND id <> ALL ($2::uuid[])
-RETURNING 1
+RETURNING queue_id

@@ -1,4 +1,5 @@
--- The tenants and priorities that have a visible message, found by skipping from one to the next.
+-- The tenants and priorities that have a visible message, found by skipping from one to the next; of
+-- suspended tenants only if asked for.
 WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (
@@ -26,9 +27,9 @@ WITH RECURSIVE lane AS (
         LIMIT 1
     ) AS following
 )
-SELECT lane.tenant, lane.priority
-FROM lane
-WHERE EXISTS (
+SELECT lane.tenant, lane.priority, coalesce(owner.weight, 1) AS weight
+FROM lane LEFT JOIN tickwork_tenants AS owner ON owner.id = lane.tenant
+WHERE ($6 OR owner.suspended IS NOT TRUE) AND EXISTS (
     SELECT FROM tickwork_messages
     WHERE queue_id = $2 AND state = 'ready' AND tenant = lane.tenant AND priority = lane.priority
         AND visible_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))

@@ -6,10 +6,13 @@ SET state = 'ready', holder = NULL, lease_until = NULL, attempts = m.attempts + 
 FROM (
     SELECT found.at, held.*
     FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::float8[], $7::smallint[],
-        $8::text[]) AS held (tenant, id, claim, holder, delay, counted, error)
+        $8::text[])
+        WITH ORDINALITY AS held (tenant, id, claim, holder, delay, counted, error, number)
     CROSS JOIN LATERAL (
         SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ) AS held
-WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
-RETURNING m.tenant, m.id, held.claim, held.holder
+-- Said so that nobody joins by it: of one holder there may be very many.
+WHERE m.ctid = held.at
+    AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
+RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, held.delay, held.counted

@@ -1,24 +1,30 @@
--- How many messages of a queue stand where, for one tenant or all; read from indexes alone.
+-- How many messages of a queue stand where, for one tenant or all, and since when the oldest that is
+-- visible is so; read from indexes alone. (Every name comes before an empty blob.)
 SELECT
     ready.visible,
     ready.delayed,
     (
         SELECT count(*) FROM tickwork_messages
-        WHERE queue_id = ?1 AND state = 'claimed' AND (?2 IS NULL OR tenant = ?2)
+        WHERE queue_id = ?1 AND state = 'claimed'
+            AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')
     ) AS claimed,
     (
         SELECT count(*) FROM tickwork_messages
-        WHERE queue_id = ?1 AND state = 'held' AND key IS NOT NULL
-            AND (?2 IS NULL OR tenant = ?2)
+        WHERE queue_id = ?1 AND state = 'held'
+            AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')
     ) AS held,
     (
         SELECT count(*) FROM tickwork_dead_letters
-        WHERE queue_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND resolution IS NULL
-    ) AS dead
+        WHERE queue_id = ?1 AND resolution IS NULL
+            AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')
+    ) AS dead,
+    ready.oldest
 FROM (
     SELECT
         count(*) FILTER (WHERE visible_at <= ?3) AS visible,
-        count(*) FILTER (WHERE visible_at > ?3) AS delayed
+        count(*) FILTER (WHERE visible_at > ?3) AS delayed,
+        min(visible_at) FILTER (WHERE visible_at <= ?3) AS oldest
     FROM tickwork_messages
-    WHERE queue_id = ?1 AND state = 'ready' AND (?2 IS NULL OR tenant = ?2)
+    WHERE queue_id = ?1 AND state = 'ready'
+        AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')
 ) AS ready

@@ -1,5 +1,5 @@
--- Ready messages whose own expiry has passed.
+-- Messages that nobody holds whose own expiry has passed.
 SELECT place FROM tickwork_messages
-WHERE state = 'ready' AND expires_at IS NOT NULL AND expires_at <= ?1
+WHERE state <> 'claimed' AND expires_at IS NOT NULL AND expires_at <= ?1
 ORDER BY expires_at
 LIMIT ?2

@@ -1,4 +1,5 @@
--- The tenants and priorities that have a visible message, found by skipping from one to the next.
+-- The tenants and priorities that have a visible message, found by skipping from one to the next; of
+-- suspended tenants only if asked for.
 WITH RECURSIVE lane (place) AS (
     SELECT (
         SELECT place FROM tickwork_messages
@@ -22,9 +23,10 @@ WITH RECURSIVE lane (place) AS (
     FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
     WHERE ?2 IS NULL OR last.tenant = ?2
 )
-SELECT m.tenant, m.priority
+SELECT m.tenant, m.priority, coalesce(owner.weight, 1)
 FROM lane JOIN tickwork_messages AS m ON m.place = lane.place
-WHERE (?2 IS NULL OR m.tenant = ?2) AND EXISTS (
+    LEFT JOIN tickwork_tenants AS owner ON owner.id = m.tenant
+WHERE (?2 IS NULL OR m.tenant = ?2) AND (?6 OR owner.suspended IS NOT 1) AND EXISTS (
     SELECT 1 FROM tickwork_messages
     WHERE queue_id = ?1 AND state = 'ready' AND tenant = m.tenant AND priority = m.priority
         AND visible_at <= ?3

@@ -3,3 +3,4 @@ UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = attempts + ?5,
     visible_at = ?6, last_error = coalesce(?7, last_error)
 WHERE tenant = ?1 AND id = ?2 AND claim = ?3 AND holder = ?4 AND state = 'claimed'
+RETURNING queue_id, type, source

@@ -1,0 +1,258 @@
+"""The ends of handings-out on PostgreSQL, as statements of one transaction.
+
+First the attempts at slots are recorded, then rows that are really still held are taken away or
+put back, then what hangs on them happens, and only on them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.model import ContentType, Ending, Fate, Held, NewMessage, SettleResult
+from tickwork.core.policy.fingerprint import fingerprint
+from tickwork.core.tally import Passing
+from tickwork.store.ids import new_id
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.backlog import Room
+from tickwork.store.postgres.database import SQL, Connection
+from tickwork.store.postgres.keys import Key, Keys
+from tickwork.store.postgres.leaving import Aftermath, Gone, Leaving, gone_of, keys_of
+from tickwork.store.postgres.sending import Group, Parcel, Sender
+from tickwork.store.tallying import Tallied, Tallies
+
+LOOKS_MAX = 3
+"""A row that moves while it is looked for (somebody extends its lease) is missed: look again."""
+
+Sends = Mapping[int, Sequence[Parcel]]
+"""What endings send, by their place."""
+
+
+class Ended(NamedTuple):
+    """What came of endings, by their place: which counted, which of these were done before."""
+
+    done: set[int]
+    duplicates: set[int]
+    gone: list[Gone]
+    back: list[Tallied]
+    moved: list[Group]
+    ready: set[UUID]
+
+    def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
+        """What it means for some of the endings."""
+        places = range(start, stop)
+        return SettleResult(
+            tuple(endings[place].held for place in places if place not in self.done),
+            tuple(endings[place].held for place in places if place in self.duplicates),
+        )
+
+
+class Settled(NamedTuple):
+    """Endings that were carried out, and what is to be done after the commit."""
+
+    ended: Ended
+    sent: Sequence[Group]
+    aftermath: Aftermath
+
+
+class Ender:
+    """Carries out endings."""
+
+    def __init__(self, moment: Moment, sender: Sender, leaving: Leaving, tallies: Tallies) -> None:
+        self._moment, self._sender, self._keys = moment, sender, Keys(moment)
+        self._leaving, self._tallies = leaving, tallies
+
+    async def carry_out(
+        self, connection: Connection, endings: Sequence[Ending], sends: Sends
+    ) -> Settled:
+        """Of several ends of one handing-out the first counts; the others come too late."""
+        places: dict[Held, int] = {}
+        for place, ending in enumerate(endings):
+            places.setdefault(ending.held, place)
+        recorded = await self._record(connection, [endings[place] for place in places.values()])
+        ended = Ended(set(), set(), [], [], [], set())
+        for _ in range(LOOKS_MAX):
+            left = [place for place in places.values() if place not in ended.done]
+            if not left:
+                break
+            await self._end(connection, endings, left, ended)
+        await _forget(connection, [endings[place].held for place in ended.duplicates], recorded)
+        counted = ended.done - ended.duplicates
+        parcels = [parcel for cause in sorted(counted & sends.keys()) for parcel in sends[cause]]
+        needed = await self._take_keys(connection, parcels, ended)
+        room, sent = Room(), list[Group]()
+        if parcels:
+            sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
+        if ended.moved:
+            sent += await self._sender.store(connection, ended.moved, new_id(), room)
+        aftermath = await self._leaving.follow(connection, ended.gone, room, needed)
+        return Settled(ended, sent, aftermath)
+
+    async def _take_keys(
+        self, connection: Connection, parcels: Sequence[Parcel], ended: Ended
+    ) -> set[Key]:
+        """Takes what will be sent to and what will be freed at once; returns what is sent to."""
+        groups = [
+            group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
+        ]
+        keyed = [key for group in (*groups, *ended.moved) for key in group.keyed()]
+        needed = {key for key in keyed if key is not None}
+        if groups or ended.moved:
+            keys = needed | keys_of(ended.gone)
+            if keys:
+                await self._keys.take(connection, keys)
+        return needed
+
+    async def finish(self, settled: Settled) -> None:
+        """After the commit."""
+        if settled.sent:
+            self._sender.passed(settled.sent)
+        for tallied, messages in Counter(settled.ended.back).items():
+            self._tallies.add(tallied, messages)
+        if settled.ended.ready:
+            self._sender.wake(settled.ended.ready)
+        await self._leaving.finish(settled.aftermath)
+
+    async def _end(
+        self, connection: Connection, endings: Sequence[Ending], left: Sequence[int], ended: Ended
+    ) -> None:
+        by_fate: dict[Fate, list[int]] = {}
+        for place in left:
+            by_fate.setdefault(endings[place].fate, []).append(place)
+        if acks := by_fate.get(Fate.ACK):
+            await self._ack(connection, endings, acks, ended)
+        if backs := by_fate.get(Fate.RETRY, []) + by_fate.get(Fate.RELEASE, []):
+            await self._put_back(connection, endings, backs, ended)
+        if dead := by_fate.get(Fate.DEAD):
+            await self._bury(connection, endings, dead, ended)
+
+    async def _ack(
+        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+    ) -> None:
+        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
+        done = Passing.DONE
+        for row in acked:
+            place = places[row["number"] - 1]
+            ended.done.add(place)
+            if not row["fresh"]:
+                ended.duplicates.add(place)
+            ended.gone.append(gone_of(row, done))
+
+    async def _put_back(
+        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+    ) -> None:
+        """Makes what is still held ready again."""
+        chosen = [endings[place] for place in places]
+        back = await connection.fetch(
+            SQL.retry,
+            self._moment(),
+            *_fences(endings, places),
+            [ending.delay_seconds for ending in chosen],
+            [int(ending.counts_attempt) for ending in chosen],
+            [ending.error for ending in chosen],
+        )
+        for row in back:
+            place = places[row["number"] - 1]
+            ended.done.add(place)
+            if endings[place].delay_seconds == 0:
+                ended.ready.add(row["queue_id"])
+            if endings[place].fate is Fate.RETRY:
+                ended.back.append(
+                    Tallied(
+                        row["queue_id"],
+                        row["tenant"],
+                        Passing.RETRIED,
+                        row["type"] or "",
+                        row["source"] or "",
+                    )
+                )
+
+    async def _bury(
+        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+    ) -> None:
+        """Moves what is still held to the dead letters, and on to the dead-letter queue."""
+        chosen = [endings[place] for place in places]
+        buried = await connection.fetch(
+            SQL.bury,
+            self._moment(),
+            *_fences(endings, places),
+            [new_id() for _ in chosen],
+            [ending.reason or "failed" for ending in chosen],
+            [ending.error for ending in chosen],
+            [fingerprint(ending.error) for ending in chosen],
+            [int(ending.counts_attempt) for ending in chosen],
+        )
+        for row in buried:
+            ended.done.add(places[row["number"] - 1])
+            ended.gone.append(gone_of(row, Passing.DEAD, row["reason"]))
+            if row["onward_id"] is not None:
+                ended.moved.append(_onward(row))
+
+    async def _record(self, connection: Connection, endings: Iterable[Ending]) -> dict[Held, UUID]:
+        """Records attempts at slots; what is still held now stays so until the commit."""
+        chosen = [(ending.held, ending.firing) for ending in endings if ending.firing is not None]
+        if not chosen:
+            return {}
+        firings = [firing for _, firing in chosen]
+        recorded = {held: new_id() for held, _ in chosen}
+        await connection.execute(
+            SQL.record_firings,
+            self._moment(),
+            *_columns(list(recorded)),
+            list(recorded.values()),
+            [firing.status for firing in firings],
+            [firing.reason for firing in firings],
+            [firing.took_seconds for firing in firings],
+            [firing.result_code for firing in firings],
+            [firing.excerpt for firing in firings],
+            [msgspec.json.encode(firing.channels).decode() for firing in firings],
+        )
+        return recorded
+
+
+async def _forget(
+    connection: Connection, doubles: Iterable[Held], recorded: Mapping[Held, UUID]
+) -> None:
+    """Of an event that was done before nothing is recorded."""
+    known = [held for held in doubles if held in recorded]
+    if known:
+        await connection.execute(
+            SQL.forget_firings, [held.tenant for held in known], [recorded[held] for held in known]
+        )
+
+
+def _onward(row: Any) -> Group:
+    """A dead message as an ordinary one of the dead-letter queue."""
+    message = NewMessage(
+        id=row["id"],
+        body=row["body"],
+        content_type=ContentType(row["content_type"]),
+        priority=row["priority"],
+        key=row["key"],
+        event_id=row["event_id"],
+        type=row["type"],
+        source=row["source"],
+        correlation_id=row["correlation_id"],
+        causation_id=row["causation_id"],
+        hops=row["hops"],
+    )
+    return Group(row["tenant"], row["onward_id"], row["onward"], (message,), is_exempt=True)
+
+
+def _fences(
+    endings: Sequence[Ending], places: Sequence[int]
+) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
+    return _columns([endings[place].held for place in places])
+
+
+def _columns(held: Sequence[Held]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
+    return (
+        [each.tenant for each in held],
+        [each.id for each in held],
+        [each.claim for each in held],
+        [each.holder for each in held],
+    )

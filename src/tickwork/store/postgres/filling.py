@@ -1,0 +1,155 @@
+"""Filling batches on PostgreSQL: pieces that are copied in, and then the batch is whole.
+
+How many items are stored stands in the batch's row, and rises in the transaction that stores a
+piece, which holds that row. So a repeat knows where to go on: after a lost answer, in another
+process, or beside somebody who fills the same batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.batch import NewBatch
+from tickwork.core.limits import check_item_count, check_message
+from tickwork.core.model import NewMessage, Queue
+from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.backlog import Room, change_backlog
+from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.sending import Group, Sender
+
+PIECE_ITEMS = 5_000
+"""As many items as are stored, or cancelled, in one transaction."""
+
+ITEMS_PER_TURN = 250
+"""As many as are checked before others get their turn."""
+
+
+class _Filling(NamedTuple):
+    """A batch that is being filled."""
+
+    tenant: str
+    id: UUID
+    queue: Queue
+
+
+class Filler:
+    """Makes batches whole."""
+
+    def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
+        self._database, self._moment, self._sender = database, moment, sender
+
+    async def fill(
+        self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
+    ) -> None:
+        """Stores what is not stored yet; of a whole batch only the number of items is compared."""
+        row = await self._open(tenant, batch, queue)
+        source, total = iter(items), row["total"]
+        if total is None:
+            await self._fill(_Filling(tenant, batch.id, queue), source, row["stored"])
+        elif _skip(source, total + 1) != total:
+            raise Conflict(f"batch {batch.id} is whole or was given up, and has {total} items")
+
+    async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
+        """Makes the batch, or finds it as far as it is."""
+
+        async def work(connection: Connection) -> asyncpg.Record | None:
+            await connection.execute(
+                SQL.open_batch, self._moment(), tenant, batch.id, queue.id, batch.completion_queue
+            )
+            return await connection.fetchrow(SQL.read_batch, tenant, batch.id)
+
+        row = await self._database.run(work)
+        if row is None or row["queue_id"] != queue.id:
+            raise Conflict(f"batch {batch.id} is of another queue, or long over; take a new id")
+        return row
+
+    async def _fill(self, filling: _Filling, items: Iterable[NewMessage], stored: int) -> None:
+        source = iter(items)
+        place = _skip(source, stored)
+        piece = await _next_piece(source, place)
+        while piece:
+            storing = asyncio.create_task(self._store_piece(filling, piece, place))
+            place += len(piece)
+            try:
+                # Meanwhile: the server has its own work to do.
+                piece = await _next_piece(source, place)
+            finally:
+                await storing
+        is_whole = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.seal_filled_batch, filling.tenant, filling.id, place
+            )
+        )
+        if not is_whole:
+            raise Conflict(f"batch {filling.id} has other items than the {place} given")
+
+    async def _store_piece(
+        self, filling: _Filling, piece: Sequence[NewMessage], place: int
+    ) -> None:
+        """Stores the items from a place on, but for those that are stored already."""
+        stop = place + len(piece)
+
+        async def work(connection: Connection) -> Group:
+            row = await connection.fetchrow(
+                SQL.advance_filling, self._moment(), filling.tenant, filling.id, stop
+            )
+            if row is None:
+                raise Conflict(f"the filling of batch {filling.id} was given up")
+            fresh = tuple(piece[max(row["stored"] - place, 0) :])
+            queue = filling.queue
+            group = Group(filling.tenant, queue.id, queue.name, fresh, batch_id=filling.id)
+            if fresh:
+                room = Room()
+                await self._sender.copy_in(connection, group, room)
+                if row["has_ended"]:
+                    await _check_none_ended(connection, group)
+                await change_backlog(connection, room)
+            return group
+
+        try:
+            group = await self._database.transact(work)
+        except asyncpg.UniqueViolationError as taken:
+            raise Conflict(
+                f"an id among the items {place} to {stop - 1} is in use: {taken.detail}"
+            ) from None
+        self._sender.passed([group])
+
+
+def _skip(source: Iterable[NewMessage], count: int) -> int:
+    """Passes over so many items, or as many as there are; says how many."""
+    return sum(1 for _ in islice(source, count))
+
+
+async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
+    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+    piece: list[NewMessage] = []
+    while some := tuple(islice(source, min(ITEMS_PER_TURN, PIECE_ITEMS - len(piece)))):
+        _check_items(some, place + len(piece))
+        piece += some
+        await asyncio.sleep(0)
+    check_item_count(place + len(piece))
+    return tuple(piece)
+
+
+async def _check_none_ended(connection: Connection, group: Group) -> None:
+    ids = [item.id for item in group.messages]
+    if await connection.fetchval(SQL.ended_among, group.tenant, group.batch_id, ids):
+        raise Conflict(f"an item has the id of one of batch {group.batch_id} that has ended")
+
+
+def _check_items(piece: Sequence[NewMessage], place: int) -> None:
+    for index, item in enumerate(piece, place):
+        try:
+            check_message(item)
+        except InvalidInput as invalid:
+            raise InvalidInput(
+                FieldError(f"items[{index}].{fault.field}", fault.message)
+                for fault in invalid.errors
+            ) from None

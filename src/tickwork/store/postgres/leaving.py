@@ -1,0 +1,142 @@
+"""What follows when messages leave the table, whichever way: acked, dead, purged, deleted.
+
+Their keys go on to the next, their batches count them, their bytes are free again, in the same
+transaction; and after the commit whoever waits is woken, batches are completed, and what
+passed is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.batch import ItemStatus
+from tickwork.core.tally import Passing
+from tickwork.errors import StoreError
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.backlog import Room, change_backlog
+from tickwork.store.postgres.batches import EndedItem, PostgresBatches
+from tickwork.store.postgres.database import Connection
+from tickwork.store.postgres.keys import Key, Keys
+from tickwork.store.postgres.wakeups import PostgresWakeups
+from tickwork.store.tallying import Tallied, Tallies
+
+
+class Gone(NamedTuple):
+    """A message that left, and how: `reason` None if it was done. Bytes only if they count."""
+
+    tenant: str
+    queue_id: UUID
+    id: UUID
+    key: str | None
+    batch_id: UUID | None
+    type: str | None
+    source: str | None
+    bytes: int | None
+    passing: Passing
+    reason: str | None = None
+
+
+def gone_of(row: Any, passing: Passing, reason: str | None = None) -> Gone:
+    """What a statement returned of a message that left; its first columns are those of `Gone`."""
+    return Gone._make((*row[:_COLUMNS], passing, reason))
+
+
+_COLUMNS = Gone._fields.index("passing")
+
+
+class Aftermath(NamedTuple):
+    """What is to be done after the commit."""
+
+    gone: Sequence[Gone]
+    queues: frozenset[UUID]
+    batches: frozenset[tuple[str, UUID]]
+
+
+NOTHING = Aftermath((), frozenset(), frozenset())
+
+
+class Leaving:
+    """Carries out what follows."""
+
+    def __init__(
+        self,
+        moment: Moment,
+        batches: PostgresBatches,
+        wakeups: PostgresWakeups,
+        tallies: Tallies,
+    ) -> None:
+        self._batches, self._wakeups, self._tallies = batches, wakeups, tallies
+        self._keys = Keys(moment)
+
+    async def take_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
+        """Takes the keys of messages that wait, before they are touched: whoever lets the next
+        one go has the key already, and wants the message."""
+        keys = {
+            Key(row["tenant"], row["queue_id"], row["key"])
+            for row in waiting
+            if row["key"] is not None
+        }
+        if keys:
+            await self._keys.lock(connection, keys)
+
+    async def follow(
+        self,
+        connection: Connection,
+        gone: Sequence[Gone],
+        room: Room,
+        more_keys: Collection[Key] = (),
+    ) -> Aftermath:
+        """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
+        then nobody waits for each other crosswise."""
+        queues = await self._keys.free(connection, keys_of(gone).union(more_keys))
+        ended = [
+            EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
+            for each in gone
+            if each.batch_id is not None
+        ]
+        if ended:
+            await self._batches.end_items(connection, ended)
+        for each in gone:
+            if each.bytes is not None:
+                room.free(each.queue_id, each.bytes)
+        await change_backlog(connection, room)
+        return Aftermath(
+            gone, frozenset(queues), frozenset((each.tenant, each.batch_id) for each in ended)
+        )
+
+    async def finish(self, aftermath: Aftermath) -> None:
+        """After the commit. A completion that fails now is the reaper's to make up for."""
+        passed = Counter(
+            (each.queue_id, each.tenant, each.passing, each.type or "", each.source or "")
+            for each in aftermath.gone
+        )
+        for tallied, messages in passed.items():
+            self._tallies.add(Tallied(*tallied), messages)
+        if aftermath.queues:
+            self._wakeups.tell(aftermath.queues)
+        if aftermath.batches:
+            with suppress(StoreError):
+                await self._batches.complete(aftermath.batches)
+
+
+def keys_of(gone: Iterable[Gone]) -> set[Key]:
+    """The keys of messages that left."""
+    return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
+
+
+def together(aftermaths: Iterable[Aftermath]) -> Aftermath:
+    """Several as one."""
+    known = list(aftermaths)
+    return Aftermath(
+        [each for one in known for each in one.gone],
+        frozenset().union(*(one.queues for one in known)),
+        frozenset().union(*(one.batches for one in known)),
+    )
+
+
+def _status(gone: Gone) -> ItemStatus:
+    return ItemStatus.COMPLETED if gone.passing is Passing.DONE else ItemStatus.FAILED

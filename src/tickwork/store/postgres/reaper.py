@@ -1,0 +1,176 @@
+"""The reaper on PostgreSQL: one short transaction for each kind of thing that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.limits import check_limit, check_system
+from tickwork.core.model import (
+    LOST_CLAIMS_MAX,
+    REASON_EXPIRED,
+    REASON_MAX_RETRIES,
+    REASON_WORKER_LOST,
+    Ending,
+    Fate,
+    Held,
+    Reaped,
+    Scope,
+)
+from tickwork.store.ids import new_id
+from tickwork.store.lanes import LANES_MAX
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.batches import PostgresBatches
+from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.ending import Ender, Settled
+from tickwork.store.postgres.leaving import Leaving
+
+NODES_PER_PASS = 10
+QUEUES_PER_PASS = 100
+BATCHES_PER_PASS = 1_000
+
+_Work = Callable[[Connection], Awaitable[tuple[Reaped, Settled | None]]]
+
+
+class PostgresReaper:
+    """Gives back what its holder will not."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        ender: Ender,
+        leaving: Leaving,
+        batches: PostgresBatches,
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._ender, self._leaving, self._batches = ender, leaving, batches
+        self._last_queue_id: UUID | None = None
+
+    async def reap(self, scope: Scope, limit: int) -> Reaped:
+        check_system(scope)
+        check_limit(limit)
+        nodes = await self._pass(self._end_nodes)
+        leases = await self._pass(lambda connection: self._end_leases(connection, limit))
+        expired = await self._pass(lambda connection: self._bury_expired(connection, limit))
+        retired = await self._retire(limit)
+        batches = await self._batches.sweep(BATCHES_PER_PASS)
+        return Reaped(
+            nodes.nodes,
+            nodes.released + leases.released,
+            nodes.dead + leases.dead + expired.dead + retired,
+            batches,
+        )
+
+    async def next_expiry(self, scope: Scope) -> datetime | None:
+        check_system(scope)
+        at: datetime | None = await self._database.run(
+            lambda connection: connection.fetchval(SQL.next_expiry, self._moment())
+        )
+        return at
+
+    async def _pass(self, work: _Work) -> Reaped:
+        reaped, settled = await self._database.transact(work)
+        if settled is not None:
+            await self._ender.finish(settled)
+        return reaped
+
+    async def _end_nodes(self, connection: Connection) -> tuple[Reaped, Settled | None]:
+        taken = await connection.fetch(SQL.lock_expired_nodes, self._moment(), NODES_PER_PASS)
+        node_ids = [row["id"] for row in taken]
+        if not node_ids:
+            return Reaped(), None
+        killers = await connection.fetch(SQL.lost_too_often, node_ids, LOST_CLAIMS_MAX)
+        settled = await self._end(connection, _dead(killers, REASON_WORKER_LOST))
+        back = await connection.fetch(SQL.give_back, node_ids, 1)
+        await connection.execute(SQL.end_nodes, node_ids)
+        settled.ended.ready.update(row["queue_id"] for row in back)
+        return Reaped(tuple(node_ids), len(back), len(settled.ended.done)), settled
+
+    async def _end_leases(
+        self, connection: Connection, limit: int
+    ) -> tuple[Reaped, Settled | None]:
+        found = await connection.fetch(SQL.expired_leases, self._moment(), limit)
+        if not found:
+            return Reaped(), None
+        endings = [
+            Ending(held=_held(row), fate=Fate.DEAD, reason=REASON_MAX_RETRIES)
+            if row["used_up"]
+            else Ending(held=_held(row), fate=Fate.RETRY, error="the pull lease ran out")
+            for row in found
+        ]
+        settled = await self._end(connection, endings)
+        ended = [endings[place].fate for place in settled.ended.done]
+        return Reaped((), ended.count(Fate.RETRY), ended.count(Fate.DEAD)), settled
+
+    async def _bury_expired(
+        self, connection: Connection, limit: int
+    ) -> tuple[Reaped, Settled | None]:
+        found = await connection.fetch(SQL.expired_messages, self._moment(), limit)
+        return await self._bury(connection, found)
+
+    async def _retire(self, limit: int) -> int:
+        """Expires what waited too long, some queues a pass, in turn."""
+        queues = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.next_queues, self._last_queue_id, QUEUES_PER_PASS
+            )
+        )
+        self._last_queue_id = queues[-1]["id"] if len(queues) == QUEUES_PER_PASS else None
+        dead = 0
+        for queue in queues:
+            reaped = await self._pass(
+                lambda connection, queue_id=queue["id"]: self._retire_from(  # type: ignore[misc]
+                    connection, queue_id, limit
+                )
+            )
+            dead += reaped.dead
+        return dead
+
+    async def _retire_from(
+        self, connection: Connection, queue_id: UUID, limit: int
+    ) -> tuple[Reaped, Settled | None]:
+        lanes = await connection.fetch(
+            SQL.lanes, self._moment(), queue_id, None, "", LANES_MAX, True
+        )
+        if not lanes:
+            return Reaped(), None
+        found = await connection.fetch(
+            SQL.retired_messages,
+            self._moment(),
+            queue_id,
+            [lane["tenant"] for lane in lanes],
+            [lane["priority"] for lane in lanes],
+            limit,
+        )
+        return await self._bury(connection, found)
+
+    async def _bury(
+        self, connection: Connection, found: Sequence[Any]
+    ) -> tuple[Reaped, Settled | None]:
+        """Buries what was found to wait too long, if it still does."""
+        if not found:
+            return Reaped(), None
+        await self._leaving.take_keys(connection, found)
+        taken = await connection.fetch(
+            SQL.take_expired,
+            self._moment(),
+            new_id(),
+            [row["tenant"] for row in found],
+            [row["id"] for row in found],
+        )
+        settled = await self._end(connection, _dead(taken, REASON_EXPIRED))
+        return Reaped(dead=len(settled.ended.done)), settled
+
+    async def _end(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
+        return await self._ender.carry_out(connection, endings, {})
+
+
+def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:
+    return [Ending(held=_held(row), fate=Fate.DEAD, reason=reason) for row in rows]
+
+
+def _held(row: Any) -> Held:
+    return Held(row["tenant"], row["id"], row["claim"], row["holder"])

@@ -1,0 +1,11 @@
+-- Adds bytes to queues that have a cap, where there is room, none is needed, or some are taken off.
+INSERT INTO tickwork_backlogs AS known (queue_id, stripe, bytes)
+SELECT new.queue_id, pg_current_xact_id()::text::bigint % 16, new.bytes
+FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS new (queue_id, bytes, is_exempt)
+JOIN tickwork_queues AS q ON q.id = new.queue_id
+WHERE new.bytes < 0 OR new.is_exempt OR new.bytes + (
+    SELECT coalesce(sum(bytes), 0) FROM tickwork_backlogs WHERE queue_id = new.queue_id
+) <= (q.settings ->> 'backlog_bytes_max')::bigint
+ORDER BY new.queue_id
+ON CONFLICT (queue_id, stripe) DO UPDATE SET bytes = known.bytes + excluded.bytes
+RETURNING queue_id

@@ -1,0 +1,16 @@
+-- Completes batches that were seen to have ended, each once; returns which.
+WITH taken AS MATERIALIZED (
+    -- In the order given, so that two who complete the same ones do not cross.
+    SELECT given.tenant, given.id
+    FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id)
+    CROSS JOIN LATERAL (
+        SELECT FROM tickwork_batches
+        WHERE tenant = given.tenant AND id = given.id AND completed_at IS NULL
+        FOR UPDATE
+    ) AS open
+)
+UPDATE tickwork_batches AS b
+SET completed_at = coalesce($1::timestamptz, clock_timestamp())
+FROM taken
+WHERE b.tenant = taken.tenant AND b.id = taken.id AND b.completed_at IS NULL
+RETURNING b.tenant, b.id

@@ -1,4 +1,0 @@
--- Deletes a message that nobody holds.
-DELETE FROM tickwork_messages
-WHERE queue_id = $1 AND id = $2 AND state <> 'claimed' AND ($3::text IS NULL OR tenant = $3)
-RETURNING id

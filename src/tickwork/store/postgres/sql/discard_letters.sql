@@ -1,0 +1,13 @@
+-- Resolves letters that are still open, for good.
+WITH picked AS MATERIALIZED (
+    SELECT found.at
+    FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id)
+    CROSS JOIN LATERAL (
+        SELECT ctid AS at FROM tickwork_dead_letters
+        WHERE tenant = given.tenant AND id = given.id LIMIT 1
+    ) AS found
+)
+UPDATE tickwork_dead_letters AS l
+SET resolution = 'discarded', resolved_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE l.ctid = ANY (ARRAY (SELECT at FROM picked)) AND l.resolution IS NULL
+RETURNING l.tenant, l.type, l.source

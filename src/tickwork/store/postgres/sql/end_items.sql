@@ -1,0 +1,25 @@
+-- Counts items as ended: the ids come one kind after the other, so many of each. All of a transaction
+-- goes into one stripe, and those beside it into others: the numbers of transactions follow each other.
+WITH kind AS MATERIALIZED (
+    SELECT * FROM unnest($3::text[], $4::uuid[], $5::text[], $6::text[], $7::integer[], $8::integer[])
+        AS given (tenant, batch_id, status, reason, first, items)
+),
+kept AS (
+    INSERT INTO tickwork_batch_items (tenant, batch_id, status, id, reason, ended_at)
+    SELECT kind.tenant, kind.batch_id, kind.status, item.id, kind.reason,
+        coalesce($1::timestamptz, statement_timestamp())
+    FROM kind
+    CROSS JOIN LATERAL unnest(($2::uuid[])[kind.first : kind.first + kind.items - 1]) AS item (id)
+    -- An id that was done and given to the batch once more ends twice; it is one item to look at.
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO tickwork_batch_counts AS known (tenant, batch_id, stripe, completed, failed)
+SELECT tenant, batch_id, pg_current_xact_id()::text::bigint % 16,
+    coalesce(sum(items) FILTER (WHERE status = 'completed'), 0),
+    coalesce(sum(items) FILTER (WHERE status = 'failed'), 0)
+FROM kind
+GROUP BY tenant, batch_id
+ORDER BY tenant, batch_id
+ON CONFLICT (tenant, batch_id, stripe) DO UPDATE SET
+    completed = known.completed + excluded.completed,
+    failed = known.failed + excluded.failed

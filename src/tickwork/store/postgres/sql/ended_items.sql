@@ -1,0 +1,8 @@
+-- The items of a batch that ended in a certain way, by id, after a given one.
+SELECT id, reason, ended_at
+FROM tickwork_batch_items
+WHERE tenant = $1 AND batch_id = $2 AND status = $5
+    AND id >= coalesce($3::uuid, '00000000-0000-0000-0000-000000000000')
+    AND id IS DISTINCT FROM $3
+ORDER BY id
+LIMIT $4

@@ -1,0 +1,37 @@
+-- When the next message of a queue becomes visible, for one tenant or all; found by skipping from one
+-- tenant and priority to the next.
+WITH RECURSIVE lane AS (
+    SELECT first.tenant, first.priority
+    FROM (
+        SELECT tenant, priority FROM tickwork_messages
+        WHERE queue_id = $2 AND state = 'ready' AND tenant >= coalesce($3::text, '')
+        ORDER BY tenant, priority DESC LIMIT 1
+    ) AS first
+    WHERE $3::text IS NULL OR first.tenant = $3
+    UNION ALL
+    SELECT following.tenant, following.priority
+    FROM lane CROSS JOIN LATERAL (
+        (
+            SELECT tenant, priority FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant = lane.tenant AND priority < lane.priority
+            ORDER BY priority DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT tenant, priority FROM tickwork_messages
+            WHERE queue_id = $2 AND state = 'ready'
+                AND tenant > lane.tenant AND $3::text IS NULL
+            ORDER BY tenant, priority DESC LIMIT 1
+        )
+        LIMIT 1
+    ) AS following
+)
+SELECT min(coming.visible_at)
+FROM (SELECT tenant, priority FROM lane LIMIT $4) AS seen
+CROSS JOIN LATERAL (
+    SELECT visible_at FROM tickwork_messages
+    WHERE queue_id = $2 AND state = 'ready' AND tenant = seen.tenant AND priority = seen.priority
+        AND visible_at > (SELECT coalesce($1::timestamptz, clock_timestamp()))
+    ORDER BY visible_at LIMIT 1
+) AS coming

@@ -1,0 +1,10 @@
+-- The items of a batch that are handed out, by id, after a given one.
+WITH claimed AS MATERIALIZED (
+    -- Found among what is handed out, which is little, not among all that waits.
+    SELECT id FROM tickwork_messages WHERE tenant = $1 AND batch_id = $2 AND state = 'claimed'
+)
+SELECT id, NULL::text AS reason, NULL::timestamptz AS ended_at
+FROM claimed
+WHERE $3::uuid IS NULL OR id > $3
+ORDER BY id
+LIMIT $4

@@ -1,0 +1,23 @@
+-- Takes away batches that were completed long ago and have no items any more, with their counts.
+WITH old AS MATERIALIZED (
+    SELECT ctid AS at, tenant, id FROM tickwork_batches AS b
+    WHERE completed_at <= $1 AND (
+        -- One probe per batch, whatever the planner believes about the items.
+        SELECT item.id FROM tickwork_batch_items AS item
+        WHERE item.tenant = b.tenant AND item.batch_id = b.id LIMIT 1
+    ) IS NULL
+    ORDER BY completed_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+counts AS (
+    DELETE FROM tickwork_batch_counts WHERE ctid = ANY (ARRAY (
+        SELECT stripe.at
+        FROM old CROSS JOIN LATERAL (
+            SELECT ctid AS at FROM tickwork_batch_counts
+            WHERE tenant = old.tenant AND batch_id = old.id LIMIT 16
+        ) AS stripe
+    ))
+)
+DELETE FROM tickwork_batches WHERE ctid = ANY (ARRAY (SELECT at FROM old))
+RETURNING 1

@@ -1,0 +1,9 @@
+-- Takes away old remembered events, the oldest first.
+WITH old AS MATERIALIZED (
+    SELECT ctid AS at FROM tickwork_events_done
+    WHERE done_at <= $1
+    ORDER BY done_at
+    LIMIT $2
+)
+DELETE FROM tickwork_events_done WHERE ctid = ANY (ARRAY (SELECT at FROM old))
+RETURNING 1

@@ -1,0 +1,15 @@
+-- Takes away old dead letters, but none that somebody is at work on. Their ids sort by the time they
+-- were made: the oldest come first.
+WITH first AS MATERIALIZED (
+    SELECT ctid AS at, failed_at FROM tickwork_dead_letters
+    ORDER BY id
+    LIMIT $2
+),
+old AS MATERIALIZED (
+    SELECT ctid AS at FROM tickwork_dead_letters
+    WHERE ctid = ANY (ARRAY (SELECT at FROM first WHERE failed_at <= $1))
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM tickwork_dead_letters AS l
+WHERE l.ctid = ANY (ARRAY (SELECT at FROM old))
+RETURNING l.queue_id, l.tenant, l.type, l.source

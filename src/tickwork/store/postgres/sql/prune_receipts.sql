@@ -1,0 +1,9 @@
+-- Takes away old receipts. Their ids sort by the time they were made: the oldest come first.
+WITH first AS MATERIALIZED (
+    SELECT ctid AS at, accepted_at FROM tickwork_receipts
+    ORDER BY id
+    LIMIT $2
+)
+DELETE FROM tickwork_receipts
+WHERE ctid = ANY (ARRAY (SELECT at FROM first WHERE accepted_at <= $1))
+RETURNING 1

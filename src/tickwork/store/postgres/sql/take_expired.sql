@@ -1,0 +1,23 @@
+-- Takes messages that waited too long, if they still do and nobody is taking them, for the reaper to
+-- bury.
+WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+picked AS MATERIALIZED (
+    SELECT found.at
+    FROM moment, unnest($3::text[], $4::uuid[]) AS given (tenant, id)
+    CROSS JOIN LATERAL (
+        SELECT m.ctid AS at FROM tickwork_messages AS m
+        WHERE m.tenant = given.tenant AND m.id = given.id AND m.state <> 'claimed' AND (
+            m.expires_at <= moment.now
+            OR (
+                m.state = 'ready' AND m.visible_at <= moment.now - (
+                    SELECT make_interval(secs => retention_seconds) FROM tickwork_queues
+                    WHERE tickwork_queues.id = m.queue_id
+                )
+            )
+        )
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+UPDATE tickwork_messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $2
+WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
+RETURNING m.tenant, m.id, m.claim, m.holder

@@ -1,0 +1,95 @@
+"""What passes through queues, on PostgreSQL: written down by the minute, and read at a glance."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.tally import (
+    RECENT_KINDS_SECONDS,
+    RECENT_MINUTES,
+    KindTally,
+    MinuteTally,
+    Passing,
+    QueueStats,
+)
+from tickwork.errors import StoreError
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.tallying import Tallied, Tallies
+
+
+class PostgresStats:
+    """What passes, counted."""
+
+    def __init__(
+        self, database: Database, moment: Moment, queues: PostgresQueues, tallies: Tallies
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._queues, self._tallies = queues, tallies
+
+    async def flush(self, scope: Scope) -> None:
+        check_system(scope)
+        await self._flush()
+
+    async def queue(self, scope: Scope, name: str) -> QueueStats:
+        queue_id = await self._queues.id_of(scope, name)
+        await self._flush()
+        counts = await self._queues.counts(scope, name)
+        place = (self._moment(), queue_id, scope.tenant)
+
+        async def work(
+            connection: Connection,
+        ) -> tuple[float | None, list[asyncpg.Record], list[asyncpg.Record]]:
+            return (
+                await connection.fetchval(SQL.oldest_visible, *place),
+                await connection.fetch(SQL.recent_minutes, *place, RECENT_MINUTES),
+                await connection.fetch(SQL.recent_kinds, *place, RECENT_KINDS_SECONDS),
+            )
+
+        oldest_age_seconds, minutes, kinds = await self._database.run(work)
+        return QueueStats(
+            counts=counts,
+            oldest_age_seconds=oldest_age_seconds,
+            minutes=tuple(
+                MinuteTally(row["minute"], Passing(row["passing"]), row["messages"])
+                for row in minutes
+            ),
+            kinds=tuple(
+                KindTally(row["type"], row["source"], Passing(row["passing"]), row["messages"])
+                for row in kinds
+            ),
+        )
+
+    async def _flush(self) -> None:
+        counted = self._tallies.take()
+        if not counted:
+            return
+        try:
+            # Not to be repeated by itself: what was written is not to be counted twice.
+            await self._database.run(
+                lambda connection: connection.execute(
+                    SQL.write_tallies, self._moment(), *_columns(counted)
+                ),
+                repeatable=False,
+            )
+        except StoreError:
+            self._tallies.give_back(counted)
+            raise
+
+
+def _columns(
+    counted: list[tuple[Tallied, int]],
+) -> tuple[list[UUID], list[str], list[str], list[str], list[str], list[int]]:
+    return (
+        [tallied.queue_id for tallied, _ in counted],
+        [tallied.tenant for tallied, _ in counted],
+        [tallied.passing for tallied, _ in counted],
+        [tallied.type for tallied, _ in counted],
+        [tallied.source for tallied, _ in counted],
+        [messages for _, messages in counted],
+    )

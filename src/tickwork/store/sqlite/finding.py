@@ -1,0 +1,57 @@
+"""Queues by their names, looked up in the transaction that uses them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from tickwork.core.model import QueueSettings, Scope
+from tickwork.errors import NotFound
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.statements import SQL
+
+
+class Found(NamedTuple):
+    """A queue as its row has it."""
+
+    id: bytes
+    tenant: str | None
+    name: str
+    settings_text: str
+    paused: int
+    spent_until: int | None
+
+    @property
+    def settings(self) -> QueueSettings:
+        return rows.settings(self.settings_text)
+
+    @property
+    def bytes_max(self) -> int | None:
+        """The cap of its backlog."""
+        return self.settings.backlog_bytes_max
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text can be in the file at all; what cannot need not be looked for."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
+    """The queue of a name, looked up in the transaction that uses it.
+
+    A tenant's own comes before a shared one; two plain lookups are faster than one with both.
+    """
+    row = None
+    values = (scope.tenant, name)
+    with suppress(UnicodeEncodeError):  # Nothing can have a name with a lone surrogate.
+        row = transaction.execute(SQL.get_queue, values).fetchone()
+        if row is None and not scope.is_system:
+            row = transaction.execute(SQL.get_shared_queue, values).fetchone()
+    if row is None:
+        raise NotFound("queue", name)
+    return Found(*row)

@@ -1,0 +1,64 @@
+"""The pruner on SQLite: one short transaction for each kind of thing that was kept long enough."""
+
+from __future__ import annotations
+
+from tickwork.core.batch import BATCH_SECONDS
+from tickwork.core.firing import FIRING_SECONDS
+from tickwork.core.letters import DEAD_LETTER_SECONDS
+from tickwork.core.limits import check_limit, check_system
+from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
+from tickwork.core.tally import TALLY_SECONDS, Passing
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.passed import Passed
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import duration
+
+
+class SqlitePruner:
+    """Takes away what was kept long enough."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def prune(self, scope: Scope, limit: int) -> Pruned:
+        check_system(scope)
+        check_limit(limit)
+        write = self._database.write
+        return Pruned(
+            dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
+            events=await self._prune(SQL.prune_events, EVENT_SECONDS, limit),
+            batches=await write(lambda transaction: _prune_batches(transaction, limit)),
+            firings=await self._prune(SQL.prune_firings, FIRING_SECONDS, limit),
+            tallies=await self._prune(SQL.prune_tallies, TALLY_SECONDS, limit),
+        )
+
+    async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
+        def work(transaction: Transaction) -> int:
+            values = (transaction.now - duration(kept_seconds), limit)
+            return transaction.execute(statement, values).rowcount
+
+        return await self._database.write(work)
+
+
+def _prune_letters(transaction: Transaction, limit: int) -> int:
+    values = (transaction.now - duration(DEAD_LETTER_SECONDS), limit)
+    pruned = transaction.execute(SQL.prune_letters, values).fetchall()
+    transaction.passed += [
+        Passed(queue_id, tenant, Passing.PRUNED, type_, source, 1)
+        for queue_id, tenant, type_, source in pruned
+    ]
+    return len(pruned)
+
+
+def _prune_batches(transaction: Transaction, limit: int) -> int:
+    """Items first, as many as fit into a pass; a batch goes when it has none left."""
+    execute = transaction.execute
+    long_ago = transaction.now - duration(BATCH_SECONDS)
+    pruned = 0
+    for batch in execute(SQL.old_batches, (long_ago, limit)).fetchall():
+        limit -= execute(SQL.prune_items, (*batch, limit)).rowcount
+        pruned += execute(SQL.delete_batch, batch).rowcount
+        if limit <= 0:
+            break
+    return pruned

@@ -1,0 +1,5 @@
+-- Batches that nobody goes on filling.
+SELECT tenant, id FROM tickwork_batches
+WHERE total IS NULL AND filled_at <= ?1
+ORDER BY filled_at
+LIMIT ?2

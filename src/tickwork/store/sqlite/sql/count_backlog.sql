@@ -1,0 +1,11 @@
+-- Counts the bytes of everything in a queue, or (`?2` 0) stops to count them.
+UPDATE tickwork_queues SET backlog_bytes = CASE WHEN ?2 THEN (
+    SELECT coalesce(sum(bytes), 0) FROM (
+        SELECT length(body) AS bytes FROM tickwork_messages WHERE queue_id = ?1 AND state = 'ready'
+        UNION ALL
+        SELECT length(body) FROM tickwork_messages WHERE queue_id = ?1 AND state = 'claimed'
+        UNION ALL
+        SELECT length(body) FROM tickwork_messages WHERE queue_id = ?1 AND state = 'held'
+    )
+) END
+WHERE id = ?1

@@ -1,0 +1,2 @@
+-- How many messages of a tenant are handed out from a queue.
+SELECT count(*) FROM tickwork_messages WHERE queue_id = ?1 AND tenant = ?2 AND state = 'claimed'

@@ -1,0 +1,8 @@
+-- A batch and its progress.
+SELECT b.id, b.tenant, b.queue_id, b.total, b.stored,
+    (
+        SELECT count(*) FROM tickwork_messages AS m
+        WHERE m.tenant = b.tenant AND m.batch_id = b.id AND m.state = 'claimed'
+    ),
+    b.completed, b.failed, b.created_at, b.completed_at
+FROM tickwork_batches AS b WHERE b.tenant = ?1 AND b.id = ?2

@@ -1,0 +1,5 @@
+-- The subscriptions of a tenant, or of the system.
+SELECT s.tenant, s.types, s.queue_id, q.name
+FROM tickwork_subscriptions AS s JOIN tickwork_queues AS q ON q.id = s.queue_id
+WHERE coalesce(s.tenant, '') = coalesce(?1, '')
+ORDER BY s.types, q.name, q.tenant NULLS LAST

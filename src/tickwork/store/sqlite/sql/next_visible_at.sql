@@ -1,0 +1,34 @@
+-- When the next message of a queue becomes visible, for one tenant or all; found by skipping from one
+-- tenant and priority to the next.
+WITH RECURSIVE lane (place) AS (
+    SELECT (
+        SELECT place FROM tickwork_messages
+        WHERE queue_id = ?1 AND state = 'ready' AND tenant >= coalesce(?2, '')
+        ORDER BY tenant, priority DESC LIMIT 1
+    )
+    UNION ALL
+    SELECT coalesce(
+        (
+            SELECT place FROM tickwork_messages
+            WHERE queue_id = ?1 AND state = 'ready'
+                AND tenant = last.tenant AND priority < last.priority
+            ORDER BY priority DESC LIMIT 1
+        ),
+        (
+            SELECT place FROM tickwork_messages
+            WHERE queue_id = ?1 AND state = 'ready' AND tenant > last.tenant AND ?2 IS NULL
+            ORDER BY tenant, priority DESC LIMIT 1
+        )
+    )
+    FROM lane JOIN tickwork_messages AS last ON last.place = lane.place
+    WHERE ?2 IS NULL OR last.tenant = ?2
+    LIMIT ?4
+)
+SELECT min((
+    SELECT visible_at FROM tickwork_messages
+    WHERE queue_id = ?1 AND state = 'ready' AND tenant = m.tenant AND priority = m.priority
+        AND visible_at > ?3
+    ORDER BY visible_at LIMIT 1
+))
+FROM lane JOIN tickwork_messages AS m ON m.place = lane.place
+WHERE ?2 IS NULL OR m.tenant = ?2

@@ -1,0 +1,7 @@
+-- Where the open dead letters of a tenant in a queue lie that fit, oldest first, after a given one.
+SELECT place FROM tickwork_dead_letters
+WHERE queue_id = ?1 AND tenant = ?2 AND resolution IS NULL
+    AND (?3 IS NULL OR reason = ?3) AND (?4 IS NULL OR fingerprint = ?4) AND (?5 IS NULL OR type = ?5)
+    AND (failed_at, id) > (?6, ?7) AND +failed_at <= ?8
+ORDER BY failed_at, id
+LIMIT ?9

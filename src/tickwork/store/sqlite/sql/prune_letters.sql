@@ -1,0 +1,5 @@
+-- Deletes dead letters that were kept long enough, the oldest first.
+DELETE FROM tickwork_dead_letters WHERE place IN (
+    SELECT place FROM tickwork_dead_letters WHERE failed_at <= ?1 ORDER BY failed_at LIMIT ?2
+)
+RETURNING queue_id, tenant, type, source

@@ -1,0 +1,4 @@
+-- Begins a batch, unless it is there.
+INSERT INTO tickwork_batches (tenant, id, queue_id, completion_queue, created_at, filled_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+ON CONFLICT DO NOTHING

@@ -1,0 +1,96 @@
+"""Statistics on SQLite: what the writer counted, written down by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.core.limits import check_system
+from tickwork.core.model import Counts, Scope
+from tickwork.core.tally import (
+    RECENT_KINDS_SECONDS,
+    RECENT_MINUTES,
+    KindTally,
+    MinuteTally,
+    Passing,
+    QueueStats,
+)
+from tickwork.errors import StoreError
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.finding import find_queue
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import duration, from_microseconds
+from tickwork.store.tallying import Tallied
+
+_MINUTE_SECONDS = 60
+
+
+class SqliteStats:
+    """What passes, counted."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def flush(self, scope: Scope) -> None:
+        check_system(scope)
+        await self._flush()
+
+    async def queue(self, scope: Scope, name: str) -> QueueStats:
+        await self._database.read(lambda transaction: find_queue(transaction, scope, name))
+        await self._flush()
+        return await self._database.read(lambda transaction: _glance(transaction, scope, name))
+
+    async def _flush(self) -> None:
+        counting = self._database.counting
+        counted = counting.take()
+        if counted:
+            try:
+                await self._database.write(
+                    lambda transaction: _write_down(transaction, counted), rows=len(counted)
+                )
+            except StoreError:
+                counting.give_back(counted)
+                raise
+
+
+def _write_down(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]) -> None:
+    minute = transaction.now - transaction.now % duration(_MINUTE_SECONDS)
+    transaction.connection.executemany(
+        SQL.add_tally,
+        [
+            (
+                each.queue_id.bytes,
+                each.tenant,
+                minute,
+                str(each.passing),
+                each.type,
+                each.source,
+                messages,
+            )
+            for each, messages in counted
+        ],
+    )
+
+
+def _glance(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
+    queue_id, now = find_queue(transaction, scope, name).id, transaction.now
+    execute = transaction.execute
+    *counts, oldest = execute(SQL.count_messages, (queue_id, scope.tenant, now)).fetchone()
+    minutes_from = now - duration(RECENT_MINUTES * _MINUTE_SECONDS)
+    kinds_from = now - duration(RECENT_KINDS_SECONDS)
+    return QueueStats(
+        counts=Counts(*counts),
+        oldest_age_seconds=None if oldest is None else (now - oldest) / duration(1),
+        minutes=tuple(
+            MinuteTally(from_microseconds(minute), Passing(passing), messages)
+            for minute, passing, messages in execute(
+                SQL.minute_tallies, (queue_id, scope.tenant, minutes_from)
+            )
+        ),
+        kinds=tuple(
+            KindTally(type_ or None, source or None, Passing(passing), messages)
+            for type_, source, passing, messages in execute(
+                SQL.kind_tallies, (queue_id, scope.tenant, kinds_from)
+            )
+        ),
+    )

@@ -1,0 +1,52 @@
+"""Counting what passes through queues, in memory, until it is written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from tickwork.core.tally import Passing
+
+PLACES_MAX = 10_000
+"""As many different counts as are kept apart until they are written; beyond that, types and
+sources are counted together."""
+
+
+class Tallied(NamedTuple):
+    """What is counted together. An empty type or source means none."""
+
+    queue_id: UUID
+    tenant: str
+    passing: Passing
+    type: str = ""
+    source: str = ""
+
+
+class Tallies:
+    """Counts of one process. Safe for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Tallied] = Counter()
+
+    def add(self, tallied: Tallied, messages: int = 1) -> None:
+        """Counts messages that passed."""
+        if len(self._counts) >= PLACES_MAX and tallied not in self._counts:
+            tallied = tallied._replace(type="", source="")
+        self._counts[tallied] += messages
+
+    def add_all(self, many: Iterable[Tallied]) -> None:
+        """Counts one message for each."""
+        for tallied, messages in Counter(many).items():
+            self.add(tallied, messages)
+
+    def take(self) -> list[tuple[Tallied, int]]:
+        """What was counted since the last time, to be written down, in a fixed order."""
+        counted, self._counts = self._counts, Counter()
+        return sorted(counted.items())
+
+    def give_back(self, counted: Iterable[tuple[Tallied, int]]) -> None:
+        """What could not be written down."""
+        for tallied, messages in counted:
+            self.add(tallied, messages)

@@ -1,0 +1,390 @@
+"""Batches: stored as a whole however often it is tried, and counted exactly at every step."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    claim,
+    counts,
+    create_batch,
+    dead,
+    die,
+    ids,
+    join,
+    kill_all,
+    make_queue,
+    make_tenants,
+    new,
+    news,
+    pull,
+    release,
+    retry,
+    send,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.batch import (
+    BATCH_FILLING_SECONDS_MAX,
+    Batch,
+    BatchItem,
+    BatchStatus,
+    ItemStatus,
+    NewBatch,
+)
+from tickwork.core.letters import Pace, Selection
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Scope
+from tickwork.errors import Conflict, InvalidInput, NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+MANY = 6_000
+"""More than any store stores in one piece."""
+
+
+class Interrupted(Exception):
+    """What a caller's own items raise."""
+
+
+async def progress(store: Store, batch: Batch, *, scope: Scope = DEFAULT) -> Batch:
+    """What a batch says of itself, which is what its items say."""
+    seen = await store.batches.get(scope, batch.id)
+    of_status = {}
+    for status in ItemStatus:
+        found = await store.batches.items(scope, batch.id, status, 10_000)
+        assert [item.id for item in found] == sorted(item.id for item in found)
+        assert all(item.status is status for item in found)
+        of_status[status] = len(found)
+    assert of_status == {
+        ItemStatus.PENDING: seen.pending,
+        ItemStatus.PROCESSING: seen.processing,
+        ItemStatus.COMPLETED: seen.completed,
+        ItemStatus.FAILED: seen.failed,
+    }
+    assert seen.total == sum(of_status.values())
+    return seen
+
+
+def numbers(batch: Batch) -> tuple[int, int, int, int]:
+    return batch.pending, batch.processing, batch.completed, batch.failed
+
+
+def breaking(items: list[NewMessage], at: int) -> Iterator[NewMessage]:
+    """Items whose making fails in the middle."""
+    yield from items[:at]
+    raise Interrupted
+
+
+async def test_a_batch_is_its_items_and_their_number(store: Store, clock: VirtualClock) -> None:
+    queue_id = await make_queue(store)
+    items = news(3)
+    batch = await create_batch(store, items)
+    assert batch == Batch(
+        id=batch.id,
+        tenant="default",
+        queue_id=queue_id,
+        status=BatchStatus.RUNNING,
+        total=3,
+        pending=3,
+        processing=0,
+        completed=0,
+        failed=0,
+        created_at=clock.now(),
+        completed_at=None,
+    )
+    assert await progress(store, batch) == batch
+    found = await pull(store)
+    assert ids(found) == ids(items)
+    assert {message.batch_id for message in found} == {batch.id}
+
+
+async def test_progress_equals_the_items_at_every_step(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, news(8))
+    node = await join(store)
+    a, b, c, d = await claim(store, node, limit=4)
+    assert numbers(await progress(store, batch)) == (4, 4, 0, 0)
+    await settle(store, ack(a))
+    assert numbers(await progress(store, batch)) == (4, 3, 1, 0)
+    await settle(store, retry(b), release(c, delay_seconds=60))
+    assert numbers(await progress(store, batch)) == (6, 1, 1, 0)
+    await settle(store, dead(d, reason="poison"))
+    assert numbers(await progress(store, batch)) == (6, 0, 1, 1)
+    assert len(await claim(store, node, limit=2)) == 2
+    assert numbers(await progress(store, batch)) == (4, 2, 1, 1)
+    await die(store, clock)
+    assert numbers(await progress(store, batch)) == (6, 0, 1, 1)
+    clock.advance(seconds=60)
+    for message in await pull(store):
+        await settle(store, ack(message))
+        await progress(store, batch)
+    done = await progress(store, batch)
+    assert numbers(done) == (0, 0, 7, 1)
+    assert (done.status, done.completed_at) == (BatchStatus.COMPLETED, clock.now())
+
+
+async def test_an_item_says_what_became_of_it(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store, retention_seconds=600)
+    fine, poison, purged, deleted, old = items = news(5)
+    batch = await create_batch(store, items)
+    one, two = await pull(store, limit=2)
+    clock.advance(seconds=1)
+    await settle(store, ack(one), dead(two, reason="poison"))
+    assert await store.messages.delete(DEFAULT, WORK, deleted.id)
+    _, late = await pull(store)
+    await settle(store, release(late))
+    (done,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
+    assert done == BatchItem(fine.id, ItemStatus.COMPLETED, None, clock.now())
+    failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
+    assert {item.id: item.reason for item in failed} == {
+        poison.id: "poison",
+        deleted.id: "deleted",
+    }
+    pending = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
+    assert pending == (BatchItem(old.id, ItemStatus.PENDING, None, None),)
+    running = await store.batches.items(DEFAULT, batch.id, ItemStatus.PROCESSING, ALL)
+    assert running == (BatchItem(purged.id, ItemStatus.PROCESSING, None, None),)
+
+
+async def test_purged_and_deleted_and_expired_items_have_failed(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    for way in ("purged", "deleted", "expired"):
+        items = news(2, expires_after_seconds=60)
+        batch = await create_batch(store, items)
+        if way == "purged":
+            assert await store.queues.purge(DEFAULT, WORK) == 2
+        elif way == "deleted":
+            for item in items:
+                assert await store.messages.delete(DEFAULT, WORK, item.id)
+        else:
+            clock.advance(seconds=60)
+            assert (await store.reaper.reap(SYSTEM, ALL)).dead == 2
+        after = await progress(store, batch)
+        assert numbers(after) == (0, 0, 0, 2)
+        assert after.status is BatchStatus.COMPLETED
+        failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
+        assert [item.reason for item in failed] == [way, way]
+
+
+async def test_a_replayed_item_counts_no_more(store: Store) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, news(1))
+    await kill_all(store)
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace())
+    (message,) = await pull(store)
+    assert message.batch_id is None
+    await settle(store, ack(message))
+    assert numbers(await progress(store, batch)) == (0, 0, 0, 1)
+
+
+async def test_items_are_listed_page_by_page(store: Store) -> None:
+    await make_queue(store)
+    items = news(10)
+    batch = await create_batch(store, items[::-1])
+    found: list[BatchItem] = []
+    for _ in range(4):
+        after = found[-1].id if found else None
+        found += await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, 3, after=after)
+    assert [item.id for item in found] == sorted(ids(items))
+
+
+async def test_a_batch_may_be_made_of_whatever_gives_messages(store: Store) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, (new() for _ in range(5)))
+    assert (batch.total, batch.status) == (5, BatchStatus.RUNNING)
+
+
+async def test_many_items_come_in_pieces(store: Store) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, (new() for _ in range(MANY)))
+    assert numbers(batch) == (MANY, 0, 0, 0)
+    assert await counts(store) == Counts(ready=MANY)
+
+
+async def test_a_batch_that_was_interrupted_goes_on_where_it_stopped(store: Store) -> None:
+    await make_queue(store)
+    items, batch_id = news(MANY), new_id()
+    with pytest.raises(Interrupted):
+        await create_batch(store, breaking(items, MANY - 1), batch_id=batch_id)
+    filling = await store.batches.get(DEFAULT, batch_id)
+    assert filling.status is BatchStatus.FILLING
+    assert 0 < filling.total < MANY
+    # What is there runs already.
+    found = await pull(store, limit=10)
+    assert ids(found) == ids(items[:10])
+    await settle(store, *map(ack, found))
+    assert (await progress(store, filling)).status is BatchStatus.FILLING
+    whole = await create_batch(store, items, batch_id=batch_id)
+    assert (whole.status, whole.total) == (BatchStatus.RUNNING, MANY)
+    assert numbers(whole) == (MANY - 10, 0, 10, 0)
+
+
+async def test_a_batch_whose_items_ended_while_it_was_filling_is_completed_when_whole(
+    store: Store,
+) -> None:
+    await make_queue(store)
+    batch_id, items = new_id(), news(MANY, body=b"")
+    with pytest.raises(Interrupted):
+        await create_batch(store, breaking(items, MANY - 1), batch_id=batch_id)
+    filling = await store.batches.get(DEFAULT, batch_id)
+    assert await store.queues.purge(DEFAULT, WORK) == filling.total
+    ended = await store.batches.get(DEFAULT, batch_id)
+    assert (ended.status, ended.failed) == (BatchStatus.FILLING, filling.total)
+    whole = await create_batch(store, items[: filling.total], batch_id=batch_id)
+    assert (whole.status, whole.total) == (BatchStatus.COMPLETED, filling.total)
+
+
+async def test_a_whole_batch_is_only_looked_at(store: Store) -> None:
+    await make_queue(store)
+    items, batch_id = news(3), new_id()
+    await create_batch(store, items, batch_id=batch_id)
+    await settle(store, *map(ack, await pull(store, limit=2)))
+    again = await create_batch(store, items, batch_id=batch_id)
+    assert numbers(again) == (1, 0, 2, 0)
+    assert await counts(store) == Counts(ready=1)
+    for other in (items[:2], [*items, new()]):
+        with pytest.raises(Conflict):
+            await create_batch(store, other, batch_id=batch_id)
+
+
+async def test_one_batch_id_is_one_queues(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "other")
+    batch = await create_batch(store, news(1))
+    with pytest.raises(Conflict):
+        await create_batch(store, news(1), batch_id=batch.id, queue="other")
+    assert await counts(store, "other") == Counts()
+
+
+@pytest.mark.parametrize("twice", ["in the queue", "in the batch", "in another queue"])
+async def test_an_item_whose_id_is_in_use_is_a_conflict(store: Store, twice: str) -> None:
+    await make_queue(store)
+    await make_queue(store, "other")
+    items, batch_id = news(3), new_id()
+    if twice == "in the batch":
+        taken = items[0]
+    else:
+        queue = WORK if twice == "in the queue" else "other"
+        taken = await send(store, queue=queue)
+    before = await counts(store)
+    with pytest.raises(Conflict):
+        await create_batch(store, [*items, new(id=taken.id)], batch_id=batch_id)
+    assert await counts(store) == before
+    filling = await store.batches.get(DEFAULT, batch_id)
+    assert (filling.status, filling.total) == (BatchStatus.FILLING, 0)
+    whole = await create_batch(store, items, batch_id=batch_id)
+    assert (whole.status, whole.total) == (BatchStatus.RUNNING, 3)
+
+
+async def test_a_bad_item_is_refused_by_its_number_and_the_batch_may_go_on(store: Store) -> None:
+    await make_queue(store)
+    items, batch_id = news(4), new_id()
+    with pytest.raises(InvalidInput) as raised:
+        await create_batch(store, [*items[:2], new(priority=10, hops=-1)], batch_id=batch_id)
+    assert {fault.field for fault in raised.value.errors} == {"items[2].priority", "items[2].hops"}
+    assert await counts(store) == Counts()
+    whole = await create_batch(store, items, batch_id=batch_id)
+    assert (whole.status, whole.total) == (BatchStatus.RUNNING, 4)
+
+
+async def test_a_batch_has_its_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tickwork.core.limits.BATCH_ITEMS_MAX", 10)
+    await make_queue(store)
+    with pytest.raises(InvalidInput) as raised:
+        await create_batch(store, (new() for _ in range(11)))
+    assert [fault.field for fault in raised.value.errors] == ["items"]
+    batch = await create_batch(store, (new() for _ in range(10)))
+    assert batch.total == 10
+
+
+async def test_a_batch_that_nobody_goes_on_filling_is_closed(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    batch_id, items = new_id(), news(MANY, body=b"")
+    with pytest.raises(Interrupted):
+        await create_batch(store, breaking(items, MANY - 1), batch_id=batch_id)
+    clock.advance(seconds=BATCH_FILLING_SECONDS_MAX - 1)
+    await store.reaper.reap(SYSTEM, ALL)
+    filling = await store.batches.get(DEFAULT, batch_id)
+    assert filling.status is BatchStatus.FILLING
+    clock.advance(seconds=2)
+    await store.reaper.reap(SYSTEM, ALL)
+    closed = await store.batches.get(DEFAULT, batch_id)
+    assert (closed.status, closed.total) == (BatchStatus.RUNNING, filling.total)
+    with pytest.raises(Conflict):
+        await create_batch(store, items, batch_id=batch_id)
+
+
+async def test_the_latest_batches_come_first(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made = []
+    for size in (1, 0, 2):
+        made.append(await create_batch(store, news(size)))
+        clock.advance(seconds=1)
+    assert [each.id for each in await store.batches.list(DEFAULT, ALL)] == [
+        each.id for each in made[::-1]
+    ]
+    assert await store.batches.list(DEFAULT, 2) == (made[2], made[1])
+
+
+async def test_batches_are_a_tenants_own(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    owner, stranger = await make_tenants(store, "owner", "stranger")
+    batch = await create_batch(store, news(2), scope=owner)
+    assert await store.batches.list(stranger, ALL) == ()
+    for act in (
+        store.batches.get(stranger, batch.id),
+        store.batches.items(stranger, batch.id, ItemStatus.PENDING, ALL),
+        store.batches.cancel(stranger, batch.id),
+    ):
+        with pytest.raises(NotFound):
+            await act
+    # One id is a batch of each tenant.
+    other = await create_batch(store, news(1), scope=stranger, batch_id=batch.id)
+    assert (other.total, other.tenant) == (1, "stranger")
+    await settle(store, *map(ack, await pull(store, scope=stranger)), scope=stranger)
+    assert numbers(await progress(store, batch, scope=owner)) == (2, 0, 0, 0)
+    assert numbers(await progress(store, batch, scope=stranger)) == (0, 0, 1, 0)
+
+
+async def test_the_systems_own_batches_are_the_default_tenants(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    batch = await create_batch(store, news(1), scope=SYSTEM)
+    assert batch.tenant == DEFAULT.tenant
+    assert await store.batches.get(DEFAULT, batch.id) == batch
+
+
+async def test_items_are_not_copied_to_subscribers(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "audit")
+    await store.subscriptions.put(DEFAULT, "paid", "audit")
+    await create_batch(store, news(3, type="paid"))
+    assert await counts(store, "audit") == Counts()
+
+
+async def test_a_batch_made_twice_at_once_is_made_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    other = await home.open(clock)
+    items, new_batch = news(500), NewBatch(id=new_id(), queue=WORK)
+    try:
+        answers = await asyncio.gather(
+            *(own.batches.create(DEFAULT, new_batch, items) for own in (store, other)),
+            return_exceptions=True,
+        )
+        # The one that was overtaken may say so; then it is repeated.
+        assert all(isinstance(each, Batch | Conflict) for each in answers)
+        again = await store.batches.create(DEFAULT, new_batch, items)
+        assert (again.status, again.total) == (BatchStatus.RUNNING, 500)
+        assert await counts(store) == Counts(ready=500)
+    finally:
+        await other.close()

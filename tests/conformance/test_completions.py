@@ -1,0 +1,280 @@
+"""Completion: one event when the last item has ended, and never another."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    counts,
+    create_batch,
+    dead,
+    ids,
+    kill_all,
+    make_queue,
+    make_tenants,
+    new,
+    news,
+    pull,
+    pull_one,
+    retry,
+    send,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.batch import BATCH_COMPLETED, BatchStatus, ItemStatus, completion_event
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+DONE = "done"
+
+
+async def make_both(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, DONE)
+
+
+async def assert_told(store: Store, batch_id: UUID, *, completed: int, failed: int) -> None:
+    """The one event has come, and says how it went."""
+    (event,) = await store.messages.peek(DEFAULT, DONE, ALL)
+    expected = completion_event(
+        batch_id, total=completed + failed, completed=completed, failed=failed
+    )
+    assert (event.id, event.type, event.body) == (expected.id, BATCH_COMPLETED, expected.body)
+    assert (event.source, event.correlation_id) == (str(batch_id), str(batch_id))
+    assert msgspec.json.decode(event.body) == {
+        "batch_id": str(batch_id),
+        "total": completed + failed,
+        "completed": completed,
+        "failed": failed,
+    }
+
+
+async def test_the_last_item_tells(store: Store, clock: VirtualClock) -> None:
+    await make_both(store)
+    batch = await create_batch(store, news(3), completion_queue=DONE)
+    for message in await pull(store):
+        assert await counts(store, DONE) == Counts()
+        await settle(store, ack(message))
+    await assert_told(store, batch.id, completed=3, failed=0)
+    done = await store.batches.get(DEFAULT, batch.id)
+    assert (done.status, done.completed_at) == (BatchStatus.COMPLETED, clock.now())
+
+
+async def test_a_batch_of_none_tells_at_once(store: Store, clock: VirtualClock) -> None:
+    await make_both(store)
+    batch = await create_batch(store, [], completion_queue=DONE)
+    assert (batch.status, batch.total) == (BatchStatus.COMPLETED, 0)
+    assert batch.completed_at == clock.now()
+    await assert_told(store, batch.id, completed=0, failed=0)
+    again = await create_batch(store, [], batch_id=batch.id, completion_queue=DONE)
+    assert again == batch
+    assert await counts(store, DONE) == Counts(ready=1)
+
+
+async def test_one_settlement_may_end_all(store: Store) -> None:
+    await make_both(store)
+    batch = await create_batch(store, news(50), completion_queue=DONE)
+    await settle(store, *map(ack, await pull(store)))
+    await assert_told(store, batch.id, completed=50, failed=0)
+
+
+@pytest.mark.parametrize("way", ["dead", "purge", "delete", "expiry", "cancel", "lease"])
+async def test_however_the_last_item_ends_it_tells(
+    store: Store, clock: VirtualClock, way: str
+) -> None:
+    await make_queue(store, max_retries=0)
+    await make_queue(store, DONE)
+    items = news(2, expires_after_seconds=3_600)
+    batch = await create_batch(store, items, completion_queue=DONE)
+    (first,) = await pull(store, limit=1)
+    await settle(store, ack(first))
+    assert await counts(store, DONE) == Counts()
+    if way == "dead":
+        await kill_all(store)
+    elif way == "purge":
+        await store.queues.purge(DEFAULT, WORK)
+    elif way == "delete":
+        await store.messages.delete(DEFAULT, WORK, items[1].id)
+    elif way == "cancel":
+        await store.batches.cancel(DEFAULT, batch.id)
+    else:
+        if way == "lease":
+            await pull_one(store, lease_seconds=1)
+        clock.advance(seconds=1 if way == "lease" else 3_600)
+        await store.reaper.reap(SYSTEM, ALL)
+    await assert_told(store, batch.id, completed=1, failed=1)
+
+
+async def test_it_is_told_once_whatever_comes_later(store: Store, clock: VirtualClock) -> None:
+    await make_both(store)
+    items, batch_id = news(2), new_id()
+    await create_batch(store, items, batch_id=batch_id, completion_queue=DONE)
+    await settle(store, *map(ack, await pull(store)))
+    await settle(store, ack(await pull_one(store, queue=DONE)))
+    await create_batch(store, items, batch_id=batch_id, completion_queue=DONE)
+    await store.batches.cancel(DEFAULT, batch_id)
+    for _ in range(2):
+        clock.advance(seconds=3_601)
+        await store.reaper.reap(SYSTEM, ALL)
+    assert await counts(store, DONE) == Counts()
+
+
+async def test_last_items_that_end_at_once_tell_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_both(store)
+    other = await home.open(clock)
+    try:
+        for number in range(1, 6):
+            batch = await create_batch(store, news(20), completion_queue=DONE)
+            messages = await pull(store)
+            await asyncio.gather(
+                *(settle((store, other)[n % 2], ack(each)) for n, each in enumerate(messages))
+            )
+            # What a crash or a race left untold the reaper tells.
+            await store.reaper.reap(SYSTEM, ALL)
+            done = await store.batches.get(DEFAULT, batch.id)
+            assert (done.status, done.completed) == (BatchStatus.COMPLETED, 20)
+            assert await counts(store, DONE) == Counts(ready=number)
+    finally:
+        await other.close()
+
+
+async def test_progress_adds_up_at_every_moment_while_many_work(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_both(store)
+    batch = await create_batch(store, news(200), completion_queue=DONE)
+    other = await home.open(clock)
+
+    async def work(own: Store, fate: Callable[..., Ending]) -> None:
+        while found := await pull(own, limit=3):
+            await settle(own, *(fate(each, reason="x") for each in found))
+
+    async def watch(own: Store) -> None:
+        ended, is_done = 0, False
+        while not is_done:
+            seen = await own.batches.get(DEFAULT, batch.id)
+            parts = (seen.pending, seen.processing, seen.completed, seen.failed)
+            assert min(parts) >= 0
+            assert sum(parts) == seen.total == 200
+            assert seen.completed + seen.failed >= ended
+            ended = seen.completed + seen.failed
+            is_done = seen.status is BatchStatus.COMPLETED
+            assert not is_done or ended == 200
+            await asyncio.sleep(0)
+
+    try:
+        async with asyncio.timeout(60):
+            await asyncio.gather(
+                *(work(own, fate) for own in (store, other) for fate in (ack, dead)),
+                *(watch(own) for own in (store, other)),
+            )
+        assert await counts(store, DONE) == Counts(ready=1)
+    finally:
+        await other.close()
+
+
+async def test_subscribers_are_told_as_well(store: Store) -> None:
+    await make_both(store)
+    await make_queue(store, "audit")
+    for queue in (DONE, "audit"):
+        await store.subscriptions.put(DEFAULT, "batch.*", queue)
+    await create_batch(store, news(1), completion_queue=DONE)
+    await settle(store, ack(await pull_one(store)))
+    assert await counts(store, DONE) == Counts(ready=1)
+    (copy,) = await pull(store, queue="audit")
+    assert copy.type == BATCH_COMPLETED
+    await create_batch(store, [])
+    assert await counts(store, DONE) == Counts(ready=2)
+    assert await counts(store, "audit") == Counts(ready=1, claimed=1)
+
+
+async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(store: Store) -> None:
+    await make_queue(store)
+    for completion_queue in (None, "nowhere"):
+        batch = await create_batch(store, news(1), completion_queue=completion_queue)
+        await settle(store, ack(await pull_one(store)))
+        done = await store.batches.get(DEFAULT, batch.id)
+        assert done.status is BatchStatus.COMPLETED
+
+
+async def test_a_completion_queue_may_be_made_later_and_a_tenants_own_comes_first(
+    store: Store,
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    (one,) = await make_tenants(store, "one")
+    await create_batch(store, news(1), scope=one, completion_queue=DONE)
+    shared = await create_batch(store, news(1), scope=DEFAULT, completion_queue=DONE)
+    await make_queue(store, DONE, scope=SYSTEM)
+    await make_queue(store, DONE, scope=one)
+    await settle(store, *map(ack, await pull(store, scope=SYSTEM)), scope=SYSTEM)
+    assert await counts(store, DONE, scope=one) == Counts(ready=1)
+    (told,) = await store.messages.peek(SYSTEM, DONE, ALL)
+    assert (told.tenant, told.source) == ("default", str(shared.id))
+
+
+async def test_a_cancelled_batch_ends_what_is_not_handed_out(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_both(store)
+    items = [new(), new(delay_seconds=60), new(key="a"), new(key="a"), new()]
+    batch = await create_batch(store, items, completion_queue=DONE)
+    outside = await send(store)
+    (first,) = await pull(store, limit=1)
+    clock.advance(seconds=5)
+    cancelled = await store.batches.cancel(DEFAULT, batch.id)
+    assert (cancelled.pending, cancelled.processing, cancelled.failed) == (0, 1, 4)
+    assert cancelled.status is BatchStatus.RUNNING
+    failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
+    assert {(item.reason, item.ended_at) for item in failed} == {("cancelled", clock.now())}
+    assert await store.batches.cancel(DEFAULT, batch.id) == cancelled
+    assert ids(await pull(store)) == [outside.id]
+    assert await counts(store, DONE) == Counts()
+    await settle(store, ack(first))
+    await assert_told(store, batch.id, completed=1, failed=4)
+
+
+async def test_a_cancelled_item_that_comes_back_is_not_ended_by_that(store: Store) -> None:
+    """What is handed out goes on: also if it is retried."""
+    await make_both(store)
+    batch = await create_batch(store, news(1), completion_queue=DONE)
+    message = await pull_one(store)
+    await store.batches.cancel(DEFAULT, batch.id)
+    await settle(store, retry(message))
+    assert (await store.batches.get(DEFAULT, batch.id)).pending == 1
+    await settle(store, ack(await pull_one(store)))
+    await assert_told(store, batch.id, completed=1, failed=0)
+
+
+async def test_what_does_not_exist_is_not_cancelled(store: Store) -> None:
+    with pytest.raises(NotFound):
+        await store.batches.cancel(DEFAULT, new_id())
+
+
+async def test_what_was_accepted_is_told_after_a_crash(home: Home, clock: VirtualClock) -> None:
+    store = await home.open(clock)
+    await make_both(store)
+    batch = await create_batch(store, news(3), completion_queue=DONE)
+    one, *_ = await pull(store, lease_seconds=60)
+    await settle(store, ack(one))
+    await home.crash(store)
+    again = await home.open(clock)
+    try:
+        clock.advance(seconds=60)
+        await again.reaper.reap(SYSTEM, ALL)
+        before = await again.batches.get(DEFAULT, batch.id)
+        assert (before.pending, before.completed) == (2, 1)
+        await settle(again, *map(ack, await pull(again)))
+        await assert_told(again, batch.id, completed=3, failed=0)
+    finally:
+        await again.close()

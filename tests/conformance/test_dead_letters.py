@@ -1,0 +1,305 @@
+"""Dead letters: found, grouped, mended, and discarded."""
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    counts,
+    dead,
+    kill,
+    kill_all,
+    letters,
+    make_queue,
+    make_tenants,
+    pull,
+    pull_one,
+    retry,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.letters import DeadGroup, DeadLetter, Pace, Resolution, Selection
+from tickwork.core.model import (
+    DEFAULT,
+    REASON_EXPIRED,
+    REASON_MAX_RETRIES,
+    SYSTEM,
+    ContentType,
+    Counts,
+    Reaped,
+    Scope,
+)
+from tickwork.core.policy.fingerprint import fingerprint
+from tickwork.errors import Conflict, InvalidInput, NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def several(store: Store, clock: VirtualClock, number: int) -> list[DeadLetter]:
+    """Dead letters of different ages, oldest first."""
+    for _ in range(number):
+        await send(store)
+        await kill_all(store)
+        clock.advance(seconds=1)
+    return [*await letters(store)]
+
+
+async def test_a_letter_is_what_its_message_was(store: Store) -> None:
+    await make_queue(store)
+    sent = await send(store, type="paid", key="a", body=b"[1]")
+    (letter,) = await kill_all(store, error="ValueError: order 4711 is unknown")
+    assert letter == await store.dead_letters.get(DEFAULT, letter.id)
+    assert (letter.message_id, letter.type, letter.key) == (sent.id, "paid", "a")
+    assert letter.fingerprint == fingerprint("ValueError: order 12 is unknown")
+    assert (letter.resolution, letter.edited_at, letter.replayed_as) == (None, None, None)
+
+
+async def test_a_letter_without_an_error_of_its_own_has_the_last_one(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    await settle(store, retry(await pull_one(store), error="busy"))
+    (letter,) = await kill_all(store)
+    assert (letter.error, letter.fingerprint) == ("busy", "")
+
+
+@pytest.mark.parametrize("max_retries", [0, 1, 3])
+async def test_a_message_is_dead_after_so_many_leases_that_ran_out(
+    store: Store, clock: VirtualClock, max_retries: int
+) -> None:
+    await make_queue(store, max_retries=max_retries)
+    await send(store)
+    for attempt in range(max_retries + 1):
+        assert (await pull_one(store, lease_seconds=1)).attempts == attempt
+        clock.advance(seconds=1)
+        reaped = await store.reaper.reap(SYSTEM, ALL)
+        is_last = attempt == max_retries
+        assert reaped == Reaped(released=not is_last, dead=is_last)
+    assert await pull(store) == ()
+    (letter,) = await letters(store)
+    assert (letter.reason, letter.attempts) == (REASON_MAX_RETRIES, max_retries + 1)
+
+
+async def test_letters_are_listed_oldest_first_page_by_page(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send_many(store, 10)
+    for message in await pull(store):
+        await kill(store, message)
+        clock.advance(seconds=message.id.int % 2)
+    everything = await letters(store)
+    assert [*everything] == sorted(everything, key=lambda each: (each.failed_at, each.id))
+    found: list[DeadLetter] = []
+    for _ in range(4):
+        after = found[-1].id if found else None
+        found += await store.dead_letters.list(DEFAULT, WORK, Selection(limit=3), after=after)
+    assert found == [*everything]
+
+
+async def test_paging_goes_on_after_a_letter_that_was_resolved_meanwhile(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    first, second, third = await several(store, clock, 3)
+    await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(second.id,)))
+    rest = await store.dead_letters.list(DEFAULT, WORK, Selection(), after=second.id)
+    assert rest == (third,)
+    with pytest.raises(NotFound):
+        await store.dead_letters.list(DEFAULT, WORK, Selection(), after=new_id())
+    assert await letters(store) == (first, third)
+
+
+async def test_a_selection_has_to_fit_in_everything(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    for reason, error, type_ in (
+        ("timeout", "after 3 s", "paid"),
+        ("timeout", "after 4 s", "sent"),
+        ("timeout", "no route", "paid"),
+        ("broken", "after 5 s", "paid"),
+        ("broken", None, None),
+    ):
+        await send(store, type=type_)
+        await kill_all(store, reason=reason, error=error)
+        clock.advance(seconds=1)
+    first, second, third, fourth, fifth = await letters(store)
+    alike = fingerprint("after 7 s")
+
+    async def found(**fields: object) -> list[DeadLetter]:
+        return [*await store.dead_letters.list(DEFAULT, WORK, Selection(**fields))]  # type: ignore[arg-type]
+
+    assert await found(reason="timeout") == [first, second, third]
+    assert await found(fingerprint=alike) == [first, second, fourth]
+    assert await found(type="paid") == [first, third, fourth]
+    assert await found(fingerprint="") == [fifth]
+    assert await found(reason="timeout", type="paid", limit=1) == [first]
+    assert await found(reason="broken", fingerprint=alike) == [fourth]
+    assert await found(ids=(fourth.id, second.id, new_id())) == [second, fourth]
+    assert await found(ids=(fourth.id, second.id), reason="broken") == [fourth]
+    assert await found(ids=()) == []
+    for nobodys in ("nobody's", "ü", "a\0b", "a\ud800b", ""):
+        assert await found(type=nobodys) == []
+        assert await found(reason=nobodys) == []
+        assert await found(fingerprint=nobodys or "-") == []
+
+
+async def test_letters_that_died_alike_are_a_group(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    for number in range(5):
+        await send(store, type="paid" if number < 4 else None)
+        await kill_all(store, reason="timeout", error=f"no answer after {number} s")
+        clock.advance(seconds=1)
+    for reason, error in (("expired", None), ("broken", "boom"), ("broken", "ouch")):
+        await send(store)
+        await kill_all(store, reason=reason, error=error)
+    (first, *_, last) = [each for each in await letters(store) if each.type == "paid"]
+    groups = await store.dead_letters.groups(DEFAULT, WORK, ALL)
+    alike = fingerprint("no answer after 7 s")
+    assert groups[0] == DeadGroup("timeout", alike, "paid", 4, first.failed_at, last.failed_at)
+    assert [(each.reason, each.fingerprint, each.type, each.letters) for each in groups[1:]] == [
+        ("broken", "boom", None, 1),
+        ("broken", "ouch", None, 1),
+        ("expired", "", None, 1),
+        ("timeout", alike, None, 1),
+    ]
+    assert await store.dead_letters.groups(DEFAULT, WORK, 2) == groups[:2]
+    await store.dead_letters.discard(DEFAULT, WORK, Selection(type="paid"))
+    assert await store.dead_letters.groups(DEFAULT, WORK, ALL) == groups[1:]
+
+
+async def test_a_letter_may_be_mended(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send(store, body=b"{}")
+    (letter,) = await kill_all(store)
+    clock.advance(seconds=5)
+    edited = await store.dead_letters.edit(DEFAULT, letter.id, b"better", ContentType.TEXT)
+    assert (edited.body, edited.content_type) == (b"better", ContentType.TEXT)
+    assert (edited.edited_at, edited.failed_at) == (clock.now(), letter.failed_at)
+    assert await letters(store) == (edited,)
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace())
+    message = await pull_one(store)
+    assert (message.body, message.content_type) == (b"better", ContentType.TEXT)
+    fixed = await store.dead_letters.get(DEFAULT, letter.id)
+    assert (fixed.resolution, fixed.replayed_as) == (Resolution.FIXED, message.id)
+
+
+async def test_what_is_resolved_is_not_mended(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    (letter,) = await kill_all(store)
+    await store.dead_letters.discard(DEFAULT, WORK, Selection())
+    with pytest.raises(Conflict):
+        await store.dead_letters.edit(DEFAULT, letter.id, b"late", ContentType.JSON)
+    with pytest.raises(NotFound):
+        await store.dead_letters.edit(DEFAULT, new_id(), b"nowhere", ContentType.JSON)
+    assert (await store.dead_letters.get(DEFAULT, letter.id)).body == letter.body
+
+
+async def test_a_letter_is_not_mended_beyond_the_limit_of_a_body(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    (letter,) = await kill_all(store)
+    with pytest.raises(InvalidInput, match="body"):
+        await store.dead_letters.edit(DEFAULT, letter.id, b"x" * 128_001, ContentType.BYTES)
+    assert await letters(store) == (letter,)
+
+
+async def test_a_discarded_letter_is_kept_but_not_shown(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    first, second, third = await several(store, clock, 3)
+    assert await store.dead_letters.discard(DEFAULT, WORK, Selection(limit=2)) == 2
+    assert await letters(store) == (third,)
+    assert await counts(store) == Counts(dead=1)
+    for letter in (first, second):
+        kept = await store.dead_letters.get(DEFAULT, letter.id)
+        assert (kept.resolution, kept.resolved_at) == (Resolution.DISCARDED, clock.now())
+        assert kept.replayed_as is None
+    every = (first.id, second.id, third.id)
+    assert await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=every)) == 1
+    assert await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=every)) == 0
+    assert await counts(store) == Counts()
+
+
+async def test_a_queue_with_open_letters_is_not_deleted(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    (letter,) = await kill_all(store)
+    with pytest.raises(Conflict):
+        await store.queues.delete(DEFAULT, WORK)
+    await store.dead_letters.discard(DEFAULT, WORK, Selection())
+    await store.queues.delete(DEFAULT, WORK)
+    assert (await store.dead_letters.get(DEFAULT, letter.id)).resolution is not None
+
+
+async def test_letters_are_a_queues_own(store: Store) -> None:
+    for queue in (WORK, "other"):
+        await make_queue(store, queue)
+        await send(store, queue=queue)
+        await kill_all(store, queue=queue)
+    (mine,), (others,) = await letters(store), await letters(store, "other")
+    assert await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(others.id,))) == 0
+    pace, both = Pace(), Selection(ids=(mine.id, others.id))
+    replayed = await store.dead_letters.replay(DEFAULT, WORK, both, pace)
+    assert [each.letter_id for each in replayed] == [mine.id]
+    assert await letters(store, "other") == (others,)
+
+
+async def test_letters_are_a_tenants_own(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    owner, stranger = await make_tenants(store, "owner", "stranger")
+    await send(store, scope=owner)
+    (letter,) = await kill_all(store, scope=owner)
+    reach = Selection(ids=(letter.id,))
+    assert await letters(store, scope=stranger) == ()
+    assert await store.dead_letters.groups(stranger, WORK, ALL) == ()
+    assert await store.dead_letters.replay(stranger, WORK, reach, Pace()) == ()
+    assert await store.dead_letters.discard(stranger, WORK, reach) == 0
+    for act in (
+        store.dead_letters.get(stranger, letter.id),
+        store.dead_letters.edit(stranger, letter.id, b"mine", ContentType.JSON),
+        store.dead_letters.list(stranger, WORK, Selection(), after=letter.id),
+    ):
+        with pytest.raises(NotFound):
+            await act
+    for scope in (owner, SYSTEM):
+        assert await store.dead_letters.get(scope, letter.id) == letter
+        assert await letters(store, scope=scope) == (letter,)
+
+
+async def test_the_system_replays_each_tenants_letters_as_theirs(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    for scope in await make_tenants(store, "one", "two"):
+        await send(store, scope=scope)
+        await kill_all(store, scope=scope)
+    assert len(await store.dead_letters.replay(SYSTEM, WORK, Selection(), Pace())) == 2
+    for name in ("one", "two"):
+        (message,) = await pull(store, scope=Scope(name))
+        assert message.tenant == name
+
+
+async def test_expired_messages_are_letters_as_well(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send(store, type="paid", expires_after_seconds=1)
+    clock.advance(seconds=1)
+    await store.reaper.reap(SYSTEM, ALL)
+    (group,) = await store.dead_letters.groups(DEFAULT, WORK, ALL)
+    assert (group.reason, group.fingerprint, group.type) == (REASON_EXPIRED, "", "paid")
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace())
+    clock.advance(seconds=3_600)
+    message = await pull_one(store)
+    assert message.type == "paid"
+    assert not (await settle(store, ack(message))).refused
+
+
+async def test_a_letter_dies_again_as_a_letter_of_its_own(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    (first,) = await kill_all(store)
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace())
+    message = await pull_one(store)
+    await settle(store, dead(message, reason="again"))
+    (second,) = await letters(store)
+    assert second.id != first.id
+    assert (second.message_id, second.causation_id) == (message.id, str(first.message_id))

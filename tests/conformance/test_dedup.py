@@ -1,0 +1,221 @@
+"""Doubles of an event that is done: acked without being handed out, and nobody waits for them."""
+
+import asyncio
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    ack,
+    claim,
+    claim_one,
+    counts,
+    create_batch,
+    die,
+    ids,
+    join,
+    kill_all,
+    make_queue,
+    make_tenants,
+    new,
+    pull,
+    pull_one,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.batch import BatchStatus, ItemStatus
+from tickwork.core.letters import Pace, Selection
+from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Scope, SettleResult
+from tickwork.store.contract import Store
+
+PAID = "paid-1"
+
+
+async def do_event(store: Store, event_id: str = PAID, *, scope: Scope = DEFAULT) -> None:
+    await send(store, scope=scope, event_id=event_id)
+    await settle(store, ack(await pull_one(store, scope=scope)), scope=scope)
+
+
+async def test_a_double_of_a_done_event_is_acked_unseen(store: Store) -> None:
+    await make_queue(store)
+    await do_event(store)
+    await send(store, event_id=PAID)
+    assert await counts(store) == Counts(ready=1)
+    assert await pull(store) == ()
+    assert await counts(store) == Counts()
+
+
+async def test_a_claim_goes_on_to_what_is_not_done(store: Store) -> None:
+    await make_queue(store)
+    await do_event(store)
+    for _ in range(50):
+        await send(store, event_id=PAID, priority=9)
+    sent = await send_many(store, 5)
+    assert ids(await pull(store, limit=5)) == ids(sent)
+    assert await counts(store) == Counts(claimed=5)
+
+
+async def test_an_answer_is_full_where_there_is_enough(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await do_event(store)
+    expected = []
+    for number in range(60):
+        message = await send(store, event_id=PAID if number % 3 else None)
+        expected += [] if number % 3 else [message.id]
+        clock.advance(seconds=1)
+    node = await join(store)
+    assert ids(await claim(store, node, limit=7)) == expected[:7]
+    assert ids(await claim(store, node, limit=7)) == expected[7:14]
+    assert ids(await claim(store, node)) == expected[14:]
+
+
+async def test_a_claim_for_all_tenants_goes_on_as_well(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    expected = []
+    for scope in await make_tenants(store, "a", "b", "c"):
+        await do_event(store, scope=scope)
+        for _ in range(10):
+            await send(store, scope=scope, event_id=PAID)
+        expected += ids(await send_many(store, 4, scope=scope))
+    assert sorted(ids(await pull(store, scope=SYSTEM, limit=12))) == sorted(expected)
+
+
+async def test_what_must_run_alone_is_acked_unseen_too(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    sent = [await send(store, event_id=event_id) for event_id in (PAID, None)]
+    for _ in range(2):
+        await claim(store, await join(store))
+        await die(store, clock)
+    await do_event(store)
+    found = await claim(store, await join(store), alone=True)
+    assert ids(found) == [sent[1].id]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_a_double_that_is_not_visible_waits_for_its_time(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await do_event(store)
+    await send(store, event_id=PAID, delay_seconds=60)
+    assert await pull(store) == ()
+    assert await counts(store) == Counts(delayed=1)
+    clock.advance(seconds=60)
+    assert await pull(store) == ()
+    assert await counts(store) == Counts()
+
+
+async def test_a_double_is_one_where_nobody_asks_for_more(store: Store) -> None:
+    """A paused queue hands out nothing, and acks nothing unseen."""
+    await make_queue(store)
+    await do_event(store)
+    await send(store, event_id=PAID)
+    await store.queues.pause(DEFAULT, "work")
+    assert await pull(store) == ()
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_a_double_frees_its_key_and_the_next_is_had_at_once(store: Store) -> None:
+    await make_queue(store)
+    await do_event(store)
+    for _ in range(3):
+        await send(store, event_id=PAID, key="a")
+    last = await send(store, key="a")
+    assert await counts(store) == Counts(ready=1, held=3)
+    assert ids(await pull(store)) == [last.id]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_a_double_in_a_batch_is_a_completed_item(store: Store) -> None:
+    await make_queue(store)
+    await do_event(store)
+    item = new(event_id=PAID)
+    batch = await create_batch(store, [item])
+    assert await pull(store) == ()
+    done = await store.batches.get(DEFAULT, batch.id)
+    assert (done.status, done.completed, done.failed) == (BatchStatus.COMPLETED, 1, 0)
+    (ended,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
+    assert (ended.id, ended.reason) == (item.id, None)
+
+
+async def test_doubles_are_known_per_queue_and_tenant(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    await make_queue(store, "other", scope=SYSTEM)
+    one, two = await make_tenants(store, "one", "two")
+    await do_event(store, scope=one)
+    for scope in (one, two):
+        for queue in ("work", "other"):
+            await send(store, queue=queue, scope=scope, event_id=PAID)
+    assert [each.tenant for each in await pull(store, scope=SYSTEM)] == ["two"]
+    other = await pull(store, queue="other", scope=SYSTEM)
+    assert sorted(each.tenant for each in other) == ["one", "two"]
+
+
+async def test_of_two_in_flight_one_wins_and_the_third_is_not_handed_out(store: Store) -> None:
+    await make_queue(store)
+    for _ in range(2):
+        await send(store, event_id=PAID)
+    one, two = await pull(store)
+    await send(store, event_id=PAID)
+    assert await settle(store, ack(one)) == SettleResult()
+    assert await pull(store) == ()
+    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.held,))
+    assert await counts(store) == Counts()
+
+
+async def test_many_claims_at_once_hand_out_no_double(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await do_event(store)
+    for _ in range(30):
+        await send(store, event_id=PAID)
+    sent = await send_many(store, 30)
+    other = await home.open(clock)
+    try:
+        answers = await asyncio.gather(
+            *(pull((store, other)[number % 2], limit=5) for number in range(20))
+        )
+        found = ids(message for answer in answers for message in answer)
+        found += ids(await pull(store))
+        assert sorted(found) == sorted(ids(sent))
+        assert await counts(store) == Counts(claimed=30)
+    finally:
+        await other.close()
+
+
+async def test_after_fifteen_days_an_event_may_run_again(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await do_event(store)
+    clock.advance(seconds=EVENT_SECONDS - 1)
+    assert (await store.pruner.prune(SYSTEM, ALL)).events == 0
+    await send(store, event_id=PAID)
+    assert await pull(store) == ()
+    clock.advance(seconds=2)
+    assert (await store.pruner.prune(SYSTEM, ALL)).events == 1
+    again = await send(store, event_id=PAID)
+    assert ids(await pull(store)) == [again.id]
+
+
+async def test_a_replay_is_an_event_of_its_own(store: Store) -> None:
+    """Else it would be taken for a double of one that was done meanwhile."""
+    await make_queue(store)
+    await send(store, event_id=PAID)
+    await kill_all(store)
+    await do_event(store)
+    (replayed,) = await store.dead_letters.replay(DEFAULT, "work", Selection(), Pace())
+    message = await pull_one(store)
+    assert message.id == replayed.message_id
+    assert message.event_id not in (None, PAID)
+    assert await settle(store, ack(message)) == SettleResult()
+
+
+@pytest.mark.parametrize("event_id", ["Paid-1", "paid-1 ", "päid"])
+async def test_another_event_is_another_event(store: Store, event_id: str) -> None:
+    await make_queue(store)
+    await do_event(store)
+    await send(store, event_id=event_id)
+    assert (await claim_one(store)).event_id == event_id

@@ -1,0 +1,187 @@
+"""Pruning: what was kept long enough goes, a few at a time, and nothing else does."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    counts,
+    create_batch,
+    kill_all,
+    letters,
+    make_queue,
+    new,
+    news,
+    pull,
+    pull_one,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.batch import BATCH_SECONDS, ItemStatus
+from tickwork.core.firing import FIRING_SECONDS, FiringRecord, FiringStatus
+from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Pruned
+from tickwork.core.tally import TALLY_SECONDS
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+DAY_SECONDS = 86_400
+SCHEDULE = new_id()
+
+
+async def make_letters(store: Store, number: int) -> None:
+    await send_many(store, number)
+    await kill_all(store)
+
+
+async def make_events(store: Store, number: int) -> None:
+    for _ in range(number):
+        await send(store, event_id=str(new_id()))
+    await settle(store, *map(ack, await pull(store)))
+
+
+async def make_batches(store: Store, number: int) -> None:
+    for _ in range(number):
+        await create_batch(store, [])
+
+
+async def make_firings(store: Store, number: int) -> None:
+    for run in range(number):
+        await send(store, schedule_id=SCHEDULE, slot=await store.now(), run=run)
+        firing = FiringRecord(status=FiringStatus.SUCCEEDED)
+        await settle(store, ack(await pull_one(store), firing=firing))
+
+
+async def make_tallies(store: Store, number: int) -> None:
+    for index in range(number):
+        await send(store, type=f"type-{index}")
+    await store.stats.flush(SYSTEM)
+
+
+KINDS: dict[str, tuple[Callable[[Store, int], Awaitable[None]], int]] = {
+    "dead_letters": (make_letters, DEAD_LETTER_SECONDS),
+    "events": (make_events, EVENT_SECONDS),
+    "batches": (make_batches, BATCH_SECONDS),
+    "firings": (make_firings, FIRING_SECONDS),
+    "tallies": (make_tallies, TALLY_SECONDS),
+}
+
+
+async def pruned(store: Store, kind: str, limit: int = ALL) -> int:
+    found = await store.pruner.prune(SYSTEM, limit)
+    number: int = getattr(found, kind)
+    return number
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_thing_is_kept_for_its_time_and_no_longer(
+    store: Store, clock: VirtualClock, kind: str
+) -> None:
+    make, kept_seconds = KINDS[kind]
+    await make_queue(store)
+    await make(store, 2)
+    await store.stats.flush(SYSTEM)
+    # A minute is as old as its beginning.
+    clock.advance(seconds=kept_seconds - 61)
+    assert await pruned(store, kind) == 0
+    clock.advance(seconds=30)
+    await make(store, 1)
+    await store.stats.flush(SYSTEM)
+    clock.advance(seconds=91)
+    assert await pruned(store, kind) >= 2
+    assert await pruned(store, kind) == 0
+    clock.advance(seconds=kept_seconds)
+    assert await pruned(store, kind) >= 1
+
+
+@pytest.mark.parametrize("kind", ["dead_letters", "events", "firings"])
+async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
+    store: Store, clock: VirtualClock, kind: str
+) -> None:
+    make, kept_seconds = KINDS[kind]
+    await make_queue(store)
+    await make(store, 7)
+    clock.advance(seconds=kept_seconds + 1)
+    assert [await pruned(store, kind, 3) for _ in range(4)] == [3, 3, 1, 0]
+
+
+async def test_letters_go_open_or_resolved(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await make_letters(store, 3)
+    first, second, third = await letters(store)
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(ids=(first.id,)), Pace())
+    await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(second.id,)))
+    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    assert await pruned(store, "dead_letters") == 3
+    for letter in (first, second, third):
+        with pytest.raises(NotFound):
+            await store.dead_letters.get(DEFAULT, letter.id)
+    assert await counts(store) == Counts(ready=1)
+
+
+async def test_a_batch_goes_with_its_items_after_its_completion(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, retention_seconds=14 * DAY_SECONDS)
+    ended, running = [await create_batch(store, news(3)) for _ in range(2)]
+    await settle(store, *map(ack, await pull(store, limit=3)))
+    clock.advance(seconds=BATCH_SECONDS + 1)
+    for _ in range(5):
+        await store.pruner.prune(SYSTEM, ALL)
+    with pytest.raises(NotFound):
+        await store.batches.get(DEFAULT, ended.id)
+    assert (await store.batches.get(DEFAULT, running.id)).pending == 3
+    assert await store.batches.list(DEFAULT, ALL) == (await store.batches.get(DEFAULT, running.id),)
+    # Its id is free again, and nothing of the old one is left.
+    again = await create_batch(store, [new()], batch_id=ended.id)
+    assert (again.total, again.completed, again.pending) == (1, 0, 1)
+    found = await store.batches.items(DEFAULT, again.id, ItemStatus.COMPLETED, ALL)
+    assert found == ()
+
+
+async def test_a_batch_larger_than_a_pass_goes_in_several(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    batch = await create_batch(store, news(25))
+    await settle(store, *map(ack, await pull(store)))
+    clock.advance(seconds=BATCH_SECONDS + 1)
+    for _ in range(20):
+        await store.pruner.prune(SYSTEM, 3)
+    with pytest.raises(NotFound):
+        await store.batches.get(DEFAULT, batch.id)
+    again = await create_batch(store, [], batch_id=batch.id)
+    assert (again.total, again.completed) == (0, 0)
+
+
+async def test_nothing_that_lives_is_pruned(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store, retention_seconds=14 * DAY_SECONDS)
+    await send(store, delay_seconds=300 * DAY_SECONDS)
+    await send(store, key="a", delay_seconds=300 * DAY_SECONDS)
+    await send(store, key="a")
+    clock.advance(seconds=100 * DAY_SECONDS)
+    found = await store.pruner.prune(SYSTEM, ALL)
+    assert found == Pruned(receipts=found.receipts)
+    assert await counts(store) == Counts(delayed=2, held=1)
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_receipts_of_sends_go_after_a_day(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    for _ in range(3):
+        await send(store)
+    # Their age is in their ids, which are made by the local clock.
+    clock.advance(seconds=20 * 365 * DAY_SECONDS)
+    assert await pruned(store, "receipts") >= 3
+    assert await pruned(store, "receipts") == 0
+
+
+async def test_only_the_system_prunes(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="system"):
+        await store.pruner.prune(DEFAULT, ALL)

@@ -1,0 +1,237 @@
+"""Statistics: how a queue stands, how old its oldest message is, and what passed."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    counts,
+    create_batch,
+    dead,
+    kill_all,
+    make_queue,
+    make_tenants,
+    new,
+    news,
+    pull,
+    pull_one,
+    release,
+    retry,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.tally import KindTally, Passing
+from tickwork.errors import InvalidInput
+from tickwork.store.contract import Store
+
+
+async def passed(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> dict[Passing, int]:
+    """What passed within the last minutes."""
+    sums: Counter[Passing] = Counter()
+    for each in (await store.stats.queue(scope, queue)).minutes:
+        sums[each.passing] += each.messages
+    return dict(sums)
+
+
+async def test_a_queue_that_was_never_used_says_so(store: Store) -> None:
+    await make_queue(store)
+    stats = await store.stats.queue(DEFAULT, WORK)
+    assert (stats.oldest_age_seconds, stats.minutes, stats.kinds) == (None, (), ())
+    assert stats.counts == await counts(store)
+
+
+async def test_the_counts_are_the_queues(store: Store) -> None:
+    await make_queue(store)
+    await send_many(store, 4)
+    await send(store, delay_seconds=60)
+    await send(store, key="a")
+    await send(store, key="a")
+    await settle(store, dead(await pull_one(store, limit=1), reason="x"))
+    await pull(store, limit=2)
+    stats = await store.stats.queue(DEFAULT, WORK)
+    assert stats.counts == await counts(store)
+    assert (stats.counts.held, stats.counts.dead, stats.counts.claimed) == (1, 1, 2)
+
+
+async def test_the_age_is_that_of_the_oldest_that_could_be_had(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+
+    async def age() -> float | None:
+        return (await store.stats.queue(DEFAULT, WORK)).oldest_age_seconds
+
+    await send(store, delay_seconds=10)
+    assert await age() is None
+    clock.advance(seconds=12.5)
+    assert await age() == 2.5
+    await send(store, priority=9)
+    clock.advance(seconds=1)
+    assert await age() == 3.5
+    await pull(store)
+    assert await age() is None
+
+
+async def test_what_passes_is_counted_by_the_minute(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send_many(store, 5)
+    one, two, three, four, _ = await pull(store)
+    await settle(store, ack(one), retry(two, delay_seconds=60), release(three))
+    await settle(store, dead(four, reason="x"))
+    assert await passed(store) == {
+        Passing.SENT: 5,
+        Passing.DONE: 1,
+        Passing.RETRIED: 1,
+        Passing.DEAD: 1,
+    }
+    first = (await store.stats.queue(DEFAULT, WORK)).minutes
+    assert {each.minute for each in first} == {clock.now().replace(second=0)}
+    clock.advance(seconds=90)
+    await send(store)
+    minutes = (await store.stats.queue(DEFAULT, WORK)).minutes
+    assert minutes[:-1] == first
+    assert (minutes[-1].passing, minutes[-1].messages) == (Passing.SENT, 1)
+    assert minutes[-1].minute == first[0].minute + timedelta(minutes=1)
+    assert [*minutes] == sorted(minutes, key=lambda each: (each.minute, each.passing))
+
+
+async def test_what_is_removed_is_counted(store: Store) -> None:
+    await make_queue(store)
+    first, *_ = await send_many(store, 3)
+    await store.messages.delete(DEFAULT, WORK, first.id)
+    await store.queues.purge(DEFAULT, WORK)
+    batch = await create_batch(store, news(4))
+    await store.batches.cancel(DEFAULT, batch.id)
+    assert await passed(store) == {Passing.SENT: 7, Passing.PURGED: 7}
+
+
+async def test_what_is_done_about_dead_letters_is_counted(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send_many(store, 6)
+    await kill_all(store)
+    await store.dead_letters.replay(DEFAULT, WORK, Selection(limit=1), Pace())
+    await store.dead_letters.discard(DEFAULT, WORK, Selection(limit=2))
+    found = await passed(store)
+    assert (found[Passing.DEAD], found[Passing.REPLAYED], found[Passing.DISCARDED]) == (6, 1, 2)
+    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    assert (await store.pruner.prune(SYSTEM, ALL)).dead_letters == 6
+    assert (await passed(store))[Passing.PRUNED] == 6
+
+
+async def test_copies_and_doubles_are_counted_where_they_are(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "audit")
+    await store.subscriptions.put(DEFAULT, "paid", "audit")
+    for _ in range(2):
+        await send(store, type="paid", event_id="paid-1")
+    one, two = await pull(store)
+    await settle(store, ack(one))
+    await settle(store, ack(two))
+    await send(store, event_id="paid-1")
+    assert await pull(store) == ()
+    assert await passed(store) == {Passing.SENT: 3, Passing.DONE: 3}
+    assert await passed(store, "audit") == {Passing.SENT: 2}
+
+
+async def test_a_repeat_is_not_counted(store: Store) -> None:
+    await make_queue(store)
+    message = await send(store)
+    await store.messages.send(DEFAULT, WORK, message)
+    await store.messages.send_batch(DEFAULT, WORK, [message, new()])
+    assert await passed(store) == {Passing.SENT: 2}
+
+
+async def test_expired_messages_and_leases_are_counted(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store, max_retries=1)
+    await send(store, expires_after_seconds=1)
+    await send(store, delay_seconds=1)
+    clock.advance(seconds=1)
+    for _ in range(2):
+        assert len(await pull(store, lease_seconds=0)) == 1
+        await store.reaper.reap(SYSTEM, ALL)
+    assert await passed(store) == {Passing.SENT: 2, Passing.RETRIED: 1, Passing.DEAD: 2}
+
+
+async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
+    await make_queue(store)
+    for type_, source in (("paid", "shop"), ("paid", "shop"), ("paid", None), (None, None)):
+        await send(store, type=type_, source=source)
+    await settle(store, *map(ack, await pull(store)))
+    kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
+    assert kinds == (
+        KindTally(None, None, Passing.DONE, 1),
+        KindTally(None, None, Passing.SENT, 1),
+        KindTally("paid", None, Passing.DONE, 1),
+        KindTally("paid", None, Passing.SENT, 1),
+        KindTally("paid", "shop", Passing.DONE, 2),
+        KindTally("paid", "shop", Passing.SENT, 2),
+    )
+
+
+async def test_what_is_long_past_is_not_shown(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send(store, type="paid")
+    assert await passed(store) == {Passing.SENT: 1}
+    clock.advance(seconds=28 * 60)
+    assert await passed(store) == {Passing.SENT: 1}
+    clock.advance(seconds=3 * 60)
+    stats = await store.stats.queue(DEFAULT, WORK)
+    assert stats.minutes == ()
+    assert [each.type for each in stats.kinds] == ["paid"]
+    clock.advance(seconds=30 * 60)
+    assert (await store.stats.queue(DEFAULT, WORK)).kinds == ()
+
+
+async def test_a_shared_queue_tells_each_tenant_its_own(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    one, two = await make_tenants(store, "one", "two")
+    await send_many(store, 2, scope=one)
+    await send_many(store, 3, scope=two)
+    assert await passed(store, scope=one) == {Passing.SENT: 2}
+    assert await passed(store, scope=two) == {Passing.SENT: 3}
+    assert await passed(store, scope=SYSTEM) == {Passing.SENT: 5}
+    stats = await store.stats.queue(one, WORK)
+    assert (stats.counts.ready, [each.messages for each in stats.kinds]) == (2, [2])
+
+
+async def test_what_one_process_wrote_down_another_reads(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    other = await home.open(clock)
+    try:
+        await send_many(store, 2)
+        await store.stats.flush(SYSTEM)
+        await send_many(other, 3)
+        assert await passed(other) == {Passing.SENT: 5}
+        await store.stats.flush(SYSTEM)
+        assert await passed(store) == {Passing.SENT: 5}
+    finally:
+        await other.close()
+
+
+async def test_what_did_not_happen_is_not_counted(store: Store) -> None:
+    await make_queue(store)
+    await send(store)
+    message = await pull_one(store)
+    await settle(store, ack(message))
+    assert (await settle(store, ack(message))).refused
+    with pytest.raises(InvalidInput):
+        await store.messages.send_batch(DEFAULT, WORK, [new(), new(priority=10)])
+    assert await passed(store) == {Passing.SENT: 1, Passing.DONE: 1}
+
+
+async def test_only_the_system_writes_down(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="system"):
+        await store.stats.flush(DEFAULT)

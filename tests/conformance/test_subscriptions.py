@@ -1,0 +1,284 @@
+"""Subscriptions: a message is copied to every queue that wants its type, with its sending."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    ack_all,
+    counts,
+    ids,
+    make_queue,
+    make_tenants,
+    new,
+    pull,
+    pull_one,
+    retry,
+    send,
+    sending,
+    settle,
+)
+from tests.conformance.test_sending import EVERYTHING
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Send, SettleResult
+from tickwork.core.subscription import Subscription, copy_for
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Store
+
+AUDIT = "audit"
+
+
+async def make_both(store: Store, types: str = "paid") -> None:
+    await make_queue(store)
+    await make_queue(store, AUDIT)
+    await store.subscriptions.put(DEFAULT, types, AUDIT)
+
+
+async def by_settling(store: Store, message: NewMessage) -> None:
+    await make_queue(store, "before")
+    await send(store, queue="before")
+    held = await pull_one(store, queue="before")
+    await settle(store, ack(held, Send(WORK, message)))
+
+
+WAYS: dict[str, Callable[[Store, NewMessage], Awaitable[Any]]] = {
+    "send": lambda store, message: store.messages.send(DEFAULT, WORK, message),
+    "batch": lambda store, message: store.messages.send_batch(DEFAULT, WORK, [new(), message]),
+    "bulk": lambda store, message: store.messages.send_bulk(DEFAULT, WORK, [new(), message]),
+    "settlement": by_settling,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_message_is_copied_however_it_is_sent(store: Store, way: str) -> None:
+    await make_both(store)
+    message = new(type="paid")
+    await WAYS[way](store, message)
+    assert message.id in ids(await pull(store))
+    (copy,) = await pull(store, queue=AUDIT)
+    assert (copy.body, copy.type, copy.tenant) == (message.body, "paid", "default")
+
+
+async def test_a_copy_is_the_message_but_for_its_id_and_its_slot(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    queue_id = await make_queue(store, AUDIT)
+    await store.subscriptions.put(DEFAULT, "order.*", AUDIT)
+    sent = await send(store, delay_seconds=5, **EVERYTHING)
+    clock.advance(seconds=5)
+    (copy,) = await store.messages.peek(DEFAULT, AUDIT, ALL)
+    (message,) = await store.messages.peek(DEFAULT, WORK, ALL)
+    assert copy == structs.replace(
+        message,
+        id=copy_for(sent, queue_id).id,
+        queue_id=queue_id,
+        schedule_id=None,
+        slot=None,
+        run=0,
+        catch_up=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "copied", "not_copied"),
+    [
+        ("paid", ["paid"], ["paid.late", "pai", "Paid", None]),
+        ("order.*", ["order.paid", "order."], ["order", "orders.paid", None]),
+        ("*", ["paid", "order.paid", "ü"], [None]),
+        ("a_b%", ["a_b%"], ["axb%", "a_bc"]),
+        ("a_b%*", ["a_b%", "a_b%c"], ["axb%c", "a_b"]),
+    ],
+)
+async def test_a_pattern_is_a_type_or_its_beginning(
+    store: Store, types: str, copied: list[str], not_copied: list[str | None]
+) -> None:
+    await make_both(store, types)
+    for type_ in [*copied, *not_copied]:
+        await send(store, type=type_)
+    found = await pull(store, queue=AUDIT)
+    assert sorted(str(message.type) for message in found) == sorted(copied)
+
+
+async def test_a_queue_gets_one_copy_however_many_patterns_fit(store: Store) -> None:
+    await make_both(store)
+    await store.subscriptions.put(DEFAULT, "*", AUDIT)
+    await store.subscriptions.put(DEFAULT, "pa*", AUDIT)
+    await send(store, type="paid")
+    assert await counts(store, AUDIT) == Counts(ready=1)
+
+
+async def test_the_queue_it_is_sent_to_gets_no_copy(store: Store) -> None:
+    await make_both(store)
+    await send(store, queue=AUDIT, type="paid")
+    assert await counts(store, AUDIT) == Counts(ready=1)
+
+
+async def test_copies_are_not_copied_on(store: Store) -> None:
+    await make_both(store)
+    await make_queue(store, "third")
+    await store.subscriptions.put(DEFAULT, "paid", "third")
+    await send(store, type="paid")
+    assert await counts(store, AUDIT) == Counts(ready=1)
+    assert await counts(store, "third") == Counts(ready=1)
+
+
+async def test_a_copy_lives_a_life_of_its_own(store: Store) -> None:
+    await make_both(store)
+    await send(store, type="paid", event_id="paid-1")
+    message, copy = await pull_one(store), await pull_one(store, queue=AUDIT)
+    assert await settle(store, retry(message, delay_seconds=60)) == SettleResult()
+    assert await settle(store, ack(copy)) == SettleResult()
+    assert await counts(store) == Counts(delayed=1)
+
+
+async def test_a_repeat_is_copied_no_more(store: Store) -> None:
+    await make_both(store)
+    message = await send(store, type="paid")
+    await store.messages.send(DEFAULT, WORK, message)
+    assert await counts(store, AUDIT) == Counts(ready=1)
+    await ack_all(store, queue=AUDIT)
+    await store.messages.send(DEFAULT, WORK, message)
+    assert await counts(store, AUDIT) == Counts()
+
+
+async def test_copies_keep_the_order_of_their_keys(store: Store) -> None:
+    await make_both(store)
+    sent = [new(type="paid", key="a", body=b"%d" % number) for number in range(10)][::-1]
+    await store.messages.send_batch(DEFAULT, WORK, sent)
+    bodies = []
+    while found := await pull(store, queue=AUDIT):
+        (message,) = found
+        bodies.append(message.body)
+        await settle(store, ack(message))
+    assert bodies == [message.body for message in sent]
+
+
+async def test_what_was_sent_before_is_not_copied(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, AUDIT)
+    await send(store, type="paid")
+    await store.subscriptions.put(DEFAULT, "paid", AUDIT)
+    assert await counts(store, AUDIT) == Counts()
+    await send(store, type="paid")
+    assert await counts(store, AUDIT) == Counts(ready=1)
+    assert await store.subscriptions.delete(DEFAULT, "paid", AUDIT)
+    await send(store, type="paid")
+    assert await counts(store, AUDIT) == Counts(ready=1)
+
+
+async def test_other_processes_learn_of_a_subscription_at_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await make_queue(store, AUDIT)
+    other = await home.open(clock)
+    try:
+        await send(other, type="paid")
+        await store.subscriptions.put(DEFAULT, "paid", AUDIT)
+        await send(other, type="paid")
+        assert await counts(store, AUDIT) == Counts(ready=1)
+        await store.subscriptions.delete(DEFAULT, "paid", AUDIT)
+        await send(other, type="paid")
+        assert await counts(store, AUDIT) == Counts(ready=1)
+    finally:
+        await other.close()
+
+
+async def test_a_refused_settlement_copies_nothing(store: Store) -> None:
+    await make_both(store)
+    await send(store)
+    message = await pull_one(store)
+    await settle(store, retry(message))
+    ending = ack(message, sending(WORK, type="paid"))
+    assert (await settle(store, ending)).refused == (message.held,)
+    assert await counts(store, AUDIT) == Counts()
+
+
+async def test_the_systems_subscription_is_to_every_tenants_messages(store: Store) -> None:
+    await make_queue(store, AUDIT, scope=SYSTEM)
+    subscription = await store.subscriptions.put(SYSTEM, "paid", AUDIT)
+    assert subscription.tenant is None
+    for scope in await make_tenants(store, "one", "two"):
+        await make_queue(store, scope=scope)
+        await send(store, scope=scope, type="paid")
+    found = await pull(store, queue=AUDIT, scope=SYSTEM)
+    assert sorted(message.tenant for message in found) == ["one", "two"]
+
+
+async def test_a_tenants_subscription_is_to_its_own_messages(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    one, two = await make_tenants(store, "one", "two")
+    await make_queue(store, AUDIT, scope=one)
+    await store.subscriptions.put(one, "paid", AUDIT)
+    for scope in (one, two):
+        await send(store, scope=scope, type="paid")
+    assert [each.tenant for each in await pull(store, queue=AUDIT, scope=one)] == ["one"]
+    assert await store.subscriptions.list(two) == ()
+    assert not await store.subscriptions.delete(two, "paid", AUDIT)
+
+
+async def test_a_tenant_may_subscribe_a_shared_queue_and_its_own_comes_first(
+    store: Store,
+) -> None:
+    (one,) = await make_tenants(store, "one")
+    await make_queue(store, scope=one)
+    shared = await make_queue(store, AUDIT, scope=SYSTEM)
+    assert (await store.subscriptions.put(one, "paid", AUDIT)).queue_id == shared
+    await send(store, scope=one, type="paid")
+    assert await counts(store, AUDIT, scope=SYSTEM) == Counts(ready=1)
+    assert await store.subscriptions.delete(one, "paid", AUDIT)
+    own = await make_queue(store, AUDIT, scope=one)
+    assert (await store.subscriptions.put(one, "paid", AUDIT)).queue_id == own
+
+
+async def test_the_system_subscribes_shared_queues_only(store: Store) -> None:
+    await make_queue(store, AUDIT)
+    with pytest.raises(NotFound):
+        await store.subscriptions.put(SYSTEM, "paid", AUDIT)
+
+
+async def test_subscriptions_are_listed_by_types_and_queue(store: Store) -> None:
+    queue_ids = {name: await make_queue(store, name) for name in ("a", "b")}
+    for types, queue in (("paid", "b"), ("paid", "a"), ("*", "b"), ("paid", "b")):
+        answer = await store.subscriptions.put(DEFAULT, types, queue)
+        assert answer == Subscription("default", types, queue_ids[queue], queue)
+    assert await store.subscriptions.list(DEFAULT) == (
+        Subscription("default", "*", queue_ids["b"], "b"),
+        Subscription("default", "paid", queue_ids["a"], "a"),
+        Subscription("default", "paid", queue_ids["b"], "b"),
+    )
+    assert await store.subscriptions.list(SYSTEM) == ()
+
+
+async def test_a_subscription_ends_once(store: Store) -> None:
+    await make_both(store)
+    assert not await store.subscriptions.delete(DEFAULT, "other", AUDIT)
+    assert not await store.subscriptions.delete(DEFAULT, "paid", "nowhere")
+    assert await store.subscriptions.delete(DEFAULT, "paid", AUDIT)
+    assert not await store.subscriptions.delete(DEFAULT, "paid", AUDIT)
+
+
+async def test_a_deleted_queue_ends_its_subscriptions(store: Store) -> None:
+    await make_both(store)
+    await store.queues.delete(DEFAULT, AUDIT)
+    assert await store.subscriptions.list(DEFAULT) == ()
+    await make_queue(store, AUDIT)
+    await send(store, type="paid")
+    assert await counts(store, AUDIT) == Counts()
+
+
+async def test_a_pattern_has_its_limits(store: Store) -> None:
+    await make_queue(store)
+    for types in ("", "x" * 121, "a*b", "**", "a\0b", "a\nb"):
+        with pytest.raises(InvalidInput) as raised:
+            await store.subscriptions.put(DEFAULT, types, WORK)
+        assert [fault.field for fault in raised.value.errors] == ["types"]
+    assert await store.subscriptions.list(DEFAULT) == ()
+    await store.subscriptions.put(DEFAULT, "x" * 120, WORK)

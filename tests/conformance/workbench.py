@@ -1,0 +1,194 @@
+"""The steps of the state machine beyond sending, claiming and settling: letters, batches,
+subscriptions, and what the system says about tenants and queues."""
+
+from typing import Any
+
+from msgspec import structs
+
+from tests.conformance.acts import ALL
+from tests.conformance.asking import Asking
+from tests.conformance.steps import (
+    DAY_SECONDS,
+    ONE,
+    OWN_OF_ONE,
+    OWN_OF_TWO,
+    SETTINGS,
+    SHARED,
+    TWO,
+    Place,
+)
+from tests.stores.opening import Homes
+from tickwork.core.batch import Batch, ItemStatus, NewBatch
+from tickwork.core.letters import Pace, Selection
+from tickwork.core.model import (
+    SYSTEM,
+    ContentType,
+    Ending,
+    Fate,
+    NewMessage,
+    Scope,
+    Tenant,
+)
+from tickwork.errors import BacklogFull, Conflict
+from tickwork.store.contract import Store
+
+
+class Workbench(Asking):
+    """What one does with letters, batches and subscriptions, and what governs queues."""
+
+    def __init__(self, homes: Homes) -> None:
+        super().__init__(homes)
+        self._batches: list[tuple[Place, NewBatch, list[NewMessage]]] = []
+        self._graves: list[Place] = []
+
+    # Dead letters
+
+    def bury(self, chosen: list[int], error: str | None) -> None:
+        """Some die, each at a time of its own: only by their age letters have an order."""
+        for message in self._some_handed(chosen):
+            self._settle(
+                SYSTEM,
+                Ending(held=message.held, fate=Fate.DEAD, reason="buried", error=error),
+            )
+            self._graves.append(Place(Scope(message.tenant), self._queue_names[message.queue_id]))
+            self._stores.clock.advance(seconds=1)
+
+    def letters(
+        self, what: str, where: int | Place, chosen: list[int], spacing_seconds: float
+    ) -> None:
+        if isinstance(where, int):
+            (place,) = self._some(self._graves, [where]) or [SHARED]
+        else:
+            place = where
+        pace = Pace(first_after_seconds=spacing_seconds, spacing_seconds=spacing_seconds)
+        if what == "replay":
+            self._ask_about_letters(
+                place,
+                chosen,
+                lambda store, ids: store.dead_letters.replay(*place, Selection(ids=ids), pace),
+            )
+        elif what == "discard":
+            self._ask_about_letters(
+                place,
+                chosen,
+                lambda store, ids: store.dead_letters.discard(*place, Selection(ids=ids)),
+            )
+        elif what == "edit":
+            for pick in chosen:
+                self._ask_about_letters(
+                    place,
+                    [pick],
+                    lambda store, ids: store.dead_letters.edit(
+                        place.scope, ids[0] if ids else self._schedule_id, b"!", ContentType.TEXT
+                    ),
+                )
+        else:
+            self._ask(lambda store: store.dead_letters.groups(*place, ALL))
+            self._ask(lambda store: store.dead_letters.discard(*place, Selection(reason="expired")))
+
+    # Batches
+
+    def create(
+        self,
+        place: Place,
+        many: list[dict[str, Any]],
+        completion_queue: str | None,
+        taken: int | None,
+    ) -> None:
+        """A batch; sometimes one of its items is a message already, and then it goes on without."""
+        batch = NewBatch(id=self._new_id(), queue=place.queue, completion_queue=completion_queue)
+        items = [self._new_message(fields, place) for fields in many]
+        self._batches.append((place, batch, items))
+        if taken is not None:
+            tried = [*items, *(old for _, old in self._some(self._sent, [taken]))]
+            self._ask(lambda store: _created_or_not(store, place.scope, batch, tried))
+        if self._ask(lambda store: _created_or_not(store, place.scope, batch, items)):
+            self._sent += [(place, item) for item in items]
+
+    def batches(self, what: str, pick: int) -> None:
+        for place, batch, items in self._some(self._batches, [pick]):
+            if what == "cancel":
+                self._ask(lambda store, at=place, id_=batch.id: store.batches.cancel(at.scope, id_))
+            elif what == "repeat":
+                self._ask(
+                    lambda store, at=place, batch=batch, items=items: _created_or_not(
+                        store, at.scope, batch, items
+                    )
+                )
+            elif what == "elsewhere":
+                moved = structs.replace(batch, queue="shared")
+                self._ask(
+                    lambda store, at=place, moved=moved: store.batches.create(at.scope, moved, [])
+                )
+            self._look_at_batch(place.scope, batch)
+
+    def _look_at_batches(self) -> None:
+        for scope in (ONE, TWO):
+            self._ask(lambda store, scope=scope: store.batches.list(scope, ALL))
+        for place, batch, _ in self._batches:
+            self._look_at_batch(place.scope, batch)
+
+    def _look_at_batch(self, scope: Scope, batch: NewBatch) -> None:
+        seen = self._ask(lambda store: store.batches.get(scope, batch.id))
+        numbers = {}
+        for status in ItemStatus:
+            found = self._ask(
+                lambda store, status=status: store.batches.items(scope, batch.id, status, ALL)
+            )
+            numbers[status] = len(found)
+        if isinstance(seen, Batch):
+            assert numbers == {
+                ItemStatus.PENDING: seen.pending,
+                ItemStatus.PROCESSING: seen.processing,
+                ItemStatus.COMPLETED: seen.completed,
+                ItemStatus.FAILED: seen.failed,
+            }
+            assert sum(numbers.values()) == seen.total
+
+    # Subscriptions
+
+    def subscribe(self, what: str, place: Place, types: str) -> None:
+        if what == "put":
+            self._ask(lambda store: store.subscriptions.put(place.scope, types, place.queue))
+        else:
+            self._ask(lambda store: store.subscriptions.delete(place.scope, types, place.queue))
+        self._ask(lambda store: store.subscriptions.list(place.scope))
+
+    # What governs
+
+    def govern_tenant(self, name: str, weight: int, *, suspended: bool) -> None:
+        tenant = Tenant(id=name, weight=weight, suspended=suspended)
+        self._ask(lambda store: store.tenants.put(SYSTEM, tenant))
+        self._ask(lambda store: store.tenants.get(SYSTEM, name))
+
+    def govern_queue(self, what: str, pick: int) -> None:
+        """Limits: a rate only where one tenant is alone, else whose turn it is would count."""
+        place: Place
+        fields: dict[str, Any]
+        if what == "retries":
+            place, fields = OWN_OF_ONE, {"max_retries": pick % 3}
+        elif what == "rate":
+            place, fields = OWN_OF_ONE, {"rate_per_second": [0.5, 2, 1_000][pick % 3]}
+        elif what == "no backlog":
+            place, fields = OWN_OF_ONE, {"backlog_bytes_max": None}
+        elif what == "cap of all":
+            place, fields = SHARED, {"tenant_claimed_max": 1 + pick}
+        elif what == "cap":
+            place, fields = OWN_OF_TWO, {"tenant_claimed_max": 1 + pick % 2}
+        else:
+            place, fields = [OWN_OF_ONE, OWN_OF_TWO, SHARED][pick % 3], {}
+        self._put_queue(place, structs.replace(SETTINGS[place], **fields))
+
+    def prune(self, days: int) -> None:
+        self._stores.clock.advance(seconds=days * DAY_SECONDS)
+        self._ask(lambda store: store.pruner.prune(SYSTEM, ALL))
+
+
+async def _created_or_not(
+    store: Store, scope: Scope, batch: NewBatch, items: list[NewMessage]
+) -> Batch | None:
+    """None where there are two reasons to refuse: which of them is told is a store's own."""
+    try:
+        return await store.batches.create(scope, batch, items)
+    except (Conflict, BacklogFull):
+        return None

@@ -1,0 +1,107 @@
+"""How messages come into the model: once, behind their key, with their copies, if they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+from tests.model.tables import Now, Row, Tables
+from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue
+from tickwork.core.states import State
+from tickwork.core.subscription import copy_for, matches
+from tickwork.core.tally import Passing
+from tickwork.errors import BacklogFull
+
+
+class Arrivals:
+    """Everything that is stored comes this way; to be called inside a transaction."""
+
+    def __init__(self, tables: Tables, now: Now) -> None:
+        self._tables, self._now = tables, now
+
+    def send(self, tenant: str, queue: Queue, messages: Iterable[NewMessage]) -> None:
+        """Stores what is not there yet, and its copies; `BacklogFull` if they do not fit."""
+        filled: set[UUID] = set()
+        for message in messages:
+            if self.store(tenant, queue, message):
+                filled |= {queue.id, *self._copy(tenant, queue, message)}
+        self.check_backlogs(filled)
+
+    def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> None:
+        """For what may not fail: to the queue if there is one, and to subscribers in any case."""
+        if queue is None or self.store(tenant, queue, message):
+            self._copy(tenant, queue, message)
+
+    def store(
+        self, tenant: str, queue: Queue, new: NewMessage, *, batch_id: UUID | None = None
+    ) -> bool:
+        """One message, at the end of its key; False if it is there already."""
+        row = self._row(tenant, queue, new, batch_id)
+        if self._tables.has(row):
+            return False
+        if self._tables.same_key(row.message):
+            row = row.changed(state=State.HELD)
+        self._tables.put(row)
+        self._tables.tally(Passing.SENT, row.message)
+        self._tables.watchers.wake({queue.id})
+        return True
+
+    def check_backlogs(self, queue_ids: Iterable[UUID]) -> None:
+        """Raises `BacklogFull` if a queue has more than it may have."""
+        for queue in [self._tables.queues[queue_id] for queue_id in queue_ids]:
+            bytes_max = queue.settings.backlog_bytes_max
+            if bytes_max is not None and self._backlog(queue) > bytes_max:
+                raise BacklogFull(queue.name, bytes_max)
+
+    def _backlog(self, queue: Queue) -> int:
+        rows = self._tables.messages.values()
+        return sum(len(row.message.body) for row in rows if row.message.queue_id == queue.id)
+
+    def _copy(self, tenant: str, queue: Queue | None, message: NewMessage) -> set[UUID]:
+        """Copies for all who subscribe; says to which queues."""
+        wanted = {
+            each.queue_id
+            for each in self._tables.subscriptions
+            if each.tenant in (tenant, None) and matches(each.types, message.type)
+        }
+        wanted -= set() if queue is None else {queue.id}
+        for queue_id in wanted:
+            self.store(tenant, self._tables.queues[queue_id], copy_for(message, queue_id))
+        return wanted
+
+    def _row(self, tenant: str, queue: Queue, new: NewMessage, batch_id: UUID | None) -> Row:
+        now = self._now()
+        visible_at = now + timedelta(seconds=new.delay_seconds)
+        expiry = new.expires_after_seconds
+        message = Message(
+            tenant=tenant,
+            id=new.id,
+            queue_id=queue.id,
+            state=State.READY,
+            priority=new.priority,
+            claim=0,
+            holder=None,
+            attempts=0,
+            lost=0,
+            visible_at=visible_at,
+            sent_at=now,
+            key=new.key,
+            event_id=new.event_id,
+            type=new.type,
+            source=new.source,
+            correlation_id=new.correlation_id,
+            causation_id=new.causation_id,
+            hops=new.hops,
+            batch_id=batch_id,
+            schedule_id=new.schedule_id,
+            slot=new.slot,
+            run=new.run,
+            catch_up=new.catch_up,
+            content_type=new.content_type,
+            format=FORMAT_VERSION,
+            last_error=None,
+            body=new.body,
+        )
+        expires_at = None if expiry is None else visible_at + timedelta(seconds=expiry)
+        return Row(message, next(self._tables.places), expires_at)

@@ -1,0 +1,171 @@
+"""Batches in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from uuid import UUID
+
+from msgspec import structs
+
+from tests.model.arrivals import Arrivals
+from tests.model.departures import Departures
+from tests.model.tables import BatchRow, Now, Row, Tables, own_tenant
+from tickwork.core.batch import (
+    REASON_CANCELLED,
+    Batch,
+    BatchItem,
+    BatchStatus,
+    ItemStatus,
+    NewBatch,
+)
+from tickwork.core.limits import check_item_count, check_limit, check_message, check_new_batch
+from tickwork.core.model import NewMessage, Queue, Scope
+from tickwork.core.states import State
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+
+PIECE_ITEMS = 1_000
+
+
+class MemoryBatches:
+    """Messages that are counted together."""
+
+    def __init__(
+        self, tables: Tables, now: Now, arrivals: Arrivals, departures: Departures
+    ) -> None:
+        self._tables, self._now = tables, now
+        self._arrivals, self._departures = arrivals, departures
+
+    async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
+        check_new_batch(batch)
+        queue = self._tables.queue(scope, batch.queue)
+        row = self._begin(own_tenant(scope), queue, batch)
+        if row.queue_id != queue.id:
+            raise Conflict(f"batch {batch.id} is another queue's")
+        if row.total is not None:
+            if sum(1 for _ in items) != row.total:
+                raise Conflict(f"batch {batch.id} is closed with {row.total} items")
+            return self._seen(row)
+        rest = iter(items)
+        if sum(1 for _ in islice(rest, row.stored)) < row.stored:
+            raise Conflict(f"batch {batch.id} has {row.stored} items already")
+        while piece := list(islice(rest, PIECE_ITEMS)):
+            row = self._add(row, queue, piece)
+        return self._seen(self.seal(row))
+
+    async def get(self, scope: Scope, batch_id: UUID) -> Batch:
+        return self._seen(self._row(scope, batch_id))
+
+    async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
+        check_limit(limit)
+        own = [row for row in self._tables.batches.values() if row.tenant == own_tenant(scope)]
+        own.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+        return tuple(self._seen(row) for row in own[:limit])
+
+    async def items(
+        self,
+        scope: Scope,
+        batch_id: UUID,
+        status: ItemStatus,
+        limit: int,
+        *,
+        after: UUID | None = None,
+    ) -> tuple[BatchItem, ...]:
+        check_limit(limit)
+        found = [
+            item
+            for item in self._items(self._row(scope, batch_id))
+            if item.status is status and (after is None or item.id > after)
+        ]
+        return tuple(sorted(found, key=lambda item: item.id)[:limit])
+
+    async def cancel(self, scope: Scope, batch_id: UUID) -> Batch:
+        row = self._row(scope, batch_id)
+        for message in self._living(row):
+            if message.message.state is not State.CLAIMED:
+                self._departures.drop(message, REASON_CANCELLED)
+        return self._seen(self.seal(self._row(scope, batch_id)))
+
+    def seal(self, row: BatchRow) -> BatchRow:
+        """Whole, with what is stored; and completed, if all of it has ended."""
+        if row.total is None:
+            row = structs.replace(row, total=row.stored)
+            self._tables.batches[row.tenant, row.id] = row
+        self._departures.complete(row)
+        return self._tables.batches[row.tenant, row.id]
+
+    def _begin(self, tenant: str, queue: Queue, batch: NewBatch) -> BatchRow:
+        now = self._now()
+        return self._tables.batches.setdefault(
+            (tenant, batch.id),
+            BatchRow(
+                tenant=tenant,
+                id=batch.id,
+                queue_id=queue.id,
+                completion_queue=batch.completion_queue,
+                created_at=now,
+                filled_at=now,
+            ),
+        )
+
+    def _add(self, row: BatchRow, queue: Queue, piece: Sequence[NewMessage]) -> BatchRow:
+        """A piece, all or none."""
+        check_item_count(row.stored + len(piece))
+        with self._tables.transaction():
+            for index, item in enumerate(piece, start=row.stored):
+                _check_item(item, index)
+                if not self._arrivals.store(row.tenant, queue, item, batch_id=row.id):
+                    raise Conflict(f"item {item.id} is a message already")
+            self._arrivals.check_backlogs({queue.id})
+            # Meanwhile items may have ended: what is counted is not what it was.
+            row = self._tables.batches[row.tenant, row.id]
+            row = structs.replace(row, stored=row.stored + len(piece), filled_at=self._now())
+            self._tables.batches[row.tenant, row.id] = row
+        return row
+
+    def _row(self, scope: Scope, batch_id: UUID) -> BatchRow:
+        row = self._tables.batches.get((own_tenant(scope), batch_id))
+        if row is None:
+            raise NotFound("batch", batch_id)
+        return row
+
+    def _living(self, row: BatchRow) -> Sequence[Row]:
+        rows = self._tables.messages.values()
+        wanted = (row.tenant, row.id)
+        return [each for each in rows if (each.message.tenant, each.message.batch_id) == wanted]
+
+    def _items(self, row: BatchRow) -> Iterator[BatchItem]:
+        for each in self._living(row):
+            is_claimed = each.message.state is State.CLAIMED
+            status = ItemStatus.PROCESSING if is_claimed else ItemStatus.PENDING
+            yield BatchItem(each.message.id, status)
+        for (tenant, batch_id, _), item in self._tables.items.items():
+            if (tenant, batch_id) == (row.tenant, row.id):
+                yield item
+
+    def _seen(self, row: BatchRow) -> Batch:
+        """Counted anew from the items every time: that is what the stores' counters must equal."""
+        statuses = [item.status for item in self._items(row)]
+        status = BatchStatus.FILLING if row.total is None else BatchStatus.RUNNING
+        return Batch(
+            id=row.id,
+            tenant=row.tenant,
+            queue_id=row.queue_id,
+            status=status if row.completed_at is None else BatchStatus.COMPLETED,
+            total=len(statuses),
+            pending=statuses.count(ItemStatus.PENDING),
+            processing=statuses.count(ItemStatus.PROCESSING),
+            completed=statuses.count(ItemStatus.COMPLETED),
+            failed=statuses.count(ItemStatus.FAILED),
+            created_at=row.created_at,
+            completed_at=row.completed_at,
+        )
+
+
+def _check_item(item: NewMessage, index: int) -> None:
+    try:
+        check_message(item)
+    except InvalidInput as error:
+        raise InvalidInput(
+            FieldError(f"items[{index}].{fault.field}", fault.message) for fault in error.errors
+        ) from None

@@ -1,0 +1,146 @@
+"""Handing out in the model: who may get what, and whose turn it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from uuid import UUID
+
+from tests.model.departures import Departures
+from tests.model.tables import Now, Row, Tables
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    LOST_CLAIMS_ALONE,
+    ClaimRequest,
+    Message,
+    Queue,
+    Scope,
+)
+from tickwork.core.policy.rate import allowance, spend
+from tickwork.core.states import State
+from tickwork.errors import NodeExpired
+
+
+class Turns:
+    """The tenants that wait in each queue, in line. A turn is as many messages as the tenant's
+    weight; a claim may end in the middle of one, and the next goes on there."""
+
+    def __init__(self) -> None:
+        self._lines: dict[UUID, list[str]] = {}
+        self._left: dict[tuple[UUID, str], int] = {}
+
+    def take(
+        self, queue_id: UUID, waiting: dict[str, list[Row]], weights: dict[str, int], limit: int
+    ) -> list[Row]:
+        """The next rows, by turns; of each tenant the first ones."""
+        chosen: list[Row] = []
+        line = [tenant for tenant in self._lines.get(queue_id, []) if tenant in waiting]
+        line += [tenant for tenant in waiting if tenant not in line]
+        taken = dict.fromkeys(line, 0)
+        while line and len(chosen) < limit:
+            tenant = line[0]
+            chosen.append(waiting[tenant][taken[tenant]])
+            taken[tenant] += 1
+            left = self._left.pop((queue_id, tenant), weights[tenant]) - 1
+            if taken[tenant] == len(waiting[tenant]):
+                line.pop(0)
+            elif left == 0:
+                line.append(line.pop(0))
+            else:
+                self._left[queue_id, tenant] = left
+        self._lines[queue_id] = line
+        return chosen
+
+
+class Claiming:
+    """Claims of one process: only the turns are its own."""
+
+    def __init__(self, tables: Tables, now: Now, departures: Departures) -> None:
+        self._tables, self._now, self._departures = tables, now, departures
+        self._turns = Turns()
+
+    def claim(self, scope: Scope, request: ClaimRequest) -> list[Message]:
+        queue = self._tables.queue(scope, request.queue)
+        self._check_holder(request)
+        found: list[Row] = []
+        limit = 1 if request.alone else request.limit
+        while not queue.paused and len(found) < limit:
+            chosen = self._choose(scope, queue, limit - len(found), alone=request.alone)
+            if not chosen:
+                break
+            self._spend(queue, len(chosen))
+            found += [row for row in chosen if self._hand_out(row, request)]
+        handed_out = [self._tables.messages[row.name] for row in sorted(found, key=Row.order)]
+        return [row.message for row in handed_out]
+
+    def _check_holder(self, request: ClaimRequest) -> None:
+        if request.lease_seconds is None:
+            node = self._tables.nodes.get(request.holder)
+            if node is None or node.expires_at <= self._now():
+                raise NodeExpired(request.holder)
+
+    def _choose(self, scope: Scope, queue: Queue, limit: int, *, alone: bool) -> list[Row]:
+        limit = min(limit, self._allowance(queue))
+        waiting: dict[str, list[Row]] = {}
+        for row in sorted(self._tables.rows(scope, queue), key=Row.order):
+            is_suspect = row.message.lost >= LOST_CLAIMS_ALONE
+            if self._may_go(row) and is_suspect == alone:
+                waiting.setdefault(row.message.tenant, []).append(row)
+        waiting = self._capped(queue, waiting)
+        if alone:
+            suspects = [row for rows in waiting.values() for row in rows]
+            return sorted(suspects, key=lambda row: row.order()[1:])[:limit]
+        if not scope.is_system:
+            return [row for rows in waiting.values() for row in rows][:limit]
+        weights = {tenant: self._tables.tenants[tenant].weight for tenant in waiting}
+        return self._turns.take(queue.id, waiting, weights, limit)
+
+    def _may_go(self, row: Row) -> bool:
+        now, message = self._now(), row.message
+        return (
+            row.is_ready(now)
+            and not row.is_expired(now)
+            and message.format <= FORMAT_VERSION
+            and not self._tables.tenants[message.tenant].suspended
+        )
+
+    def _capped(self, queue: Queue, waiting: dict[str, list[Row]]) -> dict[str, list[Row]]:
+        """No tenant gets more than its cap leaves it."""
+        cap = queue.settings.tenant_claimed_max
+        if cap is None:
+            return waiting
+        claimed = Counter(
+            row.message.tenant
+            for row in self._tables.messages.values()
+            if row.message.queue_id == queue.id and row.message.state is State.CLAIMED
+        )
+        left = {tenant: max(cap - claimed[tenant], 0) for tenant in waiting}
+        return {t: rows[: left[t]] for t, rows in waiting.items() if left[t]}
+
+    def _allowance(self, queue: Queue) -> int:
+        rate = queue.settings.rate_per_second
+        if rate is None:
+            return len(self._tables.messages)
+        return allowance(self._tables.spent_until.get(queue.id), self._now(), rate)
+
+    def _spend(self, queue: Queue, messages: int) -> None:
+        rate = queue.settings.rate_per_second
+        if rate is not None:
+            before = self._tables.spent_until.get(queue.id)
+            self._tables.spent_until[queue.id] = spend(before, self._now(), rate, messages)
+
+    def _hand_out(self, row: Row, request: ClaimRequest) -> bool:
+        """False for what is acked unseen: its event is done."""
+        if self._departures.is_done(row.message):
+            self._departures.ack(row)
+            return False
+        lease = request.lease_seconds
+        self._tables.put(
+            row.changed(
+                state=State.CLAIMED,
+                claim=row.message.claim + 1,
+                holder=request.holder,
+                lease_until=None if lease is None else self._now() + timedelta(seconds=lease),
+            )
+        )
+        return True

@@ -1,0 +1,175 @@
+"""How messages leave the model, and what that sets off: the key goes on, the batch counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec import structs
+
+from tests.model.arrivals import Arrivals
+from tests.model.tables import BatchRow, Now, Row, Tables
+from tickwork.core.batch import BatchItem, ItemStatus, completion_event
+from tickwork.core.firing import Firing, FiringRecord
+from tickwork.core.letters import DeadLetter
+from tickwork.core.model import Ending, Message, NewMessage, Scope
+from tickwork.core.policy.fingerprint import fingerprint
+from tickwork.core.states import State
+from tickwork.core.tally import Passing
+from tickwork.store.ids import new_id
+
+
+class Departures:
+    """Everything that is done with leaves this way; to be called inside a transaction."""
+
+    def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
+        self._tables, self._now, self._arrivals = tables, now, arrivals
+
+    def is_done(self, message: Message) -> bool:
+        """Whether the message's event was done before."""
+        event = (message.tenant, message.queue_id, message.event_id)
+        return event in self._tables.events_done
+
+    def ack(self, row: Row) -> None:
+        """Done; its event is remembered."""
+        message = row.message
+        if message.event_id is not None:
+            event = (message.tenant, message.queue_id, message.event_id)
+            self._tables.events_done.setdefault(event, self._now())
+        self._tables.tally(Passing.DONE, message)
+        self._remove(row)
+        self._count(message, ItemStatus.COMPLETED, None)
+
+    def drop(self, row: Row, reason: str) -> None:
+        """Nobody wants it any more: purged, deleted, cancelled."""
+        self._tables.tally(Passing.PURGED, row.message)
+        self._remove(row)
+        self._count(row.message, ItemStatus.FAILED, reason)
+
+    def put_back(self, row: Row, ending: Ending) -> None:
+        """Ready again after the ending's delay; it goes on holding its key."""
+        if ending.counts_attempt:
+            self._tables.tally(Passing.RETRIED, row.message)
+        self._tables.put(
+            row.changed(
+                state=State.READY,
+                holder=None,
+                attempts=row.message.attempts + ending.counts_attempt,
+                visible_at=self._now() + timedelta(seconds=ending.delay_seconds),
+                last_error=ending.error or row.message.last_error,
+            )
+        )
+
+    def bury(self, row: Row, ending: Ending) -> None:
+        """A dead letter, and no message any more; but one in the dead-letter queue, if any."""
+        letter = self._letter(row.message, ending)
+        self._tables.letters[letter.id] = letter
+        self._tables.tally(Passing.DEAD, row.message)
+        self._remove(row)
+        self._move(row.message)
+        self._count(row.message, ItemStatus.FAILED, letter.reason)
+
+    def record(self, message: Message, record: FiringRecord | None) -> None:
+        """What became of the message's slot, if it has one."""
+        if record is None or message.schedule_id is None or message.slot is None:
+            return
+        now = self._now()
+        self._tables.firings.append(
+            Firing(
+                id=new_id(),
+                tenant=message.tenant,
+                schedule_id=message.schedule_id,
+                slot=message.slot,
+                run=message.run,
+                attempt=message.attempts + 1,
+                status=record.status,
+                reason=record.reason,
+                due_at=message.visible_at,
+                started_at=now - timedelta(seconds=record.took_seconds),
+                finished_at=now,
+                result_code=record.result_code,
+                excerpt=record.excerpt,
+                channels=record.channels,
+                catch_up=message.catch_up,
+                count=1,
+            )
+        )
+
+    def complete(self, batch: BatchRow) -> bool:
+        """The one event of a batch that is whole and has ended."""
+        if not batch.has_ended or batch.completed_at is not None:
+            return False
+        self._tables.batches[batch.tenant, batch.id] = structs.replace(
+            batch, completed_at=self._now()
+        )
+        event = completion_event(
+            batch.id,
+            total=batch.completed + batch.failed,
+            completed=batch.completed,
+            failed=batch.failed,
+        )
+        queue = self._tables.find_queue(Scope(batch.tenant), batch.completion_queue)
+        self._arrivals.announce(batch.tenant, queue, event)
+        return True
+
+    def _remove(self, row: Row) -> None:
+        """The next of its key is the earliest of those that wait."""
+        del self._tables.messages[row.name]
+        waiting = self._tables.same_key(row.message)
+        if waiting and all(each.message.state is State.HELD for each in waiting):
+            visible_at = max(waiting[0].message.visible_at, self._now())
+            self._tables.put(waiting[0].changed(state=State.READY, visible_at=visible_at))
+            self._tables.watchers.wake({row.message.queue_id})
+
+    def _move(self, message: Message) -> None:
+        settings = self._tables.queues[message.queue_id].settings
+        queue = self._tables.find_queue(Scope(message.tenant), settings.dead_letter_queue)
+        if queue is None:
+            return
+        moved = NewMessage(
+            id=message.id,
+            body=message.body,
+            content_type=message.content_type,
+            priority=message.priority,
+            key=message.key,
+            event_id=message.event_id,
+            type=message.type,
+            source=message.source,
+            correlation_id=message.correlation_id,
+            causation_id=message.causation_id,
+            hops=message.hops,
+        )
+        self._arrivals.store(message.tenant, queue, moved)
+
+    def _count(self, message: Message, status: ItemStatus, reason: str | None) -> None:
+        if message.batch_id is None:
+            return
+        item = BatchItem(message.id, status, reason, self._now())
+        self._tables.items[message.tenant, message.batch_id, message.id] = item
+        batch = self._tables.batches[message.tenant, message.batch_id]
+        field = "completed" if status is ItemStatus.COMPLETED else "failed"
+        batch = structs.replace(batch, **{field: getattr(batch, field) + 1})
+        self._tables.batches[batch.tenant, batch.id] = batch
+        self.complete(batch)
+
+    def _letter(self, message: Message, ending: Ending) -> DeadLetter:
+        copied = {
+            name: getattr(message, name)
+            for name in DeadLetter.__struct_fields__
+            if hasattr(message, name)
+        }
+        return DeadLetter(
+            **copied
+            | {
+                "id": new_id(),
+                "message_id": message.id,
+                "reason": ending.reason or "failed",
+                "error": ending.error or message.last_error,
+                "fingerprint": fingerprint(ending.error),
+                "attempts": message.attempts + ending.counts_attempt,
+                "failed_at": self._now(),
+                "resolution": None,
+                "resolved_at": None,
+                "edited_at": None,
+                "replayed_as": None,
+            }
+        )

@@ -1,0 +1,132 @@
+"""Dead letters in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from msgspec import structs
+
+from tests.model.arrivals import Arrivals
+from tests.model.tables import Now, Tables, letter_order
+from tickwork.core.letters import (
+    DeadGroup,
+    DeadLetter,
+    Pace,
+    Replayed,
+    Resolution,
+    Selection,
+    replay_of,
+)
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
+from tickwork.core.model import ContentType, Scope
+from tickwork.core.tally import Passing
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import new_id
+
+
+class MemoryDeadLetters:
+    """What will not be delivered again by itself."""
+
+    def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
+        self._tables, self._now, self._arrivals = tables, now, arrivals
+
+    async def list(
+        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
+    ) -> tuple[DeadLetter, ...]:
+        check_selection(selection)
+        self._tables.queue(scope, queue)
+        begin = None if after is None else letter_order(await self.get(scope, after))
+        return tuple(self._selected(scope, queue, selection, begin))
+
+    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
+        letter = self._tables.letters.get(letter_id)
+        if letter is None or not (scope.is_system or scope.tenant == letter.tenant):
+            raise NotFound("dead letter", letter_id)
+        return letter
+
+    async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
+        check_limit(limit)
+        alike: dict[tuple[str, str, str | None], list[DeadLetter]] = {}
+        for letter in self._tables.open_letters(scope, self._tables.queue(scope, queue)):
+            alike.setdefault((letter.reason, letter.fingerprint, letter.type), []).append(letter)
+        groups = [
+            DeadGroup(*what, len(same), same[0].failed_at, same[-1].failed_at)
+            for what, same in alike.items()
+        ]
+        groups.sort(
+            key=lambda each: (-each.letters, each.reason, each.fingerprint, each.type or "")
+        )
+        return tuple(groups[:limit])
+
+    async def edit(
+        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+    ) -> DeadLetter:
+        check_body(body)
+        letter = await self.get(scope, letter_id)
+        if letter.resolution is not None:
+            raise Conflict(f"dead letter {letter_id} is {letter.resolution}")
+        edited = structs.replace(
+            letter, body=body, content_type=content_type, edited_at=self._now()
+        )
+        self._tables.letters[letter_id] = edited
+        return edited
+
+    async def replay(
+        self, scope: Scope, queue: str, selection: Selection, pace: Pace
+    ) -> tuple[Replayed, ...]:
+        check_selection(selection)
+        check_pace(pace, selection.limit)
+        found = self._tables.queue(scope, queue)
+        replayed: list[Replayed] = []
+        with self._tables.transaction():
+            for index, letter in enumerate(self._selected(scope, queue, selection)):
+                delay_seconds = pace.first_after_seconds + index * pace.spacing_seconds
+                anew = replay_of(letter, message_id=new_id(), delay_seconds=delay_seconds)
+                self._arrivals.store(letter.tenant, found, anew)
+                edited = letter.edited_at is not None
+                self._resolve(letter, Resolution.FIXED if edited else Resolution.REPLAYED, anew.id)
+                self._tables.tally(Passing.REPLAYED, letter)
+                replayed.append(Replayed(letter.id, anew.id))
+            self._arrivals.check_backlogs({found.id} if replayed else ())
+        return tuple(replayed)
+
+    async def discard(self, scope: Scope, queue: str, selection: Selection) -> int:
+        check_selection(selection)
+        letters = self._selected(scope, queue, selection)
+        for letter in letters:
+            self._resolve(letter, Resolution.DISCARDED, None)
+            self._tables.tally(Passing.DISCARDED, letter)
+        return len(letters)
+
+    def _selected(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        after: tuple[object, ...] | None = None,
+    ) -> Sequence[DeadLetter]:
+        """The open letters that fit everything given, oldest first."""
+        letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
+        fitting = [
+            letter
+            for letter in letters
+            if (after is None or letter_order(letter) > after)
+            and (selection.ids is None or letter.id in selection.ids)
+            and selection.reason in (None, letter.reason)
+            and selection.fingerprint in (None, letter.fingerprint)
+            and selection.type in (None, letter.type)
+            and (selection.failed_before is None or letter.failed_at <= selection.failed_before)
+        ]
+        return fitting[: selection.limit]
+
+    def _resolve(
+        self, letter: DeadLetter, resolution: Resolution, replayed_as: UUID | None
+    ) -> None:
+        self._tables.letters[letter.id] = structs.replace(
+            letter, resolution=resolution, resolved_at=self._now(), replayed_as=replayed_as
+        )
+
+
+def _largest_first(group: DeadGroup) -> tuple[int, str, str, str]:
+    return -group.letters, group.reason, group.fingerprint, group.type or ""

@@ -1,0 +1,139 @@
+"""Tenants, queues and subscriptions in the model."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from tests.model.departures import Departures
+from tests.model.tables import Now, Tables
+from tickwork.core.batch import REASON_PURGED
+from tickwork.core.limits import check_queue, check_subscription, check_tenant
+from tickwork.core.model import SYSTEM, Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.core.states import State
+from tickwork.core.subscription import Subscription
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import new_id
+
+
+class MemoryTenants:
+    """The owners."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def put(self, scope: Scope, tenant: Tenant) -> None:
+        check_tenant(scope, tenant)
+        self._tables.tenants[tenant.id] = tenant
+
+    async def get(self, scope: Scope, tenant_id: str) -> Tenant:
+        if tenant_id in self._tables.tenants and (scope.is_system or scope.tenant == tenant_id):
+            return self._tables.tenants[tenant_id]
+        raise NotFound("tenant", tenant_id)
+
+
+class MemoryQueues:
+    """Queues by name."""
+
+    def __init__(self, tables: Tables, now: Now, departures: Departures) -> None:
+        self._tables, self._now, self._departures = tables, now, departures
+
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+        check_queue(name, settings)
+        if not scope.is_system and scope.tenant not in self._tables.tenants:
+            raise NotFound("tenant", scope.tenant)
+        queue = Queue(id=new_id(), tenant=scope.tenant, name=name, settings=settings)
+        for known in self._tables.queues.values():
+            if (known.tenant, known.name) == (scope.tenant, name):
+                queue = structs.replace(known, settings=settings)
+        self._tables.queues[queue.id] = queue
+        return queue
+
+    async def get(self, scope: Scope, name: str) -> Queue:
+        return self._tables.queue(scope, name)
+
+    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+        seen = [
+            queue
+            for queue in self._tables.queues.values()
+            if scope.is_system or queue.tenant in (scope.tenant, None)
+        ]
+        # A tenant's own stand before the shared ones of the same name.
+        return tuple(sorted(seen, key=lambda each: (each.name, each.tenant is None, each.tenant)))
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        queue = self._own(scope, name)
+        if self._tables.rows(SYSTEM, queue):
+            raise Conflict(f"queue {name} still has messages")
+        if self._tables.open_letters(SYSTEM, queue):
+            raise Conflict(f"queue {name} still has dead letters")
+        del self._tables.queues[queue.id]
+        self._tables.subscriptions = [
+            each for each in self._tables.subscriptions if each.queue_id != queue.id
+        ]
+
+    async def pause(self, scope: Scope, name: str) -> None:
+        queue = self._own(scope, name)
+        self._tables.queues[queue.id] = structs.replace(queue, paused=True)
+
+    async def resume(self, scope: Scope, name: str) -> None:
+        queue = self._own(scope, name)
+        self._tables.queues[queue.id] = structs.replace(queue, paused=False)
+
+    async def purge(self, scope: Scope, name: str) -> int:
+        rows = self._tables.rows(scope, self._tables.queue(scope, name))
+        gone = [row for row in rows if row.message.state is not State.CLAIMED]
+        for row in gone:
+            self._departures.drop(row, REASON_PURGED)
+        return len(gone)
+
+    async def counts(self, scope: Scope, name: str) -> Counts:
+        return queue_counts(self._tables, self._now, scope, self._tables.queue(scope, name))
+
+    def _own(self, scope: Scope, name: str) -> Queue:
+        queue = self._tables.queue(scope, name)
+        if queue.tenant != scope.tenant:
+            raise Conflict(f"queue {name} is shared")
+        return queue
+
+
+class MemorySubscriptions:
+    """Which queues get copies of which messages."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
+        check_subscription(types)
+        found = self._tables.queue(scope, queue)
+        subscription = Subscription(scope.tenant, types, found.id, found.name)
+        if subscription not in self._tables.subscriptions:
+            self._tables.subscriptions.append(subscription)
+        return subscription
+
+    async def list(self, scope: Scope) -> tuple[Subscription, ...]:
+        own = [each for each in self._tables.subscriptions if each.tenant == scope.tenant]
+        return tuple(sorted(own, key=lambda each: (each.types, each.queue)))
+
+    async def delete(self, scope: Scope, types: str, queue: str) -> bool:
+        kept = [
+            each
+            for each in self._tables.subscriptions
+            if (each.tenant, each.types, each.queue) != (scope.tenant, types, queue)
+        ]
+        is_there = kept != self._tables.subscriptions
+        self._tables.subscriptions = kept
+        return is_there
+
+
+def queue_counts(tables: Tables, now: Now, scope: Scope, queue: Queue) -> Counts:
+    """How many messages stand where."""
+    rows = tables.rows(scope, queue)
+    states = [row.message.state for row in rows]
+    ready = sum(row.is_ready(now()) for row in rows)
+    return Counts(
+        ready=ready,
+        delayed=states.count(State.READY) - ready,
+        claimed=states.count(State.CLAIMED),
+        held=states.count(State.HELD),
+        dead=len(tables.open_letters(scope, queue)),
+    )

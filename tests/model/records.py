@@ -1,0 +1,153 @@
+"""What the model keeps of the past: firings, tallies, and how long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from tests.model.queues import queue_counts
+from tests.model.tables import Now, Tables, letter_order
+from tickwork.core.batch import BATCH_SECONDS
+from tickwork.core.firing import FIRING_SECONDS, Firing
+from tickwork.core.letters import DEAD_LETTER_SECONDS
+from tickwork.core.limits import check_limit, check_system
+from tickwork.core.model import EVENT_SECONDS, Pruned, Queue, Scope
+from tickwork.core.tally import (
+    RECENT_KINDS_SECONDS,
+    RECENT_MINUTES,
+    TALLY_SECONDS,
+    KindTally,
+    MinuteTally,
+    Passing,
+    QueueStats,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MemoryFirings:
+    """What became of slots."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Firing, ...]:
+        check_limit(limit)
+        own = [
+            each
+            for each in self._tables.firings
+            if each.schedule_id == schedule_id and (scope.is_system or each.tenant == scope.tenant)
+        ]
+        own.sort(key=lambda each: (each.finished_at, each.id), reverse=True)
+        return tuple(own[:limit])
+
+
+class MemoryStats:
+    """What passes, counted."""
+
+    def __init__(self, tables: Tables, now: Now) -> None:
+        self._tables, self._now = tables, now
+
+    async def flush(self, scope: Scope) -> None:
+        check_system(scope)
+        self._flush()
+
+    async def queue(self, scope: Scope, name: str) -> QueueStats:
+        queue = self._tables.queue(scope, name)
+        self._flush()
+        ready = [row for row in self._tables.rows(scope, queue) if row.is_ready(self._now())]
+        oldest = min((row.message.visible_at for row in ready), default=None)
+        return QueueStats(
+            counts=queue_counts(self._tables, self._now, scope, queue),
+            oldest_age_seconds=None if oldest is None else (self._now() - oldest).total_seconds(),
+            minutes=self._minutes(scope, queue),
+            kinds=self._kinds(scope, queue),
+        )
+
+    def _flush(self) -> None:
+        minute = self._now().replace(second=0, microsecond=0)
+        for tally, messages in self._tables.counted.items():
+            known = self._tables.tallies.get((minute, tally), 0)
+            self._tables.tallies[minute, tally] = known + messages
+        self._tables.counted.clear()
+
+    def _minutes(self, scope: Scope, queue: Queue) -> tuple[MinuteTally, ...]:
+        begin = self._now() - timedelta(minutes=RECENT_MINUTES)
+        sums: Counter[tuple[datetime, Passing]] = Counter()
+        for (minute, (queue_id, tenant, passing, _, _)), messages in self._tables.tallies.items():
+            if queue_id == queue.id and minute > begin and scope.tenant in (None, tenant):
+                sums[minute, passing] += messages
+        return tuple(MinuteTally(*what, messages) for what, messages in sorted(sums.items()))
+
+    def _kinds(self, scope: Scope, queue: Queue) -> tuple[KindTally, ...]:
+        begin = self._now() - timedelta(seconds=RECENT_KINDS_SECONDS)
+        sums: Counter[tuple[str, str, Passing]] = Counter()
+        for (minute, (queue_id, tenant, passing, *kind)), messages in self._tables.tallies.items():
+            if queue_id == queue.id and minute > begin and scope.tenant in (None, tenant):
+                sums[kind[0], kind[1], passing] += messages
+        return tuple(
+            KindTally(type_ or None, source or None, passing, messages)
+            for (type_, source, passing), messages in sorted(sums.items())
+        )
+
+
+class MemoryPruner:
+    """Takes away what was kept long enough."""
+
+    def __init__(self, tables: Tables, now: Now) -> None:
+        self._tables, self._now = tables, now
+
+    async def prune(self, scope: Scope, limit: int) -> Pruned:
+        check_system(scope)
+        check_limit(limit)
+        return Pruned(
+            dead_letters=self._prune_letters(limit),
+            events=self._prune_events(limit),
+            batches=self._prune_batches(limit),
+            firings=self._prune_firings(limit),
+            tallies=self._prune_tallies(limit),
+        )
+
+    def _prune_letters(self, limit: int) -> int:
+        letters = sorted(self._tables.letters.values(), key=letter_order)
+        old = [each for each in letters if self._is_old(each.failed_at, DEAD_LETTER_SECONDS)]
+        for letter in old[:limit]:
+            self._tables.tally(Passing.PRUNED, letter)
+            del self._tables.letters[letter.id]
+        return len(old[:limit])
+
+    def _prune_events(self, limit: int) -> int:
+        done = sorted(self._tables.events_done.items(), key=lambda each: each[1])
+        old = [event for event, done_at in done if self._is_old(done_at, EVENT_SECONDS)]
+        return _drop(self._tables.events_done, old[:limit])
+
+    def _prune_batches(self, limit: int) -> int:
+        old = [
+            name
+            for name, batch in self._tables.batches.items()
+            if batch.completed_at is not None and self._is_old(batch.completed_at, BATCH_SECONDS)
+        ][:limit]
+        _drop(self._tables.items, [name for name in self._tables.items if name[:2] in old])
+        return _drop(self._tables.batches, old)
+
+    def _prune_firings(self, limit: int) -> int:
+        firings = sorted(self._tables.firings, key=lambda each: each.finished_at)
+        old = [each for each in firings if self._is_old(each.finished_at, FIRING_SECONDS)][:limit]
+        self._tables.firings = [each for each in firings if each not in old]
+        return len(old)
+
+    def _prune_tallies(self, limit: int) -> int:
+        old = [each for each in self._tables.tallies if self._is_old(each[0], TALLY_SECONDS)]
+        return _drop(self._tables.tallies, sorted(old)[:limit])
+
+    def _is_old(self, since: datetime, kept_seconds: float) -> bool:
+        return since + timedelta(seconds=kept_seconds) <= self._now()
+
+
+def _drop(table: dict[K, V], names: list[K]) -> int:
+    for name in names:
+        del table[name]
+    return len(names)

@@ -1,0 +1,210 @@
+"""Batches, dead letters and what is kept of the past are reached through their indexes, too.
+
+The plans are the generic ones, on tables of which the planner knows all, or nothing.
+"""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.store.test_postgres_plans import (
+    BY_PLACE,
+    Connection,
+    generic_plan,
+    has_sort,
+    nodes,
+    plan_of,
+    ways_to,
+)
+from tests.stores.opening import Homes
+from tickwork.store.postgres.database import SQL
+
+MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"
+BATCHES, COUNTS, ITEMS = "tickwork_batches", "tickwork_batch_counts", "tickwork_batch_items"
+FIRINGS, TALLIES = "tickwork_firings", "tickwork_tallies"
+EVENTS, RECEIPTS = "tickwork_events_done", "tickwork_receipts"
+
+WAYS = {
+    "advance_filling": {BATCHES: {f"{BATCHES}_pkey"}, COUNTS: {f"{COUNTS}_pkey"}},
+    "cancel_items": {MESSAGES: {f"{MESSAGES}_pkey", f"{MESSAGES}_batch", BY_PLACE}},
+    "complete_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}},
+    "discard_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
+    "edit_letter": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
+    "end_items": {ITEMS: set[str](), COUNTS: set[str]()},
+    "ended_among": {ITEMS: {f"{ITEMS}_pkey"}},
+    "ended_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}, COUNTS: {f"{COUNTS}_pkey"}},
+    "ended_items": {ITEMS: {f"{ITEMS}_pkey"}},
+    "get_batch": {
+        BATCHES: {f"{BATCHES}_pkey"},
+        COUNTS: {f"{COUNTS}_pkey"},
+        MESSAGES: {f"{MESSAGES}_batch_claimed"},
+    },
+    "get_letter": {LETTERS: {f"{LETTERS}_id"}},
+    "letter_place": {LETTERS: {f"{LETTERS}_id"}},
+    "list_batches": {
+        BATCHES: {f"{BATCHES}_latest"},
+        COUNTS: {f"{COUNTS}_pkey"},
+        MESSAGES: {f"{MESSAGES}_batch_claimed"},
+    },
+    "list_firings": {FIRINGS: {f"{FIRINGS}_schedule"}},
+    "oldest_visible": {MESSAGES: {f"{MESSAGES}_ready"}},
+    "open_batches": {BATCHES: {f"{BATCHES}_open"}},
+    "pending_items": {MESSAGES: {f"{MESSAGES}_batch"}},
+    "processing_items": {MESSAGES: {f"{MESSAGES}_batch_claimed"}},
+    "prune_batches": {
+        BATCHES: {f"{BATCHES}_completed", BY_PLACE},
+        COUNTS: {f"{COUNTS}_pkey", BY_PLACE},
+        ITEMS: {f"{ITEMS}_pkey"},
+    },
+    "prune_events": {EVENTS: {f"{EVENTS}_age", BY_PLACE}},
+    "prune_firings": {FIRINGS: {f"{FIRINGS}_age", BY_PLACE}},
+    "prune_items": {BATCHES: {f"{BATCHES}_completed"}, ITEMS: {f"{ITEMS}_pkey", BY_PLACE}},
+    "prune_letters": {LETTERS: {f"{LETTERS}_id", BY_PLACE}},
+    "prune_receipts": {RECEIPTS: {f"{RECEIPTS}_pkey", BY_PLACE}},
+    "prune_tallies": {TALLIES: {f"{TALLIES}_age", BY_PLACE}},
+    "read_batch": {BATCHES: {f"{BATCHES}_pkey"}},
+    "read_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
+    "recent_kinds": {TALLIES: {f"{TALLIES}_pkey"}},
+    "recent_minutes": {TALLIES: {f"{TALLIES}_pkey"}},
+    "replay_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
+    "seal_filled_batch": {BATCHES: {f"{BATCHES}_pkey"}},
+    "waiting_items": {MESSAGES: {f"{MESSAGES}_batch"}},
+}
+"""By which ways each statement may reach the rows of each table that it is about."""
+
+IN_ORDER = ("ended_items", "open_batches", "pending_items", "waiting_items")
+"""These read as many rows as they give, where they lie."""
+
+QUEUE = "md5('queue 1')::uuid"
+PICKED = (("pick_letters", "", "open"), ("pick_own_letters", ", 'tenant-6'", "own"))
+"""Letters are picked by a plan that is made anew for each choice."""
+
+TABLES = sorted({table for ways in WAYS.values() for table in ways})
+
+_FILL = [
+    """
+    INSERT INTO tickwork_tenants (id) SELECT 'tenant-' || n FROM generate_series(0, 49) AS n
+    """,
+    """
+    INSERT INTO tickwork_batches (
+        tenant, id, queue_id, stored, total, created_at, filled_at, completed_at
+    )
+    SELECT
+        'tenant-' || n % 50, md5('batch ' || n)::uuid, md5('queue ' || n % 5)::uuid, 10, 10,
+        now() + n * interval '1 second', now(),
+        CASE WHEN n % 10 > 0 THEN now() + n * interval '1 second' END
+    FROM generate_series(1, 5000) AS n
+    """,
+    """
+    INSERT INTO tickwork_batch_counts (tenant, batch_id, stripe, completed, failed)
+    SELECT tenant, id, stripe, 1, 0 FROM tickwork_batches, generate_series(0, 3) AS stripe
+    """,
+    """
+    INSERT INTO tickwork_batch_items (tenant, batch_id, status, id, ended_at)
+    SELECT
+        tenant, id, CASE WHEN n % 4 = 0 THEN 'failed' ELSE 'completed' END,
+        md5(id || 'item ' || n)::uuid, now()
+    FROM tickwork_batches, generate_series(1, 4) AS n
+    """,
+    """
+    INSERT INTO tickwork_messages (
+        id, queue_id, tenant, batch_id, state, holder, claim, visible_at, sent_at, body
+    )
+    SELECT
+        md5('message ' || n)::uuid, md5('queue ' || n % 5)::uuid, 'tenant-' || n % 50,
+        CASE WHEN n % 2 = 0 THEN md5('batch ' || n % 500)::uuid END,
+        CASE WHEN is_claimed THEN 'claimed' ELSE 'ready' END,
+        CASE WHEN is_claimed THEN md5('node ' || n % 300)::uuid END,
+        is_claimed::integer, now() + n * interval '1 millisecond', now(), 'x'
+    FROM generate_series(1, 10000) AS n, LATERAL (SELECT n % 4 = 0 AS is_claimed)
+    """,
+    """
+    INSERT INTO tickwork_dead_letters (
+        id, tenant, queue_id, message_id, reason, attempts, failed_at, resolution, hops, priority,
+        run, content_type, format, sent_at, body
+    )
+    SELECT
+        md5('letter ' || n)::uuid, 'tenant-' || n % 50, md5('queue ' || n % 5)::uuid,
+        md5('message ' || n)::uuid, 'failed', 4, now() + n * interval '1 second',
+        CASE WHEN n % 3 = 0 THEN 'replayed' END, 0, 4, 0, 'json', 1, now(), 'x'
+    FROM generate_series(1, 10000) AS n
+    """,
+    """
+    INSERT INTO tickwork_firings (
+        tenant, id, schedule_id, slot, run, attempt, status, due_at, started_at, finished_at
+    )
+    SELECT
+        'tenant-' || n % 50, md5('firing ' || n)::uuid, md5('schedule ' || n % 500)::uuid, now(), 0,
+        1, 'succeeded', now(), now(), now() + n * interval '1 second'
+    FROM generate_series(1, 10000) AS n
+    """,
+    """
+    INSERT INTO tickwork_tallies (queue_id, tenant, minute, passing, type, source, messages)
+    SELECT
+        md5('queue ' || n % 5)::uuid, 'tenant-' || n % 50,
+        date_trunc('minute', now()) - n * interval '1 minute', 'sent', '', '', 1
+    FROM generate_series(1, 10000) AS n
+    """,
+    """
+    INSERT INTO tickwork_events_done (tenant, queue_id, event_id, done_at)
+    SELECT
+        'tenant-' || n % 50, md5('queue ' || n % 5)::uuid, 'event ' || n,
+        now() + n * interval '1 second'
+    FROM generate_series(1, 10000) AS n
+    """,
+    """
+    INSERT INTO tickwork_receipts (id, accepted_at)
+    SELECT md5('receipt ' || n)::uuid, now() FROM generate_series(1, 10000) AS n
+    """,
+]
+
+
+@pytest.fixture(params=["analysed", "not analysed"])
+async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+    """A connection to a database with many of everything."""
+    async with homes.take("postgres") as home:
+        opened: Connection = await asyncpg.connect(home.url)
+        for table in TABLES:
+            # Nothing looks at the tables meanwhile but the test itself.
+            await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        for statement in _FILL:
+            await opened.execute(statement)
+        if request.param == "analysed":
+            await opened.execute("ANALYZE")
+        yield opened
+        await opened.execute(f"TRUNCATE {', '.join(TABLES)}")
+        for table in TABLES:
+            await opened.execute(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
+        await opened.close()
+
+
+async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
+    plans = {name: await generic_plan(connection, name) for name in WAYS}
+    for name, tables in WAYS.items():
+        found = {table: ways_to(table, plans[name]) for table in tables}
+        assert all(found[table] <= ways for table, ways in tables.items()), (name, found)
+    for name in IN_ORDER:
+        assert not has_sort(plans[name]), f"{name} reads more than it gives, to sort it"
+
+
+@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+@pytest.mark.parametrize("lock", ["", " FOR UPDATE SKIP LOCKED"])
+async def test_letters_are_picked_as_they_lie(connection: Connection, lock: str) -> None:
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    for name, more, index in PICKED:
+        await connection.execute(f"PREPARE {name} AS {getattr(SQL, name)}{lock}")
+        values = f"{QUEUE}, now(), {QUEUE}, NULL, NULL, NULL, 5, NULL{more}"
+        plan = await plan_of(connection, f"EXECUTE {name} ({values})")
+        assert ways_to(LETTERS, plan) == {f"{LETTERS}_{index}"}
+        assert not has_sort(plan), f"{name} reads more than it gives, to sort it"
+        assert "failed_at" in str([node.get("Index Cond") for node in nodes(plan)])
+
+
+@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+async def test_letters_by_id_are_found_by_their_ids(connection: Connection) -> None:
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    await connection.execute(f"PREPARE chosen AS {SQL.pick_letters_by_id}")
+    values = f"{QUEUE}, NULL, NULL, NULL, NULL, NULL, 100, NULL, NULL, ARRAY [{QUEUE}, {QUEUE}]"
+    plan = await plan_of(connection, f"EXECUTE chosen ({values})")
+    assert ways_to(LETTERS, plan) == {f"{LETTERS}_id"}

@@ -1,0 +1,96 @@
+"""Filling a batch on SQLite: a piece is stored only where its filler thinks the batch stands."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.store.acts import WORK, acked, new, pull, write
+from tickwork.core.batch import BatchStatus, NewBatch
+from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import new_id
+from tickwork.store.sqlite import SqliteStore, batches
+from tickwork.store.sqlite.batches import _Piece
+
+
+class Interrupted(Exception):
+    """Whoever filled the batch stopped."""
+
+
+def interrupted(*items: NewMessage) -> Iterator[NewMessage]:
+    yield from items
+    raise Interrupted
+
+
+@pytest.fixture
+async def filling(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> NewBatch:
+    """A batch with two items of which nobody knows yet how many there will be."""
+    monkeypatch.setattr(batches, "PIECE_ITEMS", 2)
+    batch = NewBatch(id=new_id(), queue=WORK)
+    with pytest.raises(Interrupted):
+        await store.batches.create(DEFAULT, batch, interrupted(new(), new()))
+    found = await store.batches.get(DEFAULT, batch.id)
+    assert (found.status, found.total) == (BatchStatus.FILLING, 2)
+    return batch
+
+
+async def fill(store: SqliteStore, batch: NewBatch, *items: NewMessage, stored: int) -> None:
+    await write(store, _Piece(DEFAULT, batch, items, stored).store)
+
+
+@pytest.mark.parametrize("stored", [0, 1, 3])
+async def test_who_thinks_otherwise_does_not_fill(
+    store: SqliteStore, filling: NewBatch, stored: int
+) -> None:
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), stored=stored)
+    assert len(await pull(store)) == 2
+
+
+async def test_what_is_closed_is_not_filled(store: SqliteStore, filling: NewBatch) -> None:
+    await store.batches.cancel(DEFAULT, filling.id)
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), stored=2)
+    assert await pull(store) == ()
+
+
+async def test_another_queue_of_the_same_name_is_not_filled(
+    store: SqliteStore, filling: NewBatch
+) -> None:
+    await store.queues.purge(DEFAULT, WORK)
+    await store.queues.delete(DEFAULT, WORK)
+    with pytest.raises(NotFound):
+        await fill(store, filling, new(), stored=2)
+    await store.queues.put(DEFAULT, WORK, QueueSettings())
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), stored=2)
+    assert await pull(store) == ()
+
+
+async def test_an_item_is_not_stored_again_after_it_ended(
+    store: SqliteStore, filling: NewBatch
+) -> None:
+    first, second = await pull(store)
+    await store.messages.settle(DEFAULT, acked(first, second))
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), new(id=second.id), stored=2)
+    done = await store.batches.cancel(DEFAULT, filling.id)
+    assert (done.status, done.total, done.completed) == (BatchStatus.COMPLETED, 2, 2)
+
+
+async def test_two_that_fill_at_once_do_not_mix(store: SqliteStore, filling: NewBatch) -> None:
+    await fill(store, filling, new(), new(), stored=2)
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), new(), stored=2)
+    found = await store.batches.get(DEFAULT, filling.id)
+    assert (found.total, found.pending) == (4, 4)
+
+
+async def test_a_piece_that_is_refused_leaves_nothing(
+    store: SqliteStore, filling: NewBatch
+) -> None:
+    known, *_ = await pull(store, limit=1)
+    with pytest.raises(Conflict):
+        await fill(store, filling, new(), new(id=known.id), stored=2)
+    found = await store.batches.get(DEFAULT, filling.id)
+    assert (found.total, found.pending, found.processing) == (2, 1, 1)
