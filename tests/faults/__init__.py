@@ -3,6 +3,12 @@
 | file | fault |
 |---|---|
 | test_killed.py | `kill -9` of senders and workers, at random and at named points |
+| test_killed_keys.py | the same, amid keys: what is sent in order is handled in order |
+| test_killed_events.py | … amid events that are sent many times: each is effective once |
+| test_killed_caps.py | … amid caps: no tenant ever has more in hand |
+| test_killed_moves.py | … amid deaths: one dead letter, one move to the dead-letter queue |
+| test_killed_batches.py | … amid batches, also of who fills them: counted exactly, completed once |
+| test_killed_replays.py | `kill -9` of two who replay the same dead letters |
 | test_lost_replies.py | a commit happened and its answer did not arrive |
 | test_frozen.py | SIGSTOP beyond the lease, then SIGCONT |
 | test_deadly_message.py | a handler that kills its process |
@@ -13,6 +19,6 @@
 | test_coalescer.py | a call that comes at the worst moment |
 | test_pooled.py | behind a pooler that gives connections out by transaction |
 
-The programs that are killed are in `programs`; `campaign.py` starts and kills them, `judging.py`
-judges what they left behind. Long campaigns are marked `soak`.
+The programs that are killed are in `programs`; `campaign.py` and `crew.py` start and kill them,
+`judging.py` judges what they left behind. Long campaigns are marked `soak`.
 """

@@ -108,7 +108,7 @@ class Campaign:
         async with Membership(store, "drain") as member:
 
             async def others_are_gone() -> bool:
-                return [node.id for node in await store.nodes.list()] == [member.node_id]
+                return [node.id for node in await store.nodes.list(SYSTEM)] == [member.node_id]
 
             await eventually(others_are_gone, timeout_seconds=START_SECONDS_MAX)
             worker = Worker(store, member, self.history, url=self._url, name="drain")

@@ -32,12 +32,17 @@ async def judged(url: str, history: Sequence[Event]) -> list[Violation]:
 
 def judged_claims(history: Sequence[Event]) -> list[Violation]:
     """The laws of claims; a claim of a node that was reaped may have ended with that."""
-    whole = sorted([*history, *_expiries(history)], key=lambda event: event.at_ns)
+    whole = with_expiries(history)
     return [
         *checkers.at_most_one_live_claim(whole),
         *checkers.claims_rise(whole),
         *checkers.refused_after_loss(whole),
     ]
+
+
+def with_expiries(history: Sequence[Event]) -> list[Event]:
+    """A history with the ends of claims that came with the end of their node."""
+    return sorted([*history, *_expiries(history)], key=lambda event: event.at_ns)
 
 
 def _nothing_from_nowhere(history: Iterable[Event], found: Iterable[str]) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from typing import Self
 from uuid import UUID
 
 from tests.kit.waiting import delay
+from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -31,7 +32,7 @@ class Membership:
         assert self._beating is not None
         self._beating.cancel()
         await asyncio.wait([self._beating])
-        await self._store.nodes.leave(self.node_id)
+        await self._store.nodes.leave(SYSTEM, self.node_id)
 
     async def join_again(self, lost: UUID) -> None:
         """A new identity, unless `lost` was given up already."""
@@ -41,7 +42,7 @@ class Membership:
 
     async def _join(self) -> None:
         await self._store.nodes.join(
-            self.node_id, name=self._name, roles=["worker"], ttl_seconds=self._ttl_seconds
+            SYSTEM, self.node_id, name=self._name, roles=["worker"], ttl_seconds=self._ttl_seconds
         )
 
     async def _beat(self) -> None:
@@ -49,7 +50,7 @@ class Membership:
             await delay(min(self._ttl_seconds / BEATS_PER_TTL, BEAT_SECONDS_MAX))
             node_id = self.node_id
             try:
-                await self._store.nodes.heartbeat(node_id, self._ttl_seconds)
+                await self._store.nodes.heartbeat(SYSTEM, node_id, self._ttl_seconds)
             except NodeExpired:
                 await self.join_again(node_id)
             except StoreUnavailable:

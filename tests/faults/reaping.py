@@ -5,6 +5,7 @@ from typing import Self
 
 from tests.kit.history import HistoryWriter
 from tests.kit.waiting import delay
+from tickwork.core.model import SYSTEM
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 
@@ -34,7 +35,7 @@ class Reaping:
         while True:
             call = self._history.invoke("reap")
             try:
-                reaped = await self._store.reaper.reap(LIMIT)
+                reaped = await self._store.reaper.reap(SYSTEM, LIMIT)
             except StoreUnavailable as error:
                 self._history.info("unavailable", error=str(error))
             else:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from tickwork.core.model import (
     DEFAULT,
+    SYSTEM,
     ClaimRequest,
     Ending,
     Fate,
@@ -42,7 +43,7 @@ async def send(store: Store, count: int = 1) -> list[UUID]:
 
 async def join(store: Store, ttl_seconds: float = LONG_SECONDS) -> UUID:
     """A new node."""
-    node = await store.nodes.join(new_id(), name="test", roles=[], ttl_seconds=ttl_seconds)
+    node = await store.nodes.join(SYSTEM, new_id(), name="test", roles=[], ttl_seconds=ttl_seconds)
     return node.id
 
 
@@ -77,5 +78,5 @@ async def drain(store: Store) -> list[UUID]:
     while found := await claim(store, holder, limit=100):
         await settle(store, *(ending(message) for message in found))
         done += [message.id for message in found]
-    await store.nodes.leave(holder)
+    await store.nodes.leave(SYSTEM, holder)
     return done

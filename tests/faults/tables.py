@@ -2,8 +2,8 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +38,32 @@ async def fetch(url: str, query: str) -> list[Row]:
         await connection.close()
 
 
+Look = Callable[[str], Awaitable[list[Row]]]
+"""Asks a query, which sees one moment of the database."""
+
+
+@asynccontextmanager
+async def looking(url: str) -> AsyncIterator[Look]:
+    """The same for whoever looks again and again: one connection for all of it."""
+    if is_sqlite(url):
+        with closing(sqlite3.connect(path_of(url), timeout=30, isolation_level=None)) as file:
+
+            async def look(query: str) -> list[Row]:
+                return file.execute(query).fetchall()
+
+            yield look
+        return
+    connection = await asyncpg.connect(url)
+
+    async def look_there(query: str) -> list[Row]:
+        return [tuple(row) for row in await connection.fetch(query)]
+
+    try:
+        yield look_there
+    finally:
+        await connection.close()
+
+
 async def inputs_in(url: str, queue: str) -> list[str]:
     """The ids of a queue's messages, whatever their state."""
     found = await fetch(url, f"SELECT m.id {_OF_QUEUE.format(queue)}")
@@ -48,6 +74,14 @@ async def states_in(url: str, queue: str) -> Counter[str]:
     """How many messages of a queue stand where, counted row by row."""
     found = await fetch(url, f"SELECT m.state {_OF_QUEUE.format(queue)}")
     return Counter(row[0] for row in found)
+
+
+async def sent_in(url: str, queue: str) -> dict[str, Any]:
+    """By cause, when each of a queue's messages was sent; the last one of several."""
+    found = await fetch(
+        url, f"SELECT m.causation_id, m.sent_at {_OF_QUEUE.format(queue)} ORDER BY m.sent_at"
+    )
+    return {row[0]: row[1] for row in found}
 
 
 async def outputs_in(url: str, queue: str) -> list[tuple[str, str]]:
@@ -61,6 +95,14 @@ async def dead_of(url: str) -> list[str]:
     return [
         as_id(row[0]) for row in await fetch(url, "SELECT message_id FROM tickwork_dead_letters")
     ]
+
+
+async def dead_in(url: str, queue: str) -> dict[str, Any]:
+    """When the messages died that have a dead letter of a queue; twice is a mistake."""
+    found = await fetch(url, f"SELECT d.message_id, d.failed_at {_DEAD_OF_QUEUE.format(queue)}")
+    dead = {as_id(row[0]): row[1] for row in found}
+    assert len(dead) == len(found), "a message has two dead letters"
+    return dead
 
 
 async def effects_of(url: str) -> list[str]:
@@ -96,6 +138,9 @@ def rows_are(counts: Sequence[int], states: Counter[str]) -> bool:
     return states == Counter({"ready": ready + delayed, "claimed": claimed, "held": held})
 
 
+_DEAD_OF_QUEUE = (
+    "FROM tickwork_dead_letters d JOIN tickwork_queues q ON q.id = d.queue_id WHERE q.name = '{}'"
+)
 _OF_QUEUE = (
     "FROM tickwork_messages m JOIN tickwork_queues q ON q.id = m.queue_id WHERE q.name = '{}'"
 )

@@ -13,6 +13,7 @@ from tests.kit.history import Event
 from tests.kit.postgres import PostgresServer
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
+from tickwork.core.model import SYSTEM
 from tickwork.store.contract import Store
 from tickwork.store.postgres.migrate import migrate
 
@@ -58,11 +59,11 @@ async def crash_under_load(
                 return bool(accepted(events)) and len(nodes_that_settle(events)) == WORKERS
 
             await eventually(all_go_on, timeout_seconds=BOUND_SECONDS)
-    nodes = await store.nodes.list()
+    nodes = await store.nodes.list(SYSTEM)
     assert {str(node.id) for node in nodes} == nodes_that_settle(campaign.read())
     for node in nodes:
         campaign.history.info("giving_back", node=str(node.id))
-        await store.nodes.leave(node.id)
+        await store.nodes.leave(SYSTEM, node.id)
     await campaign.drain(store)
     assert await campaign.judged() == []
 

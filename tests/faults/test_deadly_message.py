@@ -13,6 +13,7 @@ from tests.kit.history import Event, HistoryWriter, read_history
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.core.letters import Selection
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, REASON_WORKER_LOST, Counts
 
 PREFETCHER = "tests.faults.programs.prefetcher"
@@ -60,7 +61,7 @@ async def test_a_deadly_message_is_dead_after_three_workers_and_harms_no_other(
             for _ in range(WORKERS):
                 workers.start()
             await eventually(workers.all_have_ended, timeout_seconds=BOUND_SECONDS)
-        (letter,) = await store.messages.dead_letters(DEFAULT, QUEUE, 10)
+        (letter,) = await store.dead_letters.list(DEFAULT, QUEUE, Selection())
         assert await store.queues.counts(DEFAULT, QUEUE) == Counts(dead=1)
     assert workers.deaths == LOST_CLAIMS_MAX
     assert (letter.message_id, letter.reason) == (deadly.id, REASON_WORKER_LOST)

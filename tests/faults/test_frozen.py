@@ -21,7 +21,7 @@ from tests.faults.steps import (
 from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Message, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Message, SettleResult
 from tickwork.store.contract import Store
 
 SLEEPER = "tests.faults.programs.sleeper"
@@ -59,7 +59,7 @@ async def taken_over(store: Store, node_id: UUID) -> Message:
     """The node is found dead, and its message handed to another."""
 
     async def is_reaped() -> bool:
-        return node_id in (await store.reaper.reap(10)).nodes
+        return node_id in (await store.reaper.reap(SYSTEM, 10)).nodes
 
     await eventually(is_reaped, timeout_seconds=BOUND_SECONDS)
     return await claim_one(store, await join(store))
@@ -98,7 +98,7 @@ async def test_a_lease_that_ran_out_is_over_even_if_nobody_noticed(
     sleeper, node_id = await frozen(children, home)
 
     async def has_run_out() -> bool:
-        (node,) = await store.nodes.list()
+        (node,) = await store.nodes.list(SYSTEM)
         return node.id == node_id and node.expires_at <= await store.now()
 
     await eventually(has_run_out, timeout_seconds=BOUND_SECONDS)

@@ -26,7 +26,7 @@ from tests.faults.steps import (
 )
 from tests.kit.postgres_proxy import COMMIT, Fault, PostgresProxy
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Fate, Message, Settlement, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Fate, Message, Settlement, SettleResult
 from tickwork.errors import ClaimLost, StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -198,7 +198,7 @@ async def test_the_repeat_of_a_settlement_leaves_the_next_claim_alone(
     taken: list[Message] = []
 
     async def it_is_taken_again() -> None:
-        nodes = [node.id for node in await bench.past.nodes.list()]
+        nodes = [node.id for node in await bench.past.nodes.list(SYSTEM)]
         node_id = nodes[0] if taker == "the same node" else await join(bench.past)
         taken.append(await claim_one(bench.past, node_id))
 
@@ -220,7 +220,7 @@ async def test_a_settlement_that_did_not_arrive_before_its_node_was_ended_is_ref
     fault = bench.proxy.lose_commit_request()
     settling = asyncio.create_task(settle(bench.store, ending(message, sends=1)))
     await bench.held_back(fault)
-    await bench.past.nodes.leave(node_id)
+    await bench.past.nodes.leave(SYSTEM, node_id)
     other = await claim_one(bench.past, await join(bench.past))
     bench.let_through()
     assert (await settling).refused == (message.held,)
@@ -260,7 +260,9 @@ async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cos
         claiming = asyncio.create_task(claim(bench.store, node_id))
     with pytest.raises(StoreUnavailable):
         await claiming
-    unknown = await bench.store.nodes.give_back_unknown(node_id, [each.id for each in known])
+    unknown = await bench.store.nodes.give_back_unknown(
+        SYSTEM, node_id, [each.id for each in known]
+    )
     assert unknown == 3
     again = await claim(bench.store, node_id)
     assert [(each.claim, each.attempts, each.lost) for each in again] == [(2, 0, 0)] * 3
@@ -271,12 +273,12 @@ async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cos
 async def test_joining_and_leaving_survive_a_lost_answer(bench: Bench) -> None:
     node_id = new_id()
     bench.lose_reply(rb"^-- Begins a node's lease")
-    node = await bench.store.nodes.join(node_id, name="n", roles=[], ttl_seconds=60)
-    assert [each.id for each in await bench.past.nodes.list()] == [node.id]
+    node = await bench.store.nodes.join(SYSTEM, node_id, name="n", roles=[], ttl_seconds=60)
+    assert [each.id for each in await bench.past.nodes.list(SYSTEM)] == [node.id]
     await send(bench.past, 3)
     await claim(bench.store, node_id)
     bench.proxy.lose_commit_reply()
-    await bench.store.nodes.leave(node_id)
-    assert await bench.past.nodes.list() == ()
+    await bench.store.nodes.leave(SYSTEM, node_id)
+    assert await bench.past.nodes.list(SYSTEM) == ()
     counts = await bench.past.queues.counts(DEFAULT, QUEUE)
     assert (counts.ready, counts.claimed) == (3, 0)

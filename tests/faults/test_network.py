@@ -23,7 +23,7 @@ from tests.faults.steps import (
 from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, Message, Settlement, SettleResult
+from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement, SettleResult
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore, database
@@ -91,14 +91,14 @@ async def test_cut_connections_are_replaced(proxy: PostgresProxy, store: Store) 
         try:
             return await claim(store, node_id)
         except StoreUnavailable:  # Not repeated by the store: it is the node's to find out.
-            await store.nodes.give_back_unknown(node_id, [])
+            await store.nodes.give_back_unknown(SYSTEM, node_id, [])
             return ()
 
     for _ in range(3):
         proxy.cut()
         await send(store)
         proxy.cut()
-        await store.nodes.heartbeat(node_id, 600)
+        await store.nodes.heartbeat(SYSTEM, node_id, 600)
         proxy.cut()
         (message,) = await eventually(claimed)
         proxy.cut()
@@ -169,9 +169,9 @@ async def test_a_line_that_swallows_everything_is_given_up_in_bounded_time(
         claim(store, message.held.holder),
         settle(store, ending(message, sends=1)),
         store.messages.settle_jointly(DEFAULT, joint, effect),
-        store.nodes.heartbeat(message.held.holder, 600),
+        store.nodes.heartbeat(SYSTEM, message.held.holder, 600),
         store.queues.counts(DEFAULT, QUEUE),
-        store.reaper.reap(10),
+        store.reaper.reap(SYSTEM, 10),
         PostgresStore.open(proxy.url),
         return_exceptions=True,
     )
@@ -264,7 +264,7 @@ async def test_a_claim_that_commits_late_is_given_back_when_its_node_is_ended(
     await committing.strikes()
 
     async def is_reaped() -> bool:
-        return node_id in (await past.reaper.reap(10)).nodes
+        return node_id in (await past.reaper.reap(SYSTEM, 10)).nodes
 
     await eventually(is_reaped, timeout_seconds=BOUND_SECONDS)
     assert [message.id for message in await claiming] == [message_id]

@@ -12,6 +12,7 @@ from tests.faults.steps import settle as settled
 from tests.kit.pooler import TransactionPooler
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.core.letters import Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
@@ -68,8 +69,8 @@ class User:
             await self._store.messages.send_batch(DEFAULT, QUEUE, batch)
             await self._store.messages.send_bulk(DEFAULT, QUEUE, [new_message()])
             await self._settle_some(node_id)
-            await self._store.nodes.heartbeat(node_id, 600)
-        await self._store.nodes.leave(node_id)
+            await self._store.nodes.heartbeat(SYSTEM, node_id, 600)
+        await self._store.nodes.leave(SYSTEM, node_id)
 
     async def _settle_some(self, node_id: UUID) -> None:
         first, *others = await claim(self._store, node_id, limit=MESSAGES)
@@ -119,12 +120,12 @@ async def test_every_noun_works_through_it(store: Store) -> None:
     await store.queues.resume(DEFAULT, QUEUE)
     node_id = await join(store)
     assert len(await claim(store, node_id)) == 2
-    assert await store.nodes.give_back_unknown(node_id, [first]) == 1
+    assert await store.nodes.give_back_unknown(SYSTEM, node_id, [first]) == 1
     (held,) = await claim(store, node_id)
     assert await settled(store, ending(held, Fate.DEAD)) == SettleResult()
-    (letter,) = await store.messages.dead_letters(DEFAULT, QUEUE, 10)
+    (letter,) = await store.dead_letters.list(DEFAULT, QUEUE, Selection())
     assert letter.message_id == held.id
-    assert await store.nodes.leave(node_id) == 1
+    assert await store.nodes.leave(SYSTEM, node_id) == 1
     assert await store.queues.purge(DEFAULT, QUEUE) == 1
     await store.queues.delete(DEFAULT, OUTPUTS)
     await store.queues.put(DEFAULT, "again", QueueSettings())
@@ -133,7 +134,7 @@ async def test_every_noun_works_through_it(store: Store) -> None:
 
 
 async def _released(store: Store) -> bool:
-    return (await store.reaper.reap(10)).released == 1
+    return (await store.reaper.reap(SYSTEM, 10)).released == 1
 
 
 async def test_wakeups_arrive_over_the_direct_url(store: Store, home: Home) -> None:

@@ -7,6 +7,7 @@ An operation without an answer may have happened or not. The vocabulary, one eve
 | op                       | facts                               | meaning                       |
 | ------------------------ | ----------------------------------- | ----------------------------- |
 | `send`                   | message                             | ok: accepted                  |
+| `send` (with a key)      | key, list, place, of the invoke     | a list is stored in its order |
 | `claim`                  | message, claim, until_ns (optional) | ok: held under this number    |
 | `extend`                 | message, claim, until_ns            | ok: held until then           |
 | `settle` `release`       | message, claim, also of the invoke  | ok: the holder ended it       |
@@ -16,10 +17,13 @@ An operation without an answer may have happened or not. The vocabulary, one eve
 A claim without `until_ns`, end or expiry is held for ever.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -123,6 +127,43 @@ def at_most_one_live_claim(history: Sequence[Event]) -> list[Violation]:
     return violations
 
 
+def held_at_most(history: Sequence[Event], fact: str, most: int) -> list[Violation]:
+    """Of what claims say alike about `fact`, no more than so many are held at the same moment."""
+    changes: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for holdings in _holdings(history).values():
+        for holding in holdings:
+            begin_ns, end_ns = holding.granted.done_ns, holding.end_ns
+            # What may have ended before its answer came was held at no moment for certain.
+            if fact in holding.granted.event.facts and begin_ns < end_ns:
+                changes[holding.granted.event.text(fact)] += [(begin_ns, 1), (end_ns, -1)]
+    violations = []
+    for name, moments in changes.items():
+        held = 0
+        for at_ns, change in sorted(moments):
+            held += change
+            if change > 0 and held > most:
+                sentence = f"{held} of {fact} {name} were held at {at_ns} ns, not {most}"
+                violations.append(Violation("held_at_most", sentence))
+    return violations
+
+
+def handed_out_in_order(history: Sequence[Event]) -> list[Violation]:
+    """No message of a key is handed out before those that were sent before it are over."""
+    alive: dict[str, int] = {}
+    handed: dict[str, int] = {}
+    for done in _done(history):
+        if done.event.op in ("claim", *HOLDER_OPS):
+            alive[done.message] = max(done.invoked_ns, alive.get(done.message, 0))
+        if done.event.op == "claim":
+            handed[done.message] = min(done.done_ns, handed.get(done.message, FOR_EVER_NS))
+    return _overtaken("handed_out_in_order", history, alive, handed)
+
+
+def ended_in_order(history: Sequence[Event], ended: Mapping[str, Any]) -> list[Violation]:
+    """The messages of a key ended as they were sent; `ended` says when, by anybody's clock."""
+    return _overtaken("ended_in_order", history, ended, ended)
+
+
 def claims_rise(history: Sequence[Event]) -> list[Violation]:
     """Every claim of a message has a higher number than those before it."""
     violations = []
@@ -154,6 +195,81 @@ def refused_after_loss(history: Sequence[Event]) -> list[Violation]:
             )
             violations.append(Violation("refused_after_loss", sentence))
     return violations
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A message with a key that was sent; for ever unanswered if nobody knows."""
+
+    message: str
+    key: str
+    together: str
+    place: int
+    invoked_ns: int
+    done_ns: int
+
+
+def _sent(history: Sequence[Event]) -> Iterator[_Sent]:
+    answered = {
+        (event.process, event.pid, event.call): event.at_ns
+        for event in history
+        if event.op == "send" and event.kind == "ok"
+    }
+    for event in history:
+        if event.op == "send" and event.kind == "invoke" and "key" in event.facts:
+            done_ns = answered.get((event.process, event.pid, event.sequence), FOR_EVER_NS)
+            yield _Sent(
+                message=event.text("message"),
+                key=event.text("key"),
+                together=event.text("list"),
+                place=event.number("place"),
+                invoked_ns=event.at_ns,
+                done_ns=done_ns,
+            )
+
+
+def _overtaken(
+    law: str, history: Sequence[Event], until: Mapping[str, Any], since: Mapping[str, Any]
+) -> list[Violation]:
+    """Messages that got somewhere (`since`) while one sent before them was there (`until`)."""
+    by_key = attrgetter("key")
+    violations = []
+    for _, group in groupby(sorted(_sent(history), key=by_key), by_key):
+        own = [*group]
+        pairs = [*_after_answers(own, until), *_within_lists(own, until)]
+        violations += [
+            Violation(law, f"{later.message} of key {later.key} overtook {earlier.message}")
+            for earlier, later in pairs
+            if later.message in since and until[earlier.message] > since[later.message]
+        ]
+    return violations
+
+
+def _after_answers(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tuple[_Sent, _Sent]]:
+    """Each message with the longest there of all whose sending was over before its own began."""
+    earlier = sorted((each for each in own if each.message in until), key=attrgetter("done_ns"))
+    answers = [each.done_ns for each in earlier]
+    longest: list[_Sent] = []
+    for each in earlier:
+        is_longer = not longest or until[each.message] > until[longest[-1].message]
+        longest.append(each if is_longer else longest[-1])
+    for later in own:
+        if before := bisect_left(answers, later.invoked_ns):
+            yield longest[before - 1], later
+
+
+def _within_lists(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tuple[_Sent, _Sent]]:
+    """Each message with the longest there of those before it in its list."""
+    ordered = sorted(own, key=attrgetter("together", "place"))
+    for _, group in groupby(ordered, attrgetter("together")):
+        longest: _Sent | None = None
+        for each in group:
+            if longest is not None:
+                yield longest, each
+            if each.message in until and (
+                longest is None or until[each.message] > until[longest.message]
+            ):
+                longest = each
 
 
 def _done(history: Sequence[Event]) -> Iterator[_Done]:

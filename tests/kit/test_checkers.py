@@ -10,6 +10,9 @@ from tests.kit.checkers import (
     at_most_one_live_claim,
     claims_rise,
     effects_once,
+    ended_in_order,
+    handed_out_in_order,
+    held_at_most,
     nothing_lost,
     nothing_twice,
     refused_after_loss,
@@ -55,10 +58,24 @@ class Story:
         self.at(end_ns, "ok", "claim", of=call, process=process, claim=claim, **facts)
 
     def settle(
-        self, begin_ns: int, end_ns: int, claim: int, *, process: str = "a", answer: Kind = "ok"
+        self,
+        begin_ns: int,
+        end_ns: int,
+        claim: int,
+        *,
+        process: str = "a",
+        answer: Kind = "ok",
+        **facts: object,
     ) -> None:
-        call = self.at(begin_ns, "invoke", "settle", process=process, claim=claim)
-        self.at(end_ns, answer, "settle", of=call, process=process, claim=claim)
+        call = self.at(begin_ns, "invoke", "settle", of=None, process=process, claim=claim, **facts)
+        self.at(end_ns, answer, "settle", of=call, process=process, claim=claim, **facts)
+
+    def send(self, begin_ns: int, end_ns: int | None, message: str, **facts: object) -> None:
+        """With a key; `end_ns` None if the answer never came."""
+        known = {"message": message, "key": "k", "list": message, "place": 0, **facts}
+        call = self.at(begin_ns, "invoke", "send", of=None, process="a", **known)
+        if end_ns is not None:
+            self.at(end_ns, "ok", "send", of=call, message=message)
 
 
 def sentences(law: Law, story: Story) -> list[str]:
@@ -195,3 +212,77 @@ def test_a_settle_that_raced_with_the_loss_may_have_won() -> None:
     story.claim(4, 6, claim=2, process="b")
     story.settle(5, 7, claim=1)
     assert sentences(refused_after_loss, story) == []
+
+
+def test_as_many_as_may_be_held_are_fine() -> None:
+    story = Story()
+    for number, message in enumerate(("a", "b"), 1):
+        story.claim(number, 10, claim=1, message=message, key="k")
+    story.claim(11, 12, claim=1, message="other", key="another")
+    story.settle(12, 30, claim=1, message="a")  # over at any moment from its invoke on
+    story.claim(13, 14, claim=1, message="c", key="k")
+    assert held_at_most(story.events, "key", 2) == []
+
+
+def test_one_more_than_may_be_held_is_a_violation() -> None:
+    story = Story()
+    story.claim(1, 2, claim=1, message="a", key="k")
+    story.claim(3, 4, claim=1, message="b", key="k")
+    story.claim(5, 6, claim=1, message="c", key="k")
+    (violation,) = held_at_most(story.events, "key", 2)
+    assert str(violation) == "held_at_most: 3 of key k were held at 6 ns, not 2"
+
+
+def test_a_key_in_order_is_fine() -> None:
+    story = Story()
+    story.send(1, 2, "a")
+    story.send(3, 4, "b")
+    story.claim(5, 6, claim=1, message="a")
+    story.settle(7, 12, claim=1, message="a")
+    story.claim(8, 9, claim=1, message="b")  # its answer came before that of the settle
+    assert handed_out_in_order(story.events) == []
+    assert ended_in_order(story.events, {"a": 1, "b": 1}) == []
+
+
+def test_sends_at_the_same_time_have_no_order() -> None:
+    story = Story()
+    story.send(1, 4, "a")
+    story.send(2, 3, "b")
+    story.send(5, None, "c")
+    story.send(6, 7, "d")
+    for place, message in enumerate("badc", 5):
+        story.claim(10 * place, 10 * place + 1, claim=1, message=message)
+    assert handed_out_in_order(story.events) == []
+
+
+@pytest.mark.parametrize("end_ns", [4, None])
+def test_a_message_that_overtakes_an_earlier_one_is_a_violation(end_ns: int | None) -> None:
+    story = Story()
+    story.send(1, 2, "a")
+    story.send(3, end_ns, "b")
+    story.claim(5, 6, claim=1, message="b")
+    story.claim(7, 8, claim=1, message="a")
+    (violation,) = handed_out_in_order(story.events)
+    assert str(violation) == "handed_out_in_order: b of key k overtook a"
+    (violation,) = ended_in_order(story.events, {"b": 1, "a": 2})
+    assert str(violation) == "ended_in_order: b of key k overtook a"
+
+
+def test_a_message_that_comes_while_an_earlier_one_is_retried_is_a_violation() -> None:
+    story = Story()
+    for message, at_ns in (("a", 1), ("b", 3), ("c", 5)):
+        story.send(at_ns, at_ns + 1, message)
+    story.claim(10, 11, claim=1, message="a")
+    story.settle(12, 13, claim=1, message="a")
+    story.claim(14, 15, claim=1, message="c")
+    story.claim(16, 17, claim=2, message="a")
+    assert len(handed_out_in_order(story.events)) == 1
+
+
+def test_a_list_has_an_order_even_if_nobody_knows_of_its_answer() -> None:
+    story = Story()
+    story.send(1, None, "a", list="l", place=0)
+    story.send(1, None, "b", list="l", place=1)
+    story.claim(5, 6, claim=1, message="b")
+    story.claim(7, 8, claim=1, message="a")
+    assert len(handed_out_in_order(story.events)) == 1

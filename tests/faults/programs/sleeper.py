@@ -15,7 +15,7 @@ from tests.faults import tables
 from tests.faults.opening import opened
 from tests.faults.steps import claim, claim_one, ending, join, settle
 from tests.kit.points import reach
-from tickwork.core.model import DEFAULT, Message, Settlement
+from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement
 from tickwork.errors import TickworkError
 from tickwork.store.contract import Joined, Store
 
@@ -59,7 +59,9 @@ async def main(url: str, way: str, ttl_seconds: str) -> None:
         else:
             said = await answer(settled(store, message))
         sys.stdout.write(f"{said}\n")
-        sys.stdout.write(f"{await answer(store.nodes.heartbeat(node_id, float(ttl_seconds)))}\n")
+        sys.stdout.write(
+            f"{await answer(store.nodes.heartbeat(SYSTEM, node_id, float(ttl_seconds)))}\n"
+        )
         sys.stdout.write(f"{await answer(claim(store, node_id))}\n")
 
 

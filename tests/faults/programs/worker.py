@@ -124,7 +124,7 @@ class Worker:
         """After an unknown answer: whatever the node still holds it does not know of."""
         self._history.info("giving_back", node=str(self._member.node_id))
         try:
-            await self._store.nodes.give_back_unknown(self._member.node_id, [])
+            await self._store.nodes.give_back_unknown(SYSTEM, self._member.node_id, [])
         except StoreUnavailable as error:
             self._history.info("unavailable", error=str(error))
 
