@@ -80,7 +80,7 @@ def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) 
         ({}, {}, "[server]\nroles = []", "server.roles in tickwork.toml"),
         ({}, {}, "[server]\nroles = [1]", "server.roles in tickwork.toml"),
         ({}, {}, "[server]\ncolour = 'red'", "tickwork.toml"),
-        ({}, {}, "[queues]\nname = 'a'", "tickwork.toml"),
+        ({}, {}, "[queue]\nname = 'a'", "tickwork.toml"),
         ({}, {}, "server = 1", "tickwork.toml"),
         ({}, {}, "not toml", "tickwork.toml"),
     ],

@@ -13,7 +13,8 @@ A setting is a flag, else an environment variable, else an entry in the section 
  min_interval_seconds              TICKWORK_MIN_INTERVAL_SECONDS  min_interval_seconds = 60
 ```
 
-What cannot be used is refused by the name under which it was given.
+What cannot be used is refused by the name under which it was given. The file may hold a topology
+as well (`core/topology.py`), which is none of the settings.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from msgspec import Struct
 
 from tickwork import clock
 from tickwork.core import when
+from tickwork.core.topology import SECTIONS as TOPOLOGY
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.store.moment import Moment, database_time
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -104,17 +107,24 @@ def build_api(settings: Settings) -> Litestar:
     )
 
 
-async def open_store(settings: Settings) -> Store:
+async def open_store(
+    settings: Settings, *, moment: Moment = database_time, create: bool = True
+) -> Store:
     """The store of these settings. SQLite's schema is brought up to date by the way; a server's
-    is not, because other nodes may still run on the old one."""
+    is not, because other nodes may still run on the old one. `moment` may be a virtual clock's.
+    Without `create` a file that is not there is refused."""
     if _is_postgres(settings.database):
         from tickwork.store.postgres import PostgresStore
 
-        return await PostgresStore.open(settings.database, direct_url=settings.database_direct)
+        return await PostgresStore.open(
+            settings.database, moment=moment, direct_url=settings.database_direct
+        )
     from tickwork.store.sqlite import SqliteStore
+    from tickwork.store.sqlite.file import locate
 
-    await migrate(settings)
-    return await SqliteStore.open(settings.database)
+    if create or locate(settings.database).exists():
+        await migrate(settings)
+    return await SqliteStore.open(settings.database, moment=moment)
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:
@@ -165,7 +175,8 @@ def _read_file(path: Path, faults: list[FieldError]) -> Mapping[str, object]:
         faults.append(FieldError(SETTINGS_FILE, f"cannot be read: {error}"))
         return {}
     section = tables.pop(SECTION, {})
-    faults += [_unknown(name, f"the section [{SECTION}]") for name in tables]
+    sections = f"the section [{SECTION}], and {', '.join(TOPOLOGY)}"
+    faults += [_unknown(name, sections) for name in tables if name not in TOPOLOGY]
     if not isinstance(section, dict):
         faults.append(FieldError(SETTINGS_FILE, f"{SECTION} must be a section, [{SECTION}]"))
         return {}

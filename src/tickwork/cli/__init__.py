@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tickwork import __version__
+from tickwork.cli import batches, dead, queues, topology
 from tickwork.cli.calculator import explain_command, next_command
 from tickwork.cli.commands import Command, Group
 from tickwork.cli.database import doctor_command, migrate_command
@@ -34,6 +35,10 @@ app.command("explain", cls=Command)(explain_command)
 app.command("up", cls=Command)(up_command)
 app.command("migrate", cls=Command)(migrate_command)
 app.command("doctor", cls=Command)(doctor_command)
+app.add_typer(topology.app, name="topology")
+app.add_typer(queues.app, name="queues")
+app.add_typer(dead.app, name="dead")
+app.add_typer(batches.app, name="batches")
 
 
 def _show_version(asked: bool) -> None:

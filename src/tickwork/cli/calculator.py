@@ -13,6 +13,8 @@ import typer
 
 from tickwork.cli import timing
 from tickwork.cli.failing import EXIT_FAILED, refuse, say
+from tickwork.cli.options import Json
+from tickwork.cli.printing import print_json, print_lines
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def next_command(
     once: timing.Once = None,
     rrule: timing.Rrule = None,
     start: timing.Start = None,
-    as_json: timing.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show the next times that a rule fires."""
     options = timing.TimingOptions(
@@ -58,9 +60,9 @@ def next_command(
     )
     preview = _preview(options, count)
     if as_json:
-        _print_json(preview.fires)
+        print_json(preview.fires)
     elif preview.fires:
-        _print_lines([preview.description, "", *_table(preview.fires)])
+        print_lines([preview.description, "", *_table(preview.fires)])
     for warning in preview.warnings:
         say(f"note: {warning}")
     if not preview.fires:
@@ -81,7 +83,7 @@ def explain_command(
     once: timing.Once = None,
     rrule: timing.Rrule = None,
     start: timing.Start = None,
-    as_json: timing.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Say in plain English what a rule means, and which clock changes touch it."""
     options = timing.TimingOptions(
@@ -108,14 +110,14 @@ def explain_command(
     except InvalidInput as error:
         refuse(error, timing.OPTION_NAMES)
     if as_json:
-        _print_json(explained)
+        print_json(explained)
         return
     lines = [explained.description, *(f"note: {each}" for each in explained.warnings)]
     if explained.touched:
         lines += ["", "Clock changes that touch it:", *_notes(explained.touched)]
     elif not explained.warnings:
         lines.append("No clock change touches it in the next two years.")
-    _print_lines(lines)
+    print_lines(lines)
 
 
 def _preview(options: timing.TimingOptions, count: str | None) -> when.Preview:
@@ -150,13 +152,3 @@ def _notes(fires: Sequence[when.Fire]) -> Iterable[str]:
         yield f"  {fire.note}"
     if len(fires) > _TOUCHED_TOLD_MAX:
         yield f"  and {len(fires) - _TOUCHED_TOLD_MAX} more"
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    typer.echo("\n".join(lines))

@@ -3,8 +3,9 @@
 Contract: an option's value is the text that was given, or a flag. typer would turn each into
 its type with pydantic, even a text into a text, and importing pydantic takes longer than
 anything else at start-up. Ours need none of it: the use-cases read texts, and name what is
-wrong with them in one way for every caller. What typer itself complains about is said in one
-sentence.
+wrong with them in one way for every caller. So a command says by itself that an argument is
+missing; one that is not a list must be given, and its usage shows it so. What typer itself
+complains about is said in one sentence.
 """
 
 from __future__ import annotations
@@ -66,7 +67,13 @@ def _as_given(params: list[Any]) -> list[Any]:
     for param in params:
         assert not param.required
         param.process_value = partial(_process, param)
+        if param.param_type_name == "argument" and param.nargs == 1:
+            param.get_usage_pieces = partial(_usage, param.metavar)
     return params
+
+
+def _usage(name: str, _: Any) -> list[str]:
+    return [name]
 
 
 def _process(param: Any, ctx: Any, value: Any) -> Any:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from tickwork.cli.failing import EXIT_FAILED, fail, refuse
-from tickwork.errors import InvalidInput, StoreError
+from tickwork.cli.failing import EXIT_FAILED
+from tickwork.cli.options import Database, Json
+from tickwork.cli.printing import harmless, print_json
+from tickwork.cli.running import load_settings, told
 
 if TYPE_CHECKING:
     from tickwork.store.diagnosis import Finding
-    from tickwork.wiring import Settings
-
-Database = Annotated[str | None, typer.Option(metavar="URL", help="Default sqlite:///tickwork.db.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def migrate_command(database: Database = None, as_json: Json = False) -> None:
@@ -25,12 +21,10 @@ def migrate_command(database: Database = None, as_json: Json = False) -> None:
 
     from tickwork.wiring import migrate
 
-    try:
-        applied = asyncio.run(migrate(_settings(database)))
-    except StoreError as error:
-        fail(str(error))
+    settings = load_settings(database)
+    applied = told(lambda: asyncio.run(migrate(settings)))
     if as_json:
-        _print_json([{"version": each.version, "name": each.name} for each in applied])
+        print_json([{"version": each.version, "name": each.name} for each in applied])
         return
     for each in applied:
         typer.echo(f"applied {each.name}")
@@ -45,36 +39,19 @@ def doctor_command(database: Database = None, as_json: Json = False) -> None:
     from tickwork.store.diagnosis import Level
     from tickwork.wiring import examine
 
-    try:
-        findings = asyncio.run(examine(_settings(database)))
-    except StoreError as error:
-        fail(str(error))
+    settings = load_settings(database)
+    findings = told(lambda: asyncio.run(examine(settings)))
     if as_json:
-        _print_json(findings)
+        print_json(findings)
     else:
         _print_findings(findings)
     if any(finding.level is Level.BAD for finding in findings):
         raise typer.Exit(EXIT_FAILED)
 
 
-def _settings(database: str | None) -> Settings:
-    from tickwork.wiring import load_settings
-
-    try:
-        return load_settings({"database": database}, environ=os.environ, folder=Path.cwd())
-    except InvalidInput as error:
-        refuse(error, {})
-
-
 def _print_findings(findings: tuple[Finding, ...]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        typer.echo(f"{finding.level:7}  {finding.check:{width}}  {finding.says}")
+        typer.echo(f"{finding.level:7}  {finding.check:{width}}  {harmless(finding.says)}")
         if finding.advice:
-            typer.echo(f"{'':7}  {'':{width}}  → {finding.advice}")
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    typer.echo(msgspec.json.encode(value).decode())
+            typer.echo(f"{'':7}  {'':{width}}  → {harmless(finding.advice)}")

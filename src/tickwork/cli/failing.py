@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import typer
 
+from tickwork.cli.printing import harmless
 from tickwork.errors import InvalidInput
 
 EXIT_FAILED = 1
@@ -15,7 +16,7 @@ EXIT_BAD_USAGE = 2
 
 def say(sentence: str) -> None:
     """One line on stderr."""
-    typer.echo(f"tickwork: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"tickwork: {harmless(' '.join(sentence.split()))}", err=True)
 
 
 def fail(sentence: str, *, code: int = EXIT_FAILED) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.options import Database
 from tickwork.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ Host = Annotated[
 Port = Annotated[
     str | None, typer.Option(metavar="N", help="Default 8080; 0 takes any that is free.")
 ]
-Database = Annotated[str | None, typer.Option(metavar="URL", help="Default sqlite:///tickwork.db.")]
 Roles = Annotated[str | None, typer.Option(metavar="ROLES", help="Default api,scheduler,worker.")]
 
 

@@ -43,7 +43,6 @@ Monthly = Annotated[str | None, typer.Option(metavar="DAY,HH:MM", help='DAY is 1
 Once = Annotated[str | None, typer.Option(metavar="ISO", help="A single time.")]
 Rrule = Annotated[str | None, typer.Option(metavar="RULE", help="An RFC 5545 rule; needs --start.")]
 Start = Annotated[str | None, typer.Option(metavar="ISO", help="Not before; rules count from it.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
 
 OPTION_NAMES = {
     "cron_expr": "EXPR",

@@ -30,16 +30,23 @@ _OPTIONS = frozenset(
 
 
 def compose(
-    body: object, *, content_type: ContentType = ContentType.JSON, **options: Any
+    body: object,
+    *,
+    content_type: ContentType = ContentType.JSON,
+    encoded: bytes | None = None,
+    **options: Any,
 ) -> NewMessage:
-    """A message of a body and options; raises `InvalidInput` for a body that cannot be stored."""
+    """A message of a body and options; raises `InvalidInput` for a body that cannot be stored.
+
+    `encoded` is the body as bytes, if the caller has made them already.
+    """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
         raise InvalidInput(FieldError(name, f"is not known here; use {known}") for name in unknown)
-    return NewMessage(
-        id=new_id(), body=encode_body(body, content_type), content_type=content_type, **options
-    )
+    if encoded is None:
+        encoded = encode_body(body, content_type)
+    return NewMessage(id=new_id(), body=encoded, content_type=content_type, **options)
 
 
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:

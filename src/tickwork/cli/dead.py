@@ -1,0 +1,378 @@
+"""`tickwork dead`: the workbench for dead letters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.commands import Command, Group
+from tickwork.cli.failing import EXIT_BAD_USAGE, EXIT_FAILED, fail, say
+from tickwork.cli.options import (
+    After,
+    Database,
+    Json,
+    LetterId,
+    Limit,
+    QueueName,
+    Shared,
+    Tenant,
+    Yes,
+)
+from tickwork.cli.printing import print_json, print_lines, print_table, progress, shortened
+from tickwork.cli.running import (
+    ask,
+    confirm,
+    identity,
+    number,
+    queue_names,
+    required,
+    scope_of,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from tickwork.core.letters import DeadLetter, Selection
+    from tickwork.core.model import ContentType, Scope
+    from tickwork.ops.replaying import ReplaySummary
+    from tickwork.store.contract import Store
+
+app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
+
+LISTED = 100
+
+Reason = Annotated[str | None, typer.Option(metavar="REASON", help="Such as max_retries.")]
+Fingerprint = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Those of one group of errors.")
+]
+Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Those of one type.")]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", metavar="ID", help="This one; may be given again.")
+]
+Canary = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Replay N first, and the rest only when they are done."),
+]
+CanaryTimeout = Annotated[
+    str | None, typer.Option(metavar="SECONDS", help="How long to wait for them; default 300.")
+]
+Rate = Annotated[str | None, typer.Option(metavar="N", help="So many in a second.")]
+Body = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="The new body (bytes as base64); @FILE reads a file, @- stdin."
+    ),
+]
+Content = Annotated[
+    str | None, typer.Option("--content-type", metavar="json|text|bytes", help="Default: as it is.")
+]
+
+_STOPPED = {
+    "canary_died": "a canary died again: the rest was not replayed",
+    "canary_timeout": "the canaries were not handled in time: the rest was not replayed",
+    "backlog_full": "the queue may not hold more: the rest was not replayed",
+}
+
+
+@app.command("list", cls=Command)
+def list_command(
+    name: QueueName = None,
+    reason: Reason = None,
+    fingerprint: Fingerprint = None,
+    kind: Type = None,
+    limit: Limit = None,
+    after: After = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """List the open dead letters of a queue, oldest first."""
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    which = _selection(
+        None, reason, fingerprint, kind, limit=whole_number(limit, "--limit", LISTED)
+    )
+    begin = None if after is None else identity(after, "--after")
+    letters = ask(
+        database,
+        scope,
+        lambda store: store.dead_letters.list(scope, queue, which, after=begin),
+    )
+    if as_json:
+        print_json([_shown(letter) for letter in letters])
+        return
+    heading = ("id", "failed", "reason", "attempts", "type", "error")
+    print_table(heading, _rows(letters), none="there are no dead letters")
+
+
+@app.command("groups", cls=Command)
+def groups_command(
+    name: QueueName = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """Group the open dead letters of a queue by what they died of."""
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    most = whole_number(limit, "--limit", LISTED)
+    groups = ask(database, scope, lambda store: store.dead_letters.groups(scope, queue, most))
+    if as_json:
+        print_json(groups)
+        return
+    heading = ("letters", "reason", "type", "last", "fingerprint")
+    rows = [(g.letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
+    print_table(heading, rows, none="there are no dead letters")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Show everything about one dead letter."""
+    letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+
+    async def find(store: Store) -> dict[str, object]:
+        found = await store.dead_letters.get(scope, letter_id)
+        names = await queue_names(store, scope)
+        return {"queue": names.get(found.queue_id), **_shown(found)}
+
+    shown = ask(database, scope, find)
+    if as_json:
+        print_json(shown)
+    else:
+        print_lines(_lines(shown))
+
+
+@app.command("edit", cls=Command)
+def edit_command(
+    letter: LetterId = None,
+    body: Body = None,
+    content_type: Content = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Replace the body of a dead letter, for its replay.
+
+    Bytes are given as base64, as they are shown; those of a file or of stdin as they are.
+    """
+    letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+    said, wanted = required(body, "--body"), _content_type(content_type)
+    given = _read(said)
+
+    async def edit(store: Store) -> DeadLetter:
+        kind = wanted or (await store.dead_letters.get(scope, letter_id)).content_type
+        new = _checked(given, kind, is_word=not said.startswith("@"))
+        return await store.dead_letters.edit(scope, letter_id, new, kind)
+
+    edited = ask(database, scope, edit)
+    if as_json:
+        print_json(_shown(edited))
+    else:
+        typer.echo(f"{edited.id} has a new body; replay it when you like")
+
+
+@app.command("replay", cls=Command)
+def replay_command(
+    name: QueueName = None,
+    ids: Ids = None,
+    reason: Reason = None,
+    fingerprint: Fingerprint = None,
+    kind: Type = None,
+    limit: Limit = None,
+    canary: Canary = None,
+    canary_timeout: CanaryTimeout = None,
+    rate: Rate = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters anew: all of a queue, or those that fit everything given."""
+    from tickwork.ops import replaying
+
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    which = _selection(ids, reason, fingerprint, kind)
+    most = None if limit is None else whole_number(limit, "--limit", 0)
+    canaries = whole_number(canary, "--canary", 0)
+    per_second = None if rate is None else number(rate, "--rate")
+    timeout = replaying.CANARY_TIMEOUT_SECONDS
+    if canary_timeout is not None:
+        timeout = number(canary_timeout, "--canary-timeout")
+    _must_be_open(database, scope, queue, which)
+    with progress(f"replaying {queue}") as on_progress:
+        summary = ask(
+            database,
+            scope,
+            lambda store: replaying.replay(
+                store,
+                scope,
+                queue,
+                which,
+                limit=most,
+                canary=canaries,
+                canary_timeout_seconds=timeout,
+                rate_per_second=per_second,
+                on_progress=on_progress,
+            ),
+        )
+    _tell(summary, as_json=as_json)
+
+
+@app.command("discard", cls=Command)
+def discard_command(
+    name: QueueName = None,
+    ids: Ids = None,
+    reason: Reason = None,
+    fingerprint: Fingerprint = None,
+    kind: Type = None,
+    limit: Limit = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """Give up dead letters: all of a queue, or those that fit everything given."""
+    from tickwork.ops import replaying
+
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    which = _selection(ids, reason, fingerprint, kind)
+    most = None if limit is None else whole_number(limit, "--limit", 0)
+    _must_be_open(database, scope, queue, which)
+    chosen = ask(
+        database, scope, lambda store: replaying.choose(store, scope, queue, which, limit=most)
+    )
+    if chosen.letters:
+        letters = "dead letter" if chosen.letters == 1 else "dead letters"
+        confirm(f"Give up {chosen.letters} {letters} of {queue}, for good?", yes=yes)
+    with progress(f"discarding of {queue}") as on_progress:
+        discarded = ask(
+            database,
+            scope,
+            lambda store: replaying.discard(
+                store, scope, queue, chosen.which, limit=most, on_progress=on_progress
+            ),
+        )
+    if as_json:
+        print_json({"discarded": discarded})
+    else:
+        typer.echo(f"{discarded} discarded")
+
+
+def _selection(
+    ids: Sequence[str] | None,
+    reason: str | None,
+    fingerprint: str | None,
+    kind: str | None,
+    *,
+    limit: int = LISTED,
+) -> Selection:
+    from tickwork.core.letters import Selection
+
+    chosen = tuple(identity(each, "--id") for each in ids) if ids else None
+    return Selection(ids=chosen, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
+
+
+def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:
+    """Ends the command, before it does anything, if a letter that is named is none."""
+    from tickwork.ops.replaying import not_open
+
+    ids = which.ids
+    if ids is None:
+        return
+    missing = ask(database, scope, lambda store: not_open(store, scope, queue, ids))
+    if missing:
+        named = ", ".join(map(str, missing))
+        fail(f"not an open dead letter of {queue}: {named}; nothing was done")
+
+
+def _tell(summary: ReplaySummary, *, as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+    else:
+        typer.echo(f"{summary.replayed} replayed")
+    if summary.stopped is not None:
+        say(_STOPPED[summary.stopped])
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
+    from tickwork.core.policy.fingerprint import telling_line
+
+    for each in letters:
+        error = shortened(telling_line(each.error or ""))
+        yield (each.id, each.failed_at, each.reason, each.attempts, each.type, error)
+
+
+def _shown(letter: DeadLetter) -> dict[str, object]:
+    """A letter with its body as what it is; JSON says bytes in base64."""
+    from msgspec import structs
+
+    from tickwork.core.body import decode_body
+
+    return {**structs.asdict(letter), "body": decode_body(letter.body, letter.content_type)}
+
+
+def _lines(shown: dict[str, object]) -> Iterator[str]:
+    import msgspec
+
+    width = max(map(len, shown))
+    for name, value in msgspec.to_builtins(shown).items():
+        if value is not None:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            first, *others = text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+            if isinstance(shown[name], bytes):
+                name = f"{name} (base64)"
+            yield f"{name:{width}}  {first}".rstrip()
+            yield from (f"{'':{width}}  {line}".rstrip() for line in others)
+
+
+def _read(body: str) -> bytes:
+    if body == "@-":
+        return sys.stdin.buffer.read()
+    if not body.startswith("@"):
+        return body.encode(errors="surrogateescape")
+    try:
+        return Path(body[1:]).read_bytes()
+    except OSError as error:
+        fail(f"--body: {body[1:]} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
+
+
+def _content_type(given: str | None) -> ContentType | None:
+    from tickwork.core.model import ContentType
+
+    if given is None:
+        return None
+    if given not in [*ContentType]:
+        fail(f"--content-type: must be json, text or bytes, not {given!r}", code=EXIT_BAD_USAGE)
+    return ContentType(given)
+
+
+def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:
+    """The body, which must be what it is said to be; on the command line bytes are base64."""
+    import base64
+
+    from tickwork.core.body import check_json
+    from tickwork.core.model import ContentType
+    from tickwork.errors import FieldError, InvalidInput
+
+    if kind is ContentType.JSON:
+        check_json(body)
+    elif kind is ContentType.TEXT:
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            raise InvalidInput([FieldError("body", "must be valid UTF-8")]) from None
+    elif is_word:
+        try:
+            return base64.b64decode(body, validate=True)
+        except ValueError:
+            told = "bytes must be given as base64, or as @FILE, which is taken as it is"
+            raise InvalidInput([FieldError("body", told)]) from None
+    return body

@@ -1,0 +1,97 @@
+"""`tickwork topology`: the queues that a file describes, checked, compared and made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.commands import Command, Group
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail
+from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.printing import print_json, print_lines
+from tickwork.cli.running import ask, scope_of, told
+
+if TYPE_CHECKING:
+    from tickwork.core.topology import Topology
+    from tickwork.ops.topology import Step
+
+app = typer.Typer(cls=Group, help="Topology: check a file, compare it, apply it.")
+
+File = Annotated[str | None, typer.Option(metavar="FILE", help="Default tickwork.toml.")]
+
+
+@app.command("check", cls=Command)
+def check_command(file: File = None, as_json: Json = False) -> None:
+    """Check the file, and nothing else."""
+    topology = _read(file)
+    sizes = {name: len(getattr(topology, name)) for name in topology.__struct_fields__}
+    if as_json:
+        print_json(sizes)
+    else:
+        typer.echo("in order: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
+
+
+@app.command("show", cls=Command)
+def show_command(
+    file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Show what applying the file would do."""
+    from tickwork.ops.topology import plan
+
+    topology, scope = _read(file), scope_of(tenant)
+    _print(ask(database, scope, lambda store: plan(store, scope, topology)), as_json=as_json)
+
+
+@app.command("apply", cls=Command)
+def apply_command(
+    file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Create and change what the file says; what it does not name stays as it is."""
+    from tickwork.ops.topology import apply
+
+    topology, scope = _read(file), scope_of(tenant)
+    steps = ask(database, scope, lambda store: apply(store, scope, topology), create=True)
+    _print(steps, as_json=as_json)
+
+
+def _read(file: str | None) -> Topology:
+    from tickwork.core.topology import FILE, parse
+
+    path = Path(file or FILE)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        fail(f"there is no file {path}; name one with --file", code=EXIT_BAD_USAGE)
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
+    except UnicodeDecodeError:
+        fail(f"{path} is not a text in UTF-8", code=EXIT_BAD_USAGE)
+    return told(lambda: parse(text, file=path.name))
+
+
+def _print(steps: Iterable[Step], *, as_json: bool) -> None:
+    if as_json:
+        print_json(steps)
+    else:
+        print_lines([*_lines(steps)] or ["there is nothing in the file and nothing beside it"])
+
+
+def _lines(steps: Iterable[Step]) -> Iterator[str]:
+    from tickwork.ops.topology import Action, Kind
+
+    for step in steps:
+        name = step.name if step.kind is Kind.QUEUE else f"{step.name} → {step.queue}"
+        shared = " (shared)" if step.shared else ""
+        note = "  not in the file, left as it is" if step.action is Action.EXTRA else ""
+        yield f"{step.action:6}  {step.kind:12}  {name}{shared}{note}"
+        for change in step.changes:
+            yield f"{'':22}  {change.field}: {_said(change.before)} → {_said(change.after)}"
+
+
+def _said(value: object) -> str:
+    import msgspec
+
+    return "none" if value is None else msgspec.json.encode(value).decode()

@@ -1,0 +1,152 @@
+"""Topology: what a file says against what the database has, and making it so.
+
+Applying is idempotent and takes nothing away: what the database has and the file does not is
+told, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct, structs
+
+from tickwork.core.model import SYSTEM, Queue, QueueSettings, Scope
+from tickwork.core.subscription import Subscription
+from tickwork.core.topology import QueueEntry, SubscriptionEntry, Topology
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.store.contract import Store
+
+
+class Action(StrEnum):
+    """What is to be done about something, or was."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    KEEP = "keep"
+    EXTRA = "extra"
+
+
+class Kind(StrEnum):
+    """What a step is about."""
+
+    QUEUE = "queue"
+    SUBSCRIPTION = "subscription"
+
+
+class Change(Struct, frozen=True):
+    """One setting that is not what the file says."""
+
+    field: str
+    before: object
+    after: object
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One thing and what becomes of it; `extra` is in the database and not in the file."""
+
+    action: Action
+    kind: Kind
+    name: str
+    queue: str
+    shared: bool
+    changes: tuple[Change, ...] = ()
+
+
+class _Pair(Struct, frozen=True):
+    """A step, and what the file says about it."""
+
+    step: Step
+    entry: QueueEntry | SubscriptionEntry | None
+
+
+async def plan(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
+    """What applying the topology for a tenant would do."""
+    return tuple([pair.step for pair in await _compared(store, scope, topology)])
+
+
+async def apply(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
+    """Makes it so, queues before what leads to them, and says what was done.
+
+    Each thing is done by itself: after a failure in the middle one applies again.
+    """
+    pairs = await _compared(store, scope, topology)
+    for pair in pairs:
+        if pair.step.action not in (Action.CREATE, Action.CHANGE) or pair.entry is None:
+            continue
+        owner = SYSTEM if pair.step.shared else scope
+        if isinstance(pair.entry, QueueEntry):
+            await _put_queue(store, owner, pair.entry, pair.step)
+        else:
+            await store.subscriptions.put(owner, pair.entry.types, pair.entry.queue)
+    return tuple(pair.step for pair in pairs)
+
+
+async def _put_queue(store: Store, owner: Scope, entry: QueueEntry, step: Step) -> None:
+    changed = {change.field for change in step.changes}
+    if step.action is Action.CREATE or changed - {"paused"}:
+        await store.queues.put(owner, entry.name, entry.settings)
+    if "paused" in changed or (step.action is Action.CREATE and entry.paused):
+        act = store.queues.pause if entry.paused else store.queues.resume
+        await act(owner, entry.name)
+
+
+async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pair]:
+    if scope.is_system:
+        raise InvalidInput([FieldError("tenant", "a topology is applied for one tenant; name it")])
+    queues = [
+        queue
+        for queue in await store.queues.list(SYSTEM)
+        if queue.tenant is None or queue.tenant == scope.tenant
+    ]
+    subscriptions = [
+        *await store.subscriptions.list(scope),
+        *(each for each in await store.subscriptions.list(SYSTEM) if each.tenant is None),
+    ]
+    return [
+        *_queue_pairs(topology, queues),
+        *_subscription_pairs(topology, [*dict.fromkeys(subscriptions)]),
+    ]
+
+
+def _queue_pairs(topology: Topology, found: list[Queue]) -> Iterator[_Pair]:
+    there = {(queue.tenant is None, queue.name): queue for queue in found}
+    for entry in topology.queues:
+        queue = there.pop((entry.shared, entry.name), None)
+        changes = () if queue is None else tuple(_changes(entry, queue))
+        action = Action.CREATE if queue is None else Action.CHANGE if changes else Action.KEEP
+        yield _Pair(_queue_step(action, entry.name, shared=entry.shared, changes=changes), entry)
+    for shared, name in there:
+        yield _Pair(_queue_step(Action.EXTRA, name, shared=shared), None)
+
+
+def _queue_step(
+    action: Action, name: str, *, shared: bool, changes: tuple[Change, ...] = ()
+) -> Step:
+    return Step(
+        action=action, kind=Kind.QUEUE, name=name, queue=name, shared=shared, changes=changes
+    )
+
+
+def _changes(entry: QueueEntry, queue: Queue) -> Iterator[Change]:
+    for field in structs.fields(QueueSettings):
+        before, after = getattr(queue.settings, field.name), getattr(entry.settings, field.name)
+        if before != after:
+            yield Change(field.name, before, after)
+    if entry.paused is not None and entry.paused != queue.paused:
+        yield Change("paused", queue.paused, entry.paused)
+
+
+def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterator[_Pair]:
+    there = dict.fromkeys((each.tenant is None, each.types, each.queue) for each in found)
+    for entry in topology.subscriptions:
+        key = (entry.shared, entry.types, entry.queue)
+        action = Action.KEEP if key in there else Action.CREATE
+        there.pop(key, None)
+        yield _Pair(_subscription_step(action, *key), entry)
+    for key in there:
+        yield _Pair(_subscription_step(Action.EXTRA, *key), None)
+
+
+def _subscription_step(action: Action, shared: bool, types: str, queue: str) -> Step:
+    return Step(action=action, kind=Kind.SUBSCRIPTION, name=types, queue=queue, shared=shared)

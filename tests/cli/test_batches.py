@@ -1,0 +1,81 @@
+"""`tickwork batches`: how far they are."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tests.cli.kit import Desk, kill
+from tickwork.core.model import DEFAULT, QueueSettings
+from tickwork.ops.batches import create_batch
+from tickwork.store.contract import Store
+
+MISSING = "00000000-0000-7000-8000-000000000000"
+
+
+async def make(store: Store) -> UUID:
+    """Three items, of which one has failed."""
+    await store.queues.put(DEFAULT, "emails", QueueSettings())
+    batch = await create_batch(store, DEFAULT, "emails", [1])
+    await kill(store, "emails", reason="permanent")
+    batch = await create_batch(store, DEFAULT, "emails", [1, 2, 3])
+    await store.messages.delete(
+        DEFAULT, "emails", (await store.messages.peek(DEFAULT, "emails", 1))[0].id
+    )
+    return batch.id
+
+
+def test_batches_are_listed_newest_first(desk: Desk) -> None:
+    desk.answer("migrate")
+    assert desk.answer("batches", "list") == "there are no batches\n"
+    batch_id = desk.store(make)
+    heading, first, second = desk.answer("batches", "list").splitlines()
+    assert heading.split()[:5] == ["batch", "queue", "status", "total", "pending"]
+    assert first.split()[:8] == [str(batch_id), "emails", "running", "3", "2", "0", "0", "1"]
+    assert second.split()[1:3] == ["emails", "completed"]
+    assert len(desk.json("batches", "list", "--limit", "1")) == 1
+
+
+def test_a_batch_and_its_items_are_shown(desk: Desk) -> None:
+    batch_id = str(desk.store(make))
+    shown = desk.json("batches", "show", batch_id)
+    assert (shown["total"], shown["pending"], shown["failed"]) == (3, 2, 1)
+    assert shown["queue"] == "emails"
+    assert desk.answer("batches", "show", batch_id).splitlines()[1].split()[1] == "emails"
+    failed = desk.json("batches", "items", batch_id)
+    assert [(item["status"], item["reason"]) for item in failed] == [("failed", "deleted")]
+    pending = desk.json("batches", "items", batch_id, "--status", "pending")
+    assert len(pending) == 2
+    rest = desk.json(
+        "batches", "items", batch_id, "--status", "pending", "--after", pending[0]["id"]
+    )
+    assert rest == pending[1:]
+    assert desk.answer("batches", "items", batch_id, "--status", "completed") == (
+        "no item is completed\n"
+    )
+
+
+def test_cancelling_asks_first(desk: Desk) -> None:
+    batch_id = str(desk.store(make))
+    assert desk.run("batches", "cancel", batch_id, given="n\n").exit_code == 1
+    cancelled = desk.json("batches", "cancel", batch_id, "--yes")
+    assert (cancelled["status"], cancelled["failed"], cancelled["pending"]) == ("completed", 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["show"], 2, "ID is missing"),
+        (["show", "x"], 2, "ID: 'x' is not an id"),
+        (["show", MISSING], 1, "there is no batch"),
+        (["items", MISSING, "--status", "lost"], 2, "--status: must be one of pending, "),
+        (["list", "--limit", "0"], 2, "--limit: must be from 1"),
+    ],
+)
+def test_bad_usage_is_one_sentence(desk: Desk, words: list[str], code: int, says: str) -> None:
+    desk.answer("migrate")
+    refused = desk.run("batches", *words)
+    assert (refused.exit_code, refused.stdout) == (code, "")
+    assert refused.stderr.startswith(f"tickwork: {says}")
+    assert len(refused.stderr.splitlines()) == 1

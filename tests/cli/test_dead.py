@@ -1,0 +1,251 @@
+"""`tickwork dead`: the workbench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.cli.kit import Desk, kill
+from tickwork.core.body import encode_body
+from tickwork.core.model import DEFAULT, ContentType, NewMessage, QueueSettings
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+MISSING = "00000000-0000-7000-8000-000000000000"
+
+
+async def bury(store: Store) -> None:
+    """Three letters: two that died alike, one of text."""
+    await store.queues.put(DEFAULT, "emails", QueueSettings())
+    for number in range(2):
+        body = encode_body({"to": f"user{number}"})
+        message = NewMessage(id=new_id(), body=body, type="welcome")
+        await store.messages.send(DEFAULT, "emails", message)
+        await kill(store, "emails", reason="permanent", error=f"no mailbox {number}")
+    text = NewMessage(id=new_id(), body=b"hello", content_type=ContentType.TEXT)
+    await store.messages.send(DEFAULT, "emails", text)
+    await kill(store, "emails", reason="invalid_payload", error="not a letter\nline two")
+
+
+@pytest.fixture
+def buried(desk: Desk) -> Desk:
+    desk.store(bury)
+    return desk
+
+
+def first_id(desk: Desk) -> str:
+    letter_id: str = desk.json("dead", "list", "emails")[0]["id"]
+    return letter_id
+
+
+def test_letters_are_listed_oldest_first(buried: Desk) -> None:
+    heading, *rows = buried.answer("dead", "list", "emails").splitlines()
+    assert heading.split() == ["id", "failed", "reason", "attempts", "type", "error"]
+    assert [row.split("  ")[-1].strip() for row in rows] == [
+        "no mailbox 0",
+        "no mailbox 1",
+        "not a letter",
+    ]
+    listed = buried.json("dead", "list", "emails")
+    assert [letter["body"] for letter in listed] == [{"to": "user0"}, {"to": "user1"}, "hello"]
+    after = buried.json("dead", "list", "emails", "--after", listed[0]["id"], "--limit", "1")
+    assert [letter["id"] for letter in after] == [listed[1]["id"]]
+    chosen = buried.json("dead", "list", "emails", "--reason", "invalid_payload")
+    assert [letter["id"] for letter in chosen] == [listed[2]["id"]]
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "handlers.py", line 7, in welcome
+    send(to)
+ConnectionError: no route to 10.0.0.7
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "handlers.py", line 9, in welcome
+    raise Refused(to)
+handlers.Refused: \x1b[2Jada said no
+for the 3rd time
+"""
+
+
+async def bury_traceback(store: Store) -> None:
+    await store.queues.put(DEFAULT, "emails", QueueSettings())
+    message = NewMessage(id=new_id(), body=b"{}", type="bell\x07\x9b")
+    await store.messages.send(DEFAULT, "emails", message)
+    await kill(store, "emails", reason="max_retries", error=TRACEBACK)
+
+
+def test_of_a_traceback_the_line_is_listed_that_tells_what_it_was(desk: Desk) -> None:
+    desk.store(bury_traceback)
+    _, row = desk.answer("dead", "list", "emails").splitlines()
+    assert row.endswith("handlers.Refused: \\x1b[2Jada said no")
+    assert desk.json("dead", "list", "emails")[0]["error"] == TRACEBACK
+
+
+def test_what_senders_and_handlers_wrote_does_not_steer_the_terminal(desk: Desk) -> None:
+    desk.store(bury_traceback)
+    answers = [
+        desk.answer("dead", "list", "emails"),
+        desk.answer("dead", "groups", "emails"),
+        desk.answer("dead", "show", first_id(desk)),
+    ]
+    for answer in answers:
+        assert "bell\\x07\\x9b" in answer
+        assert not set(answer) & {"\x1b", "\x07", "\x9b"}
+
+
+def test_letters_are_grouped_by_what_they_died_of(buried: Desk) -> None:
+    groups = buried.json("dead", "groups", "emails")
+    assert [(group["letters"], group["fingerprint"]) for group in groups] == [
+        (2, "no mailbox <n>"),
+        (1, "not a letter"),
+    ]
+    heading, first, _ = buried.answer("dead", "groups", "emails").splitlines()
+    assert heading.split() == ["letters", "reason", "type", "last", "fingerprint"]
+    assert first.endswith("no mailbox <n>")
+
+
+def test_one_letter_is_shown_with_everything(buried: Desk) -> None:
+    lines = buried.answer("dead", "show", first_id(buried)).splitlines()
+    assert 'body            {"to":"user0"}' in lines
+    assert "reason          permanent" in lines
+    assert lines[0] == "queue           emails"
+    assert buried.json("dead", "show", first_id(buried))["queue"] == "emails"
+    text_id = buried.json("dead", "list", "emails")[2]["id"]
+    shown = buried.answer("dead", "show", text_id)
+    assert "error           not a letter\n                line two\n" in shown
+
+
+def test_an_edited_letter_is_replayed_as_it_is_then(buried: Desk) -> None:
+    letter = first_id(buried)
+    assert "has a new body" in buried.answer("dead", "edit", letter, "--body", '{"to": "other"}')
+    assert buried.answer("dead", "replay", "emails", "--id", letter) == "1 replayed\n"
+    (message,) = buried.store(lambda store: store.messages.peek(DEFAULT, "emails", 10))
+    assert message.body == b'{"to": "other"}'
+    assert buried.json("dead", "show", letter)["resolution"] == "fixed"
+    assert buried.run("dead", "edit", letter, "--body", "{}").exit_code == 1
+
+
+def test_a_body_comes_from_a_file_or_from_stdin(buried: Desk, tmp_path: Path) -> None:
+    letter = first_id(buried)
+    file = tmp_path / "body.json"
+    file.write_text('{"from": "a file"}')
+    assert buried.json("dead", "edit", letter, "--body", f"@{file}")["body"] == {"from": "a file"}
+    result = buried.run("dead", "edit", letter, "--body", "@-", given="[1]")
+    assert result.exit_code == 0
+    assert buried.json("dead", "show", letter)["body"] == [1]
+
+
+def test_bytes_are_shown_and_given_as_base64(buried: Desk, tmp_path: Path) -> None:
+    letter = first_id(buried)
+
+    def body() -> bytes:
+        return buried.store(lambda store: store.dead_letters.get(DEFAULT, UUID(letter))).body
+
+    buried.answer("dead", "edit", letter, "--body", "AAH/", "--content-type", "bytes")
+    assert body() == b"\x00\x01\xff"
+    assert "body (base64)   AAH/" in buried.answer("dead", "show", letter).splitlines()
+    assert buried.json("dead", "show", letter)["body"] == "AAH/"
+    refused = buried.run("dead", "edit", letter, "--body", "zzz")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "tickwork: --body: bytes must be given as base64, or as @FILE, which is taken as it is\n"
+    )
+    (tmp_path / "body.bin").write_bytes(b"zzz\xff")
+    buried.answer("dead", "edit", letter, "--body", f"@{tmp_path}/body.bin")
+    assert body() == b"zzz\xff"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--body", "{"], "--body: is not valid JSON"),
+        (["--body", "@/nowhere/at/all"], "--body: /nowhere/at/all cannot be read"),
+        (["--body", "x", "--content-type", "xml"], "--content-type: must be json"),
+        ([], "--body is missing"),
+    ],
+)
+def test_a_body_that_cannot_be_is_refused(buried: Desk, words: list[str], says: str) -> None:
+    refused = buried.run("dead", "edit", first_id(buried), *words)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"tickwork: {says}")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_many_are_replayed_at_a_rate(buried: Desk) -> None:
+    words = ("--type", "welcome", "--rate", "0.01", "--limit", "5")
+    assert buried.json("dead", "replay", "emails", *words) == {
+        "replayed": 2,
+        "canaries": 0,
+        "canaries_failed": 0,
+        "stopped": None,
+    }
+    counts = buried.store(lambda store: store.queues.counts(DEFAULT, "emails"))
+    assert (counts.ready, counts.delayed, counts.dead) == (1, 1, 1)
+
+
+def test_canaries_that_nobody_handles_stop_the_replay(buried: Desk) -> None:
+    words = ("dead", "replay", "emails", "--canary", "1", "--canary-timeout", "0.01")
+    stopped = buried.run(*words)
+    assert (stopped.exit_code, stopped.stdout) == (1, "1 replayed\n")
+    assert "the canaries were not handled in time" in stopped.stderr
+
+
+def test_discarding_asks_first(buried: Desk) -> None:
+    refused = buried.run("dead", "discard", "emails", given="n\n")
+    assert refused.exit_code == 1
+    assert "Give up 3 dead letters of emails, for good? [y/N]" in refused.stderr
+    fewer = buried.run("dead", "discard", "emails", "--reason", "invalid_payload", given="n\n")
+    assert "Give up 1 dead letter of emails" in fewer.stderr
+    assert buried.json("dead", "discard", "emails", "--yes", "--limit", "2") == {"discarded": 2}
+    assert buried.answer("dead", "discard", "emails", "--yes") == "1 discarded\n"
+    assert buried.answer("dead", "discard", "emails") == "0 discarded\n"
+    assert buried.answer("dead", "list", "emails") == "there are no dead letters\n"
+    assert buried.answer("dead", "groups", "emails") == "there are no dead letters\n"
+
+
+@pytest.mark.parametrize("command", ["replay", "discard"])
+def test_ids_that_are_not_open_letters_are_named_and_nothing_is_done(
+    buried: Desk, command: str
+) -> None:
+    letter = first_id(buried)
+    refused = buried.run("dead", command, "emails", "--id", letter, "--id", MISSING)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"tickwork: not an open dead letter of emails: {MISSING}; nothing was done\n"
+    )
+    assert len(buried.json("dead", "list", "emails")) == 3
+    buried.answer("dead", command, "emails", "--id", letter, *["--yes"] * (command == "discard"))
+    again = buried.run("dead", command, "emails", "--id", letter)
+    assert again.exit_code == 1
+    assert letter in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["list"], 2, "QUEUE is missing"),
+        (["list", "nowhere"], 1, "there is no queue nowhere"),
+        (["list", "emails", "--limit", "many"], 2, "--limit: must be a whole number, not 'many'"),
+        (["list", "emails", "--limit", "0"], 2, "--limit: must be from 1 to 1000"),
+        (["list", "emails", "--after", "x"], 2, "--after: 'x' is not an id"),
+        (["groups", "emails", "--limit", "0"], 2, "--limit: must be from 1 to 10000"),
+        (["show"], 2, "ID is missing"),
+        (["show", "x"], 2, "ID: 'x' is not an id"),
+        (["show", MISSING], 1, f"there is no dead letter {MISSING}"),
+        (["replay", "emails", "--rate", "fast"], 2, "--rate: must be a number, not 'fast'"),
+        (["replay", "emails", "--rate", "0"], 2, "--rate: must be from 0.001"),
+        (["replay", "emails", "--canary", "101"], 2, "--canary: must be from 0 to 100"),
+        (["replay", "emails", "--canary-timeout", "0"], 2, "--canary-timeout: must be above 0"),
+        (["replay", "emails", "--id", "x"], 2, "--id: 'x' is not an id"),
+    ],
+)
+def test_bad_usage_is_one_sentence(buried: Desk, words: list[str], code: int, says: str) -> None:
+    refused = buried.run("dead", *words)
+    assert (refused.exit_code, refused.stdout) == (code, "")
+    assert refused.stderr.startswith(f"tickwork: {says}")
+    assert len(refused.stderr.splitlines()) == 1

@@ -1,0 +1,85 @@
+"""How commands answer: columns, and progress only where somebody watches."""
+
+from __future__ import annotations
+
+import io
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from tickwork.cli.failing import say
+from tickwork.cli.printing import harmless, print_lines, print_table, progress, shortened, table
+
+
+class Terminal(io.StringIO):
+    """Somebody watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_columns_are_as_wide_as_their_widest_entry_and_numbers_stand_right() -> None:
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    rows = [("a", 1, True, None, noon), ("bcd", 20, False, "x", None)]
+    assert [*table(("n", "m", "f", "o", "at"), rows)] == [
+        "n     m  f    o  at",
+        "a     1  yes     2026-01-05T12:00:00Z",
+        "bcd  20       x",
+    ]
+
+
+def test_a_table_without_rows_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("a",), iter(()), none="there is nothing")
+    assert capsys.readouterr().out == "there is nothing\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(None, ""), ("a\n b", "a b"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 59 + "…")],
+)
+def test_a_long_text_is_one_short_line(text: str | None, line: str) -> None:
+    assert shortened(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+        ("a\x7f\x9b2J", "a\\x7f\\x9b2J"),
+        ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ("\u202egnp.exe\u2028", "\\u202egnp.exe\\u2028"),
+        ("\udcff", "\\udcff"),
+        ("größe 👩\u200d💻 C:\\x", "größe 👩\u200d💻 C:\\x"),
+    ],
+)
+def test_what_steers_a_terminal_is_spelled_out(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert harmless(text) == shown
+    assert [*table(("a", "b"), [(text, 1)])][1] == f"{shown}  1"
+    print_lines([text])
+    assert capsys.readouterr().out == f"{shown}\n"
+
+
+def test_a_shortened_text_and_a_sentence_steer_nothing_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert shortened("\x1b[31m" + "x" * 60) == "\\x1b[31m" + "x" * 51 + "…"
+    say("there is no queue \x1b[2J")
+    assert capsys.readouterr().err == "tickwork: there is no queue \\x1b[2J\n"
+
+
+def test_nobody_is_told_where_nobody_watches() -> None:
+    with progress("working") as told:
+        assert told is None
+
+
+def test_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("working") as told:
+        assert told is not None
+        told(1, 4)
+    assert "working" in terminal.getvalue()
+    assert "25%" in terminal.getvalue()

@@ -1,0 +1,167 @@
+"""`tickwork queues`: what is there, how it stands, and the operator's knobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Desk
+from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def put(store: Store) -> None:
+    await store.queues.put(DEFAULT, "emails", QueueSettings(dead_letter_queue="dead"))
+    await store.queues.put(SYSTEM, "events", QueueSettings(max_batch_size=100))
+    messages = [
+        NewMessage(id=new_id(), body=b"{}", type="welcome", source="shop") for _ in range(3)
+    ]
+    await store.messages.send_batch(DEFAULT, "emails", messages)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["queues", "list"],
+        ["queues", "stats", "emails"],
+        ["queues", "purge", "emails", "--yes"],
+        ["dead", "groups", "emails"],
+        ["dead", "discard", "emails", "--yes"],
+        ["batches", "list"],
+    ],
+)
+def test_a_database_that_is_not_there_is_not_made(desk: Desk, words: list[str]) -> None:
+    refused = desk.run(*words)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    path = desk.folder / "tickwork.db"
+    assert refused.stderr == f"tickwork: there is no database {path}: run `tickwork migrate`\n"
+    assert [*desk.folder.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["queues", "list"],
+        ["queues", "stats", "events"],
+        ["dead", "list", "events"],
+        ["batches", "list"],
+    ],
+)
+def test_a_tenant_that_is_not_there_is_told(desk: Desk, words: list[str]) -> None:
+    desk.store(put)
+    refused = desk.run(*words, "--tenant", "nobody")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == "tickwork: there is no tenant nobody\n"
+
+
+def test_a_new_database_has_no_queues(desk: Desk) -> None:
+    desk.answer("migrate")
+    assert desk.answer("queues", "list") == "there are no queues\n"
+    assert desk.json("queues", "list") == []
+
+
+def test_queues_are_listed_with_their_settings(desk: Desk) -> None:
+    desk.store(put)
+    assert desk.answer("queues", "list").splitlines() == [
+        "queue   shared  paused  batch  retries  dead_letter_queue",
+        "emails                     10        3  dead",
+        "events  yes               100        3",
+    ]
+    listed = {queue["name"]: queue for queue in desk.json("queues", "list")}
+    assert listed["emails"]["settings"]["dead_letter_queue"] == "dead"
+    assert listed["events"]["tenant"] is None
+
+
+def test_stats_say_how_a_queue_stands(desk: Desk) -> None:
+    desk.store(put)
+    lines = desk.answer("queues", "stats", "emails").splitlines()
+    assert lines[0] == "3 ready, 0 delayed, 0 claimed, 0 held, 0 dead letters"
+    assert lines[1].startswith("the oldest has waited ")
+    assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
+
+
+def test_a_queue_is_paused_and_resumed(desk: Desk) -> None:
+    desk.store(put)
+    assert desk.answer("queues", "pause", "emails") == "emails is paused\n"
+    assert desk.store(lambda store: store.queues.get(DEFAULT, "emails")).paused
+    assert desk.json("queues", "resume", "emails") == {"queue": "emails", "paused": False}
+    assert not desk.store(lambda store: store.queues.get(DEFAULT, "emails")).paused
+
+
+def test_a_shared_queue_is_the_systems(desk: Desk) -> None:
+    desk.store(put)
+    for command in ("pause", "resume", "delete"):
+        refused = desk.run("queues", command, "events")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr == (
+            "tickwork: queue events is shared: say --shared to change it for every tenant\n"
+        )
+    desk.answer("queues", "pause", "events", "--shared")
+    assert desk.store(lambda store: store.queues.get(SYSTEM, "events")).paused
+    both = desk.run("queues", "pause", "events", "--shared", "--tenant", "acme")
+    assert both.exit_code == 2
+
+
+def test_purging_asks_first(desk: Desk) -> None:
+    desk.store(put)
+    refused = desk.run("queues", "purge", "emails", given="n\n")
+    assert refused.exit_code == 1
+    assert "nothing was done" in refused.stderr
+    silent = desk.run("queues", "purge", "emails", given="")
+    assert silent.exit_code == 1
+    assert "--yes" in silent.stderr
+    agreed = desk.run("queues", "purge", "emails", given="y\n")
+    assert (agreed.exit_code, agreed.stdout) == (0, "3 deleted\n")
+    assert desk.json("queues", "purge", "emails", "--yes") == {"queue": "emails", "purged": 0}
+
+
+def test_only_an_empty_queue_is_deleted(desk: Desk) -> None:
+    desk.store(put)
+    assert desk.run("queues", "delete", "emails").exit_code == 1
+    desk.answer("queues", "purge", "emails", "--yes")
+    assert desk.answer("queues", "delete", "emails") == "emails is gone\n"
+    assert "emails" not in desk.answer("queues", "list")
+
+
+def test_each_tenant_sees_its_own(desk: Desk) -> None:
+    async def make(store: Store) -> None:
+        await store.tenants.put(SYSTEM, Tenant(id="acme"))
+        await store.queues.put(Scope("acme"), "own", QueueSettings())
+
+    desk.store(make)
+    assert desk.answer("queues", "list") == "there are no queues\n"
+    assert [each["name"] for each in desk.json("queues", "list", "--tenant", "acme")] == ["own"]
+
+
+@pytest.mark.parametrize("command", ["stats", "pause", "resume", "purge", "delete"])
+def test_what_is_missing_or_not_there_is_one_sentence(desk: Desk, command: str) -> None:
+    missing = desk.run("queues", command)
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert missing.stderr == "tickwork: QUEUE is missing; see --help\n"
+    desk.answer("migrate")
+    extra = ["--yes"] if command == "purge" else []
+    unknown = desk.run("queues", command, "nowhere", *extra)
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert unknown.stderr == "tickwork: there is no queue nowhere\n"
+
+
+def test_a_server_is_asked_in_the_same_way(tmp_path: Path, postgres_url: str) -> None:
+    desk = Desk(tmp_path, postgres_url)
+    unready = desk.run("queues", "list")
+    assert unready.exit_code == 1
+    assert "tickwork migrate" in unready.stderr
+    desk.answer("migrate")
+    desk.store(put)
+    assert [each["name"] for each in desk.json("queues", "list")] == ["emails", "events"]
+    assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
+
+
+def test_the_usage_shows_what_must_be_given(desk: Desk) -> None:
+    assert "queues stats [OPTIONS] QUEUE\n" in desk.answer("queues", "stats", "--help")
+    assert "dead show [OPTIONS] ID\n" in desk.answer("dead", "show", "--help")
+
+
+def test_a_group_without_a_command_is_bad_usage(desk: Desk) -> None:
+    assert desk.run("queues", "colour").exit_code == 2

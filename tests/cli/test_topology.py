@@ -1,0 +1,131 @@
+"""`tickwork topology`: a file checked, compared and applied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.core.test_topology import FIVE_SERVICES
+from tickwork.core.model import DEFAULT
+
+FILE = """
+[[queues]]
+name = "emails"
+max_retries = 5
+[[subscriptions]]
+types = "user.*"
+queue = "emails"
+"""
+
+
+@pytest.fixture
+def file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `tickwork.toml` where the commands run."""
+    monkeypatch.chdir(desk.folder)
+    path = desk.folder / "tickwork.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_is_checked_by_itself(desk: Desk, file: Path) -> None:
+    assert desk.answer("topology", "check") == (
+        "in order: 1 queues, 0 producers, 0 consumers, 1 subscriptions\n"
+    )
+    file.write_text(FIVE_SERVICES)
+    assert desk.json("topology", "check") == {
+        "queues": 10,
+        "producers": 7,
+        "consumers": 5,
+        "subscriptions": 1,
+    }
+    assert not (desk.folder / "tickwork.db").exists()
+
+
+def test_showing_and_applying_say_the_same_and_then_nothing_is_left(desk: Desk, file: Path) -> None:
+    refused = desk.run("topology", "show")
+    assert refused.exit_code == 1
+    assert "run `tickwork migrate`" in refused.stderr
+    assert not (desk.folder / "tickwork.db").exists()
+    desk.answer("migrate")
+    planned = desk.answer("topology", "show")
+    assert planned.splitlines() == [
+        "create  queue         emails",
+        "create  subscription  user.* → emails",
+    ]
+    assert desk.answer("topology", "apply") == planned
+    assert desk.answer("topology", "apply").splitlines() == [
+        "keep    queue         emails",
+        "keep    subscription  user.* → emails",
+    ]
+    file.write_text(FILE.replace("5", "6").replace("subscriptions", "producers").replace(
+        'types = "user.*"', 'name = "shop"'))  # fmt: skip
+    assert desk.answer("topology", "apply").splitlines() == [
+        "change  queue         emails",
+        "                        max_retries: 5 → 6",
+        "extra   subscription  user.* → emails  not in the file, left as it is",
+    ]
+
+
+def test_steps_are_values_in_json(desk: Desk, file: Path) -> None:
+    desk.answer("topology", "apply", "--file", str(file))
+    (other := desk.folder / "other.toml").write_text(FILE.replace("5", "6"))
+    queue, subscription = desk.json("topology", "show", "--file", str(other))
+    assert (queue["action"], queue["kind"], queue["name"]) == ("change", "queue", "emails")
+    assert queue["changes"] == [{"field": "max_retries", "before": 5, "after": 6}]
+    assert subscription["action"] == "keep"
+
+
+@pytest.mark.usefixtures("file")
+def test_the_settings_of_the_server_may_stand_beside_it(desk: Desk, file: Path) -> None:
+    file.write_text(f"[server]\nport = 9000\n{FILE}")
+    assert desk.run("topology", "apply").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["check", "show", "apply"])
+def test_every_fault_is_one_sentence_and_nothing_is_done(
+    desk: Desk, file: Path, command: str
+) -> None:
+    file.write_text(FILE.replace("max_retries", "max_retrys").replace('queue = "e', 'queue = "E'))
+    refused = desk.run("topology", command)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    unknown_key, unknown_queue = refused.stderr.splitlines()
+    assert unknown_key == (
+        "tickwork: queues[0].max_retrys: is not known here; did you mean max_retries?"
+    )
+    assert unknown_queue == (
+        "tickwork: subscriptions[0].queue: there is no queue 'Emails' here; did you mean "
+        "'emails'? Else add [[queues]] with name = \"Emails\""
+    )
+    assert not (desk.folder / "tickwork.db").exists()
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(desk: Desk, file: Path) -> None:
+    missing = desk.run("topology", "check", "--file", "none.toml")
+    assert (missing.exit_code, missing.stderr) == (
+        2,
+        "tickwork: there is no file none.toml; name one with --file\n",
+    )
+    file.write_bytes(b"\xff")
+    assert desk.run("topology", "check").stderr == (
+        "tickwork: tickwork.toml is not a text in UTF-8\n"
+    )
+    file.write_text("[[queues]\n")
+    refused = desk.run("topology", "check")
+    assert refused.exit_code == 2
+    assert "tickwork.toml: is not valid TOML" in refused.stderr
+    assert "line 1" in refused.stderr
+    assert desk.run("topology", "check", "--file", str(desk.folder)).exit_code == 2
+
+
+@pytest.mark.usefixtures("file")
+def test_applying_makes_the_database(desk: Desk) -> None:
+    assert len(desk.answer("topology", "apply").splitlines()) == 2
+    assert desk.store(lambda store: store.queues.get(DEFAULT, "emails")).name == "emails"
+
+
+@pytest.mark.usefixtures("file")
+def test_a_tenant_must_be_there(desk: Desk) -> None:
+    refused = desk.run("topology", "apply", "--tenant", "nobody")
+    assert (refused.exit_code, refused.stderr) == (1, "tickwork: there is no tenant nobody\n")

@@ -1,0 +1,77 @@
+"""Which dead letters a replay or a discard is about: those that fitted when it began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import WORK, counts, make_queue
+from tests.ops.test_replaying import ALL, make_letters
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.letters import Selection
+from tickwork.core.model import DEFAULT, Counts
+from tickwork.ops import replaying
+from tickwork.ops.replaying import choose, discard, not_open, replay
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)
+
+
+async def test_what_dies_after_it_was_agreed_to_is_not_discarded(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await make_letters(store, 3)
+    chosen = await choose(store, DEFAULT, WORK, Selection(type="a"))
+    assert chosen.letters == 3
+    clock.advance(seconds=1)
+    await make_letters(store, 2)
+    assert await discard(store, DEFAULT, WORK, chosen.which) == 3
+    assert await counts(store) == Counts(dead=2)
+
+
+async def test_letters_are_chosen_by_everything_that_is_given(store: Store) -> None:
+    await make_queue(store)
+    await make_letters(store, 3, kind="a")
+    await make_letters(store, 2, kind="b", error="why")
+    first, *_ = await store.dead_letters.list(DEFAULT, WORK, ALL)
+
+    async def number(limit: int | None = None, **which: Any) -> int:
+        chosen = await choose(store, DEFAULT, WORK, Selection(**which), limit=limit)
+        return chosen.letters
+
+    assert await number() == 5
+    assert await number(limit=2) == 2
+    assert await number(type="a") == 3
+    assert await number(fingerprint="why") == 2
+    assert await number(reason="expired") == 0
+    assert await number(type="a", fingerprint="why") == 0
+    assert await number(ids=(first.id, new_id())) == 1
+    assert await number(ids=(first.id,), type="b") == 0
+    assert await number(ids=()) == 0
+
+
+async def test_with_more_groups_than_are_told_the_queue_is_counted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaying, "LIST_LIMIT_MAX", 1)
+    await make_queue(store)
+    await make_letters(store, 3, kind="a")
+    await make_letters(store, 2, kind="b")
+    assert (await choose(store, DEFAULT, WORK, Selection(type="b"))).letters == 5
+    assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 2
+
+
+async def test_ids_that_are_not_open_letters_of_the_queue_are_named(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "other")
+    await make_letters(store, 2)
+    first, second = await store.dead_letters.list(DEFAULT, WORK, ALL)
+    await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
+    stranger = new_id()
+    asked = (stranger, first.id, second.id, stranger)
+    assert await not_open(store, DEFAULT, WORK, asked) == (stranger, second.id)
+    assert await not_open(store, DEFAULT, "other", [first.id]) == (first.id,)
