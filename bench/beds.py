@@ -22,6 +22,7 @@ import asyncpg
 from tests.kit.postgres import PostgresServer
 from tickwork.core.model import (
     DEFAULT,
+    SYSTEM,
     ClaimRequest,
     Ending,
     Fate,
@@ -54,7 +55,7 @@ class Bed:
         self.queue_id: UUID = self.run(store.queues.put(DEFAULT, QUEUE, QueueSettings())).id
         self.run(
             store.nodes.join(
-                self.node, name="bench", roles=["worker"], ttl_seconds=_NODE_TTL_SECONDS
+                SYSTEM, self.node, name="bench", roles=["worker"], ttl_seconds=_NODE_TTL_SECONDS
             )
         )
 

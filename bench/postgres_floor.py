@@ -48,7 +48,8 @@ USING (
         SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ) AS held
-WHERE m.ctid = held.at AND m.claim = held.claim AND m.holder = held.holder
+WHERE m.ctid = held.at
+    AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
 RETURNING m.id
 """
 
