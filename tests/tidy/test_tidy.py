@@ -21,8 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tickwork"
 
 CLOCK_READERS = frozenset({PACKAGE / "clock.py"})
-BROAD_CATCHERS = frozenset({PACKAGE / "service" / "loop.py"})
-"""Where an unknown error ends: a background loop reports it and goes on."""
+BROAD_CATCHERS = frozenset(
+    PACKAGE / "service" / name for name in ("loop.py", "invoking.py", "settling.py")
+)
+"""Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or
+a statement of its own, becomes an outcome."""
 
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""

@@ -1,0 +1,1 @@
+"""The pages of docs/ do what they say: their snippets are run."""
