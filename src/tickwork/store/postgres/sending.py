@@ -144,7 +144,11 @@ class Sender:
         while piece := tuple(islice(source, BULK_MESSAGES)):
             for message in piece:
                 check_message(message)
-            await self._copy(await self.parcel(scope, queue, piece))
+            try:
+                await self._copy(await self.parcel(scope, queue, piece))
+            except NotFound:
+                # As with `send`: there may be another of that name, or one subscriber less.
+                await self._copy(await self.parcel(scope, queue, piece))
             stored += len(piece)
         return stored
 

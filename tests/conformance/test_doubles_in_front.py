@@ -1,0 +1,94 @@
+"""Doubles of a done event in front of a message: however many, it is found in one claim."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import (
+    ack,
+    claim,
+    counts,
+    ids,
+    join,
+    make_queue,
+    pull,
+    pull_one,
+    send,
+    send_many,
+    settle,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM, Counts
+from tickwork.store.contract import Store
+
+PAID = "paid-1"
+MANY = 150
+
+
+async def make_doubles(store: Store, number: int = MANY, **fields: Any) -> None:
+    """Of an event that is done."""
+    await send(store, event_id=PAID)
+    await settle(store, ack(await pull_one(store)))
+    await send_many(store, number, event_id=PAID, **fields)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+async def test_a_message_behind_many_doubles_is_found(
+    store: Store, clock: VirtualClock, limit: int
+) -> None:
+    await make_queue(store)
+    await make_doubles(store)
+    clock.advance(seconds=1)
+    sent = await send(store)
+    assert ids(await pull(store, limit=limit)) == [sent.id]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_a_node_and_the_system_find_it_too(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store, scope=SYSTEM)
+    await make_doubles(store)
+    clock.advance(seconds=1)
+    sent = [await send(store) for _ in range(2)]
+    node = await join(store)
+    assert ids(await claim(store, node, scope=SYSTEM, limit=1)) == [sent[0].id]
+    assert ids(await claim(store, node, limit=1)) == [sent[1].id]
+
+
+async def test_one_of_less_priority_is_found_too(store: Store) -> None:
+    await make_queue(store)
+    await make_doubles(store, priority=9)
+    sent = await send(store, priority=0)
+    assert ids(await pull(store, limit=1)) == [sent.id]
+
+
+async def test_one_behind_doubles_of_its_key_is_found_too(store: Store) -> None:
+    await make_queue(store)
+    await make_doubles(store, key="a")
+    sent = await send(store, key="a")
+    assert ids(await pull(store, limit=1)) == [sent.id]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_many_keys_of_doubles_are_in_nobodys_way(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await make_doubles(store, 0)
+    for number in range(MANY):
+        await send(store, key=f"key-{number}", event_id=PAID)
+    clock.advance(seconds=1)
+    sent = await send(store)
+    assert ids(await pull(store, limit=1)) == [sent.id]
+
+
+async def test_doubles_count_in_the_rate(store: Store, clock: VirtualClock) -> None:
+    """They were handed out, if only to the store itself."""
+    await make_queue(store, rate_per_second=10)
+    await make_doubles(store, 12)
+    clock.advance(seconds=60)
+    sent = await send(store)
+    assert await pull(store) == ()
+    assert await counts(store) == Counts(ready=3)
+    clock.advance(seconds=0.3)
+    assert ids(await pull(store, limit=1)) == [sent.id]
+    assert await store.messages.peek(DEFAULT, "work", 10) == ()
+    await send(store)
+    assert await pull(store) == ()

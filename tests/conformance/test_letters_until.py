@@ -1,0 +1,144 @@
+"""Dead letters up to a moment, and by their ids: nothing that died later, nothing resolved."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    counts,
+    ids,
+    kill_all,
+    letters,
+    make_queue,
+    make_tenants,
+    pull,
+    send,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.letters import DeadLetter, Pace, Resolution, Selection
+from tickwork.core.model import DEFAULT, SYSTEM, Counts
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def make_letters(store: Store, clock: VirtualClock, number: int = 4) -> list[DeadLetter]:
+    """One a second, oldest first."""
+    await make_queue(store)
+    for _ in range(number):
+        await send(store)
+        await kill_all(store)
+        clock.advance(seconds=1)
+    return [*await letters(store)]
+
+
+async def test_only_what_died_up_to_a_moment_is_listed(store: Store, clock: VirtualClock) -> None:
+    made = await make_letters(store, clock)
+    for number, letter in enumerate(made, 1):
+        for later, expected in ((0, number), (0.5, number), (-0.000001, number - 1)):
+            until = letter.failed_at + timedelta(seconds=later)
+            found = await store.dead_letters.list(DEFAULT, WORK, Selection(failed_before=until))
+            assert [*found] == made[:expected]
+
+
+async def test_the_moment_is_one_condition_among_others(store: Store, clock: VirtualClock) -> None:
+    made = await make_letters(store, clock)
+    until = made[2].failed_at
+    for selection, expected in (
+        (Selection(failed_before=until, limit=2), made[:2]),
+        (Selection(failed_before=until, reason="x"), made[:3]),
+        (Selection(failed_before=until, reason="y"), []),
+        (Selection(failed_before=until, ids=(made[0].id, made[3].id)), made[:1]),
+    ):
+        assert [*await store.dead_letters.list(DEFAULT, WORK, selection)] == expected
+    after = await store.dead_letters.list(
+        DEFAULT, WORK, Selection(failed_before=until), after=made[0].id
+    )
+    assert [*after] == made[1:3]
+
+
+async def test_the_system_looks_at_all_tenants_up_to_a_moment(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    until = clock.now()
+    for scope in await make_tenants(store, "one", "two"):
+        await send(store, scope=scope)
+        await kill_all(store, scope=scope)
+    clock.advance(seconds=1)
+    await send(store)
+    await kill_all(store)
+    found = await store.dead_letters.list(SYSTEM, WORK, Selection(failed_before=until))
+    assert sorted(each.tenant for each in found) == ["one", "two"]
+
+
+async def test_a_replay_sends_what_died_up_to_a_moment(store: Store, clock: VirtualClock) -> None:
+    made = await make_letters(store, clock)
+    selection = Selection(failed_before=made[1].failed_at)
+    replayed = await store.dead_letters.replay(DEFAULT, WORK, selection, Pace())
+    assert [each.letter_id for each in replayed] == [each.id for each in made[:2]]
+    assert [*await letters(store)] == made[2:]
+    assert await store.dead_letters.replay(DEFAULT, WORK, selection, Pace()) == ()
+
+
+async def test_what_a_replay_made_die_again_is_not_replayed_with_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Else a replay in pieces would go round and round."""
+    made = await make_letters(store, clock)
+    selection = Selection(failed_before=made[-1].failed_at, limit=2)
+    rounds = 0
+    while replayed := await store.dead_letters.replay(DEFAULT, WORK, selection, Pace()):
+        rounds += 1
+        assert len(replayed) == 2
+        await kill_all(store)
+        assert rounds <= len(made)
+    assert rounds == 2
+    assert len(await letters(store)) == len(made)
+
+
+async def test_a_discard_takes_what_died_up_to_a_moment(store: Store, clock: VirtualClock) -> None:
+    made = await make_letters(store, clock)
+    selection = Selection(failed_before=made[2].failed_at)
+    assert await store.dead_letters.discard(DEFAULT, WORK, selection) == 3
+    assert await store.dead_letters.discard(DEFAULT, WORK, selection) == 0
+    assert [*await letters(store)] == made[3:]
+
+
+@pytest.mark.parametrize("resolved_by", [Resolution.REPLAYED, Resolution.DISCARDED])
+async def test_a_resolved_letter_is_not_found_by_its_id(
+    store: Store, clock: VirtualClock, resolved_by: Resolution
+) -> None:
+    resolved, still_open, other = await make_letters(store, clock, 3)
+    first = Selection(ids=(resolved.id,))
+    if resolved_by is Resolution.DISCARDED:
+        assert await store.dead_letters.discard(DEFAULT, WORK, first) == 1
+    else:
+        assert len(await store.dead_letters.replay(DEFAULT, WORK, first, Pace())) == 1
+    sent = ids(await pull(store))
+    both = Selection(ids=(resolved.id, still_open.id, new_id()), limit=ALL)
+    assert await store.dead_letters.list(DEFAULT, WORK, both) == (still_open,)
+    (replayed,) = await store.dead_letters.replay(DEFAULT, WORK, both, Pace())
+    assert replayed.letter_id == still_open.id
+    assert ids(await pull(store)) == [replayed.message_id]
+    assert replayed.message_id not in sent
+    assert await store.dead_letters.discard(DEFAULT, WORK, both) == 0
+    assert await letters(store) == (other,)
+    kept = await store.dead_letters.get(DEFAULT, resolved.id)
+    assert kept.resolution is resolved_by
+
+
+async def test_ids_of_another_queue_or_tenant_are_not_found(
+    store: Store, clock: VirtualClock
+) -> None:
+    (letter,) = await make_letters(store, clock, 1)
+    await make_queue(store, "other")
+    (stranger,) = await make_tenants(store, "stranger")
+    await make_queue(store, WORK, scope=stranger)
+    selection = Selection(ids=(letter.id,))
+    for scope, queue in ((DEFAULT, "other"), (stranger, WORK)):
+        assert await store.dead_letters.list(scope, queue, selection) == ()
+        assert await store.dead_letters.replay(scope, queue, selection, Pace()) == ()
+        assert await store.dead_letters.discard(scope, queue, selection) == 0
+    assert await counts(store) == Counts(dead=1)

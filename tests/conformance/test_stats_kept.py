@@ -1,0 +1,101 @@
+"""What a process counted is written down when it closes its store, and the next one reads it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    WORK,
+    ack,
+    create_batch,
+    kill_all,
+    make_queue,
+    news,
+    pull,
+    retry,
+    send,
+    send_many,
+    settle,
+)
+from tests.conformance.test_stats import passed
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.tally import Passing
+from tickwork.store.contract import Store
+
+
+async def delete_one(store: Store) -> None:
+    sent = await send(store)
+    assert await store.messages.delete(DEFAULT, WORK, sent.id)
+
+
+async def cancel(store: Store) -> None:
+    batch = await create_batch(store, news(2))
+    await store.batches.cancel(DEFAULT, batch.id)
+
+
+async def work_off(store: Store) -> None:
+    await send_many(store, 3)
+    first, second, third = await pull(store)
+    await settle(store, ack(first), ack(second), retry(third, delay_seconds=60))
+
+
+Act = Callable[[Store], Awaitable[Any]]
+ACTS: dict[str, tuple[Act, dict[Passing, int]]] = {
+    "purge": (lambda store: store.queues.purge(DEFAULT, WORK), {Passing.PURGED: 3}),
+    "delete": (delete_one, {Passing.SENT: 1, Passing.PURGED: 1}),
+    "cancel": (cancel, {Passing.SENT: 2, Passing.PURGED: 2}),
+    "discard": (
+        lambda store: store.dead_letters.discard(DEFAULT, WORK, Selection()),
+        {Passing.DISCARDED: 2},
+    ),
+    "replay": (
+        lambda store: store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace()),
+        {Passing.SENT: 2, Passing.REPLAYED: 2},
+    ),
+    "settle": (work_off, {Passing.SENT: 3, Passing.DONE: 2, Passing.RETRIED: 1}),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_what_was_counted_outlives_the_process(
+    home: Home, clock: VirtualClock, act: str
+) -> None:
+    """Each act in a process of its own, which does nothing else and asks for nothing."""
+    first = await home.open(clock)
+    await make_queue(first)
+    await send_many(first, 2)
+    await kill_all(first)
+    await send_many(first, 3, delay_seconds=0 if act == "purge" else 3_600)
+    before = await passed(first)
+    await first.close()
+    second = await home.open(clock)
+    do, expected = ACTS[act]
+    await do(second)
+    await second.close()
+    third = await home.open(clock)
+    try:
+        after = await passed(third)
+    finally:
+        await third.close()
+    new = {kind: after[kind] - before.get(kind, 0) for kind in after}
+    assert {kind: number for kind, number in new.items() if number} == expected
+
+
+async def test_what_was_pruned_outlives_the_process(home: Home, clock: VirtualClock) -> None:
+    first = await home.open(clock)
+    await make_queue(first)
+    await send(first)
+    await kill_all(first)
+    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    assert (await first.pruner.prune(SYSTEM, ALL)).dead_letters == 1
+    await first.close()
+    second = await home.open(clock)
+    try:
+        assert (await passed(second))[Passing.PRUNED] == 1
+    finally:
+        await second.close()

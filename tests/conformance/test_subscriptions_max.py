@@ -1,0 +1,49 @@
+"""How many subscriptions a tenant may have; here few, so that a law can make them all."""
+
+import pytest
+
+from tests.conformance.acts import make_queue, make_tenants
+from tests.stores.home import KINDS
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.errors import Conflict
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+MAX = 3
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in KINDS:
+        monkeypatch.setattr(f"tickwork.store.{kind}.subscriptions.SUBSCRIPTIONS_MAX", MAX)
+
+
+async def test_one_more_than_the_most_is_a_conflict(store: Store) -> None:
+    await make_queue(store)
+    for number in range(MAX):
+        await store.subscriptions.put(DEFAULT, f"type-{number}", "work")
+    before = await store.subscriptions.list(DEFAULT)
+    with pytest.raises(Conflict, match=f"{MAX} subscriptions already"):
+        await store.subscriptions.put(DEFAULT, "more", "work")
+    assert await store.subscriptions.list(DEFAULT) == before
+
+
+async def test_what_is_there_may_be_put_again(store: Store) -> None:
+    await make_queue(store)
+    for number in range(MAX):
+        await store.subscriptions.put(DEFAULT, f"type-{number}", "work")
+    again = await store.subscriptions.put(DEFAULT, "type-0", "work")
+    assert again in await store.subscriptions.list(DEFAULT)
+    assert await store.subscriptions.delete(DEFAULT, "type-0", "work")
+    await store.subscriptions.put(DEFAULT, "more", "work")
+    assert len(await store.subscriptions.list(DEFAULT)) == MAX
+
+
+async def test_every_tenant_and_the_system_have_their_own(store: Store) -> None:
+    await make_queue(store, scope=SYSTEM)
+    for scope in (*await make_tenants(store, "one", "two"), SYSTEM):
+        for number in range(MAX):
+            await store.subscriptions.put(scope, f"type-{number}", "work")
+        with pytest.raises(Conflict):
+            await store.subscriptions.put(scope, "more", "work")
