@@ -1,11 +1,46 @@
 """Tickwork: time and messages into work that is never lost.
 
 The public names live here, at most a dozen. Importing the package costs next to nothing: what
-is heavy is imported by the part that needs it.
+is heavy is imported when it is first asked for.
 """
+
+from typing import TYPE_CHECKING
 
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
-__all__ = ["FieldError", "InvalidInput", "TickworkError", "__version__"]
+if TYPE_CHECKING:
+    from tickwork.app.messages import Message, MessageBatch
+    from tickwork.app.raising import Permanent, Snooze
+    from tickwork.facade import Queue, Tickwork
+
+__all__ = [
+    "FieldError",
+    "InvalidInput",
+    "Message",
+    "MessageBatch",
+    "Permanent",
+    "Queue",
+    "Snooze",
+    "Tickwork",
+    "TickworkError",
+    "__version__",
+]
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "Message": "tickwork.app.messages",
+    "MessageBatch": "tickwork.app.messages",
+    "Permanent": "tickwork.app.raising",
+    "Snooze": "tickwork.app.raising",
+    "Queue": "tickwork.facade",
+    "Tickwork": "tickwork.facade",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'tickwork' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

@@ -19,6 +19,7 @@ as well (`core/topology.py`), which is none of the settings.
 
 from __future__ import annotations
 
+import socket
 import tomllib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -29,6 +30,7 @@ from msgspec import Struct
 
 from tickwork import clock
 from tickwork.core import when
+from tickwork.core.model import Scope
 from tickwork.core.topology import SECTIONS as TOPOLOGY
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.moment import Moment, database_time
@@ -36,6 +38,9 @@ from tickwork.store.moment import Moment, database_time
 if TYPE_CHECKING:
     from litestar import Litestar
 
+    from tickwork.app.declarations import Registry
+    from tickwork.app.messages import Composer
+    from tickwork.service.worker import Worker
     from tickwork.store.contract import Store
     from tickwork.store.diagnosis import Finding
     from tickwork.store.migrations import Migration
@@ -125,6 +130,33 @@ async def open_store(
     if create or locate(settings.database).exists():
         await migrate(settings)
     return await SqliteStore.open(settings.database, moment=moment)
+
+
+async def build_worker(
+    store: Store,
+    registry: Registry,
+    settings: Settings,
+    scope_of: Callable[[str], Scope],
+    compose: Composer,
+) -> Worker:
+    """The consumers of an app, on its store, with a node of their own."""
+    from tickwork.service.claims import Claims
+    from tickwork.service.consumer import Context
+    from tickwork.service.isolating import Isolator
+    from tickwork.service.node import Node
+    from tickwork.service.observing import Lines
+    from tickwork.service.worker import open_worker
+
+    node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=[str(Role.WORKER)])
+    context = Context(
+        store=store,
+        claims=Claims(store),
+        holder=lambda: node.id,
+        compose=compose,
+        isolator=Isolator(registry.handlers),
+        observer=Lines(),
+    )
+    return await open_worker(context, node, registry.consumers(), scope_of)
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:

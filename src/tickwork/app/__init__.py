@@ -1,0 +1,9 @@
+"""What an app declares: queues, who handles what, payload types. A registry, and no I/O.
+
+```
+  declarations.py   queues and handlers as values, and what is wrong with them together
+  payloads.py       bodies as the types that handlers are annotated with
+  messages.py       what a handler is given: a message, a batch, and what it says about them
+  handling.py       the work under way: what it sent, and the rows of its own
+```
+"""

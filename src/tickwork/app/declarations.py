@@ -1,0 +1,194 @@
+"""What an app declares, as values; and what is wrong with it as a whole."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from msgspec import Struct, structs
+
+from tickwork.app.payloads import Payload
+from tickwork.core.model import QueueSettings
+from tickwork.errors import FieldError, InvalidInput
+
+CONCURRENCY_MAX = 10_000
+CPU_SECONDS = 30.0
+CPU_SECONDS_MAX = 86_400.0
+MEMORY_BYTES = 512 * 1024 * 1024
+MEMORY_BYTES_MIN = 64 * 1024 * 1024
+"""A process of Python's has a part of it before any handler runs."""
+
+
+class Isolation(StrEnum):
+    """Where a handler runs, and what it cannot do to others.
+
+    | where | for | limits |
+    |---|---|---|
+    | task | coroutines | wall |
+    | thread | plain functions | wall; a thread that does not end is left behind and counted |
+    | process | either | wall, processor time, memory; killed, and nobody else is harmed |
+    """
+
+    TASK = "task"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+class QueueDeclaration(Struct, frozen=True, kw_only=True):
+    """A queue the app uses; `is_shared`: the messages of all tenants go into one. Without
+    `says_settings` it is used as it is, and made with the defaults if it is not there."""
+
+    name: str
+    settings: QueueSettings
+    payload: Payload[Any]
+    is_shared: bool = False
+    says_settings: bool = False
+
+
+class HandlerDeclaration(Struct, frozen=True, kw_only=True):
+    """A function that handles the messages of a queue: of one type, or (None) of any."""
+
+    queue: str
+    function: Callable[..., Any]
+    payload: Payload[Any]
+    is_batch: bool
+    type: str | None = None
+    isolation: Isolation = Isolation.TASK
+    max_concurrency: int | None = None
+    cpu_seconds: float = CPU_SECONDS
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def name(self) -> str:
+        """Where it is defined."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+class Consumer(Struct, frozen=True):
+    """Everything that handles one queue."""
+
+    queue: QueueDeclaration
+    batch: HandlerDeclaration | None
+    by_type: dict[str | None, HandlerDeclaration]
+
+    def handler_for(self, message_type: str | None) -> HandlerDeclaration | None:
+        """Who handles a type; whoever takes any type, else."""
+        return self.batch or self.by_type.get(message_type) or self.by_type.get(None)
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """By hand, if anybody said so."""
+        handlers = [self.batch] if self.batch else [*self.by_type.values()]
+        said = [each.max_concurrency for each in handlers]
+        known = [each for each in said if each is not None]
+        return max(known) if known else None
+
+
+class Registry:
+    """The declarations of one app. `made` are the queues that are known to be in its store."""
+
+    _known: ClassVar[WeakSet[Registry]] = WeakSet()
+
+    def __init__(self) -> None:
+        self._known.add(self)
+        self.made: set[str] = set()
+        self.queues: dict[str, QueueDeclaration] = {}
+        self.handlers: list[HandlerDeclaration] = []
+
+    @classmethod
+    def known(cls) -> tuple[Registry, ...]:
+        """Those of all apps in this process."""
+        return tuple(cls._known)
+
+    def add_queue(self, queue: QueueDeclaration) -> None:
+        """Declares a queue; again is no harm, with other settings it is."""
+        known = self.queues.get(queue.name)
+        if known is not None and (known.settings, known.is_shared) != (
+            queue.settings,
+            queue.is_shared,
+        ):
+            fault = "is declared twice, with different settings; declare it once and keep it"
+            raise InvalidInput([FieldError(queue.name, fault)])
+        self.queues[queue.name] = queue
+
+    def add_handler(self, handler: HandlerDeclaration) -> None:
+        """Declares a handler; what cannot be is refused where it is written."""
+        faults = [*_handler_faults(handler), *self._crossed(handler)]
+        if faults:
+            raise InvalidInput(faults)
+        self.handlers.append(handler)
+
+    def check(self) -> None:
+        """Raises `InvalidInput` for what only shows when everything is declared."""
+        faults = [
+            FieldError(
+                handler.name,
+                f"consumes {handler.queue!r}, which is not declared; "
+                f"{_nearest(handler.queue, self.queues)}",
+            )
+            for handler in self.handlers
+            if handler.queue not in self.queues
+        ]
+        if faults:
+            raise InvalidInput(faults)
+
+    def consumers(self) -> Iterator[Consumer]:
+        """Who handles what, a queue at a time."""
+        for name, queue in self.queues.items():
+            own = [
+                structs.replace(handler, payload=self.payload_of(handler))
+                for handler in self.handlers
+                if handler.queue == name
+            ]
+            if own:
+                batch = next((each for each in own if each.is_batch), None)
+                by_type = {each.type: each for each in own if not each.is_batch}
+                yield Consumer(queue, batch, by_type)
+
+    def payload_of(self, handler: HandlerDeclaration) -> Payload[Any]:
+        """What a handler is given: what it is annotated with, else what its queue declares."""
+        queue = self.queues.get(handler.queue)
+        return queue.payload if queue and handler.payload.is_plain else handler.payload
+
+    def _crossed(self, handler: HandlerDeclaration) -> Iterator[FieldError]:
+        for other in self.handlers:
+            if other.queue != handler.queue:
+                continue
+            if other.is_batch or handler.is_batch:
+                fault = (
+                    f"{handler.queue!r} is consumed by {other.name} already; a queue has one "
+                    "batch consumer, or handlers by type"
+                )
+                yield FieldError(handler.name, fault)
+            elif other.type == handler.type:
+                kind = "any type" if handler.type is None else f"type {handler.type!r}"
+                yield FieldError(handler.name, f"{kind} is handled by {other.name} already")
+
+
+def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
+    is_coroutine = inspect.iscoroutinefunction(handler.function)
+    if handler.isolation is Isolation.TASK and not is_coroutine:
+        yield FieldError(handler.name, "is a plain function: use isolation='thread' or 'process'")
+    if handler.isolation is Isolation.THREAD and is_coroutine:
+        yield FieldError(handler.name, "is a coroutine function: use isolation='task' or 'process'")
+    if handler.isolation is Isolation.PROCESS and handler.is_batch:
+        yield FieldError(handler.name, "takes batches: a process handles one message at a time")
+    if handler.max_concurrency is not None and not 1 <= handler.max_concurrency <= CONCURRENCY_MAX:
+        yield FieldError(handler.name, f"max_concurrency must be from 1 to {CONCURRENCY_MAX}")
+    if not 0 < handler.cpu_seconds <= CPU_SECONDS_MAX:
+        yield FieldError(
+            handler.name, f"cpu_seconds must be above 0, and at most {CPU_SECONDS_MAX:g}"
+        )
+    if handler.memory_bytes < MEMORY_BYTES_MIN:
+        yield FieldError(handler.name, f"memory_bytes must be at least {MEMORY_BYTES_MIN}")
+
+
+def _nearest(name: str, known: dict[str, QueueDeclaration]) -> str:
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"add app.queue({name!r}) before it"

@@ -1,0 +1,22 @@
+"""What a handler raises to say more than that it failed."""
+
+from __future__ import annotations
+
+
+class Permanent(Exception):
+    """No attempt will ever succeed: the message is dead at once."""
+
+
+class Snooze(Exception):
+    """Not now: the message comes back after so many seconds, and no attempt is used up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = checked_seconds(seconds)
+        super().__init__(f"snoozed for {self.seconds:g} seconds")
+
+
+def checked_seconds(value: float) -> float:
+    """A number of seconds; TypeError for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a number of seconds is wanted, not {type(value).__name__}")
+    return float(value)

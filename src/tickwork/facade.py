@@ -1,0 +1,374 @@
+"""The app object: what an app declares, and the doors to its store and its workers.
+
+```python
+app = Tickwork("sqlite:///tickwork.db")
+emails = app.queue("emails", max_retries=3)
+
+@app.on("emails", type="welcome")
+async def welcome(message): ...
+
+await emails.send({"to": "a@example.com"}, type="welcome")     # from anywhere
+app.run()                                                      # a process that handles them
+```
+
+Outside a handler a send is stored when it returns. Inside one it is kept, and commits with the
+end of the message that is being handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from tickwork import wiring
+from tickwork.app.declarations import (
+    CPU_SECONDS,
+    MEMORY_BYTES,
+    HandlerDeclaration,
+    Isolation,
+    QueueDeclaration,
+    Registry,
+)
+from tickwork.app.handling import current_handling
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.payloads import Payload, declared_payload
+from tickwork.app.settings import queue_settings
+from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus
+from tickwork.core.model import SYSTEM, ContentType, NewMessage, Scope, Send
+from tickwork.core.tally import QueueStats
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.batches import create_batch
+from tickwork.ops.composing import RegistryComposer
+from tickwork.service.running import run_until_stopped
+from tickwork.service.worker import DRAIN_SECONDS, Worker
+from tickwork.store.contract import Store
+
+T = TypeVar("T")
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+WAIT_SECONDS_MIN = 0.05
+WAIT_SECONDS_MAX = 2.0
+
+
+class Queue(Generic[T]):
+    """A queue of the app, by its name; `T` is what its messages carry."""
+
+    def __init__(self, app: Tickwork, name: str) -> None:
+        self._app, self.name = app, name
+
+    async def send(
+        self, body: T, *, content_type: ContentType = ContentType.JSON, **options: Any
+    ) -> str:
+        """Sends a message, and returns its id."""
+        (message_id,) = await self.send_batch([body], content_type=content_type, **options)
+        return message_id
+
+    async def send_batch(
+        self,
+        bodies: Sequence[T],
+        *,
+        content_type: ContentType = ContentType.JSON,
+        **options: Any,
+    ) -> tuple[str, ...]:
+        """Sends up to 100 messages, all or none, and returns their ids; the options are those of
+        every message."""
+        messages = [
+            self._app.composer.message(self.name, body, content_type, options) for body in bodies
+        ]
+        await self._app.send_messages(self.name, messages)
+        return tuple(str(message.id) for message in messages)
+
+    async def stats(self) -> QueueStats:
+        """The queue at a glance."""
+        store = await self._app.open()
+        return await store.stats.queue(self._app.scope_of(self.name), self.name)
+
+
+class RunningBatch:
+    """A batch that was made: how far it is."""
+
+    def __init__(self, app: Tickwork, made: Batch) -> None:
+        self._app, self._made = app, made
+
+    @property
+    def id(self) -> str:
+        return str(self._made.id)
+
+    async def progress(self) -> Batch:
+        """How many items are where, exactly."""
+        store = await self._app.open()
+        return await store.batches.get(Scope(self._made.tenant), self._made.id)
+
+    async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
+        """The first items of a status."""
+        store = await self._app.open()
+        return await store.batches.items(Scope(self._made.tenant), self._made.id, status, limit)
+
+    async def wait(self) -> Batch:
+        """Returns when all items have ended."""
+        pause = WAIT_SECONDS_MIN
+        while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, WAIT_SECONDS_MAX)
+        return progress
+
+    async def cancel(self) -> Batch:
+        """Ends what has not begun."""
+        store = await self._app.open()
+        return await store.batches.cancel(Scope(self._made.tenant), self._made.id)
+
+
+class Tickwork:
+    """An app on one database."""
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        database_direct: str | None = None,
+        tenant: str = "default",
+    ) -> None:
+        self._flags = {"database": database, "database_direct": database_direct}
+        self.tenant, self._scope = tenant, Scope(tenant)
+        self.registry = Registry()
+        self._store: Store | None = None
+        self._opening = asyncio.Lock()
+        self.composer = RegistryComposer(self.registry)
+
+    # Declaring
+
+    @overload
+    def queue(
+        self, name: str, *, payload: type[T], shared: bool = False, **settings: Any
+    ) -> Queue[T]: ...
+
+    @overload
+    def queue(
+        self, name: str, *, payload: None = None, shared: bool = False, **settings: Any
+    ) -> Queue[Any]: ...
+
+    def queue(
+        self, name: str, *, payload: Any = None, shared: bool = False, **settings: Any
+    ) -> Queue[Any]:
+        """A queue; the first to name it says its settings."""
+        if not settings and not shared and payload is None and name in self.registry.queues:
+            return Queue(self, name)
+        self.registry.add_queue(
+            QueueDeclaration(
+                name=name,
+                settings=queue_settings(name, settings),
+                payload=Payload(Any if payload is None else payload),
+                is_shared=shared,
+                says_settings=bool(settings),
+            )
+        )
+        return Queue(self, name)
+
+    def consumer(self, queue: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Declares a function that is given the queue's messages in batches."""
+        return self._declare(queue, None, is_batch=True, options=options)
+
+    def on(
+        self,
+        queue: str,
+        type: str | None = None,  # noqa: A002  the word that everybody uses for it
+        **options: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Declares a function that is given the queue's messages of a type, one by one; without a
+        type, those that no other handler is for."""
+        return self._declare(queue, type, is_batch=False, options=options)
+
+    def _declare(
+        self, queue: str, type_: str | None, *, is_batch: bool, options: dict[str, Any]
+    ) -> Callable[[Handler], Handler]:
+        def declare(function: Handler) -> Handler:
+            declared = declared_payload(function, MessageBatch if is_batch else Message)
+            is_coroutine = asyncio.iscoroutinefunction(function)
+            isolation = Isolation.TASK if is_coroutine else Isolation.THREAD
+            known: dict[str, Any] = {
+                "isolation": isolation,
+                "max_concurrency": None,
+                "cpu_seconds": CPU_SECONDS,
+                "memory_bytes": MEMORY_BYTES,
+            }
+            chosen = known | _checked(options, known)
+            self.registry.add_handler(
+                HandlerDeclaration(
+                    queue=queue,
+                    function=function,
+                    payload=Payload(declared),
+                    is_batch=is_batch,
+                    type=type_,
+                    **chosen,
+                )
+            )
+            return function
+
+        return declare
+
+    # Doing
+
+    async def batch(
+        self,
+        queue: str,
+        items: Iterable[object],
+        *,
+        completion_queue: str | None = None,
+        **options: Any,
+    ) -> RunningBatch:
+        """Makes a message of each item, counted together; the options are those of every one."""
+        store = await self.open()
+        await self._ensure(queue)
+
+        def composing(body: object, **options: Any) -> NewMessage:
+            return self.composer(queue, body, **options).message
+
+        made = await create_batch(
+            store,
+            self._scope,
+            queue,
+            items,
+            completion_queue=completion_queue,
+            composing=composing,
+            **options,
+        )
+        return RunningBatch(self, made)
+
+    def background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Starts work inside a handler; the handler is settled when it has ended."""
+        handling = current_handling()
+        if handling is None:
+            return asyncio.get_running_loop().create_task(work)
+        return handling.background(work)
+
+    # Running
+
+    async def open(self) -> Store:
+        """The store, opened when it is first asked for; its schema and queues are there then."""
+        if self._store is not None:
+            return self._store
+        async with self._opening:
+            if self._store is None:
+                async with AsyncExitStack() as failed:
+                    store = await wiring.open_store(self._settings())
+                    failed.push_async_callback(store.close)
+                    await self._declare_queues(store)
+                    failed.pop_all()
+                self._store = store
+        return self._store
+
+    async def close(self) -> None:
+        """Finishes what was accepted, and lets go of the database."""
+        async with self._opening:
+            if self._store is not None:
+                store, self._store = self._store, None
+                self.registry.made.clear()
+                await store.close()
+
+    @asynccontextmanager
+    async def lent(self, store: Store) -> AsyncIterator[None]:
+        """Works on this store meanwhile, and not on its own database."""
+        async with self._opening:
+            own, self._store = self._store, None
+            made, self.registry.made = self.registry.made, set()
+        try:
+            await self._declare_queues(store)
+            self._store = store
+            yield
+        finally:
+            self._store, self.registry.made = own, made
+
+    @asynccontextmanager
+    async def running(self, *, drain_seconds: float = DRAIN_SECONDS) -> AsyncIterator[Worker]:
+        """Handles messages meanwhile."""
+        self.registry.check()
+        try:
+            worker = await wiring.build_worker(
+                await self.open(), self.registry, self._settings(), self.scope_of, self.composer
+            )
+            await worker.start()
+            try:
+                yield worker
+            finally:
+                await worker.stop(drain_seconds)
+        finally:
+            await self.close()
+
+    def run(
+        self,
+        *,
+        drain_seconds: float = DRAIN_SECONDS,
+        on_started: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Handles messages until it is told to stop (SIGTERM, SIGINT), then drains."""
+        run_until_stopped(lambda: self.running(drain_seconds=drain_seconds), on_started)
+
+    def _settings(self) -> wiring.Settings:
+        try:
+            return wiring.load_settings(self._flags, environ=os.environ, folder=Path.cwd())
+        except InvalidInput as error:
+            # What is a flag elsewhere is an argument of ours.
+            named = [
+                FieldError(each.field.removeprefix("--").replace("-", "_"), each.message)
+                for each in error.errors
+            ]
+            raise InvalidInput(named) from None
+
+    async def _declare_queues(self, store: Store) -> None:
+        for name in [*self.registry.queues]:
+            await self._declare_queue(store, name)
+
+    async def _ensure(self, name: str) -> None:
+        """A queue that was declared after the store was opened is made now."""
+        if name in self.registry.queues and name not in self.registry.made:
+            await self._declare_queue(await self.open(), name)
+
+    async def _declare_queue(self, store: Store, name: str) -> None:
+        """Who says nothing about a queue leaves it as it is: only its owner knows its settings."""
+        declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
+        if declared.says_settings or not await _is_there(store, scope, name):
+            await store.queues.put(scope, name, declared.settings)
+        self.registry.made.add(name)
+
+    def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
+        """On whose behalf: a shared queue is the system's to make, and to hand out from."""
+        declared = self.registry.queues.get(name)
+        return SYSTEM if is_owner and declared and declared.is_shared else self._scope
+
+    async def send_messages(self, queue: str, messages: Sequence[NewMessage]) -> None:
+        """Sends what is composed already: now, or in a handler with its end."""
+        await self._ensure(queue)
+        handling = current_handling()
+        if handling is not None:
+            for message in messages:
+                handling.send(Send(queue, message))
+            return
+        store = await self.open()
+        await store.messages.send_batch(self._scope, queue, messages)
+
+
+def _checked(options: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The options of a handler; `InvalidInput` for those that it does not have."""
+    faults = [
+        FieldError(name, f"is no option of a handler; use {', '.join(known)}")
+        for name in options
+        if name not in known
+    ]
+    isolation = options.get("isolation", Isolation.TASK)
+    if isolation not in [*Isolation]:
+        faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
+    if faults:
+        raise InvalidInput(faults)
+    return options | {"isolation": Isolation(isolation)} if "isolation" in options else options
+
+
+async def _is_there(store: Store, scope: Scope, name: str) -> bool:
+    try:
+        await store.queues.get(scope, name)
+    except NotFound:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""A handler's process, from within: `python -m tickwork.service.child DESCRIPTOR`.
+
+It handles one message at a time, as its worker says, over the socket that it was given. When the
+worker is gone the socket ends, and then it ends too, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from tickwork.app.declarations import HandlerDeclaration, Registry
+from tickwork.app.handling import Handling, enter
+from tickwork.app.messages import Composer, Message
+from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
+from tickwork.clock import monotonic
+from tickwork.core.decide import clean_error
+from tickwork.core.outcome import Failed, Outcome
+from tickwork.ops.composing import RegistryComposer
+from tickwork.service.budget import Budget
+from tickwork.service.carried_rows import CarriedRows
+from tickwork.service.frames import (
+    LENGTH,
+    Ended,
+    Hello,
+    Load,
+    Loaded,
+    Request,
+    Work,
+    packed,
+    unpacked,
+    value_of,
+)
+from tickwork.service.invoking import Invoked, concluded, payload_of, run_coroutine, run_plain
+from tickwork.service.places import function_at
+from tickwork.service.running import forbid_running
+
+EXIT_SECONDS = 2.0
+"""So long it may take to end by itself when the worker is gone."""
+
+_PR_SET_PDEATHSIG = 1
+_LOST = 1
+
+
+class Known(NamedTuple):
+    """A handler that was imported, and what makes its messages."""
+
+    handler: HandlerDeclaration
+    compose: Composer
+
+
+class Child:
+    """Handles what its worker sends."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._known: dict[Load, Known] = {}
+        self._runner = asyncio.Runner()
+        self._is_busy = False
+
+    def serve(self) -> None:
+        """Returns when the worker wants no more."""
+        threading.Thread(target=self._read_all, name="tickwork-requests", daemon=True).start()
+        with self._runner:
+            while (request := self._requests.get()) is not None:
+                self._is_busy = True
+                answer = self._answer(request)
+                self._is_busy = False
+                if answer is not None:
+                    self._connection.sendall(answer)
+
+    def _answer(self, request: Request) -> bytes | None:
+        match request:
+            case Hello(module_path):
+                sys.path[:] = module_path
+                return None
+            case Load():
+                return packed(Loaded(self._load(request)))
+            case Work():
+                return self._told(request)
+
+    # Reading, in a thread of its own: a handler may keep us busy when the worker goes away
+
+    def _read_all(self) -> None:
+        while (head := self._read(LENGTH.size)) is not None:
+            body = self._read(*LENGTH.unpack(head))
+            if body is None:
+                break
+            self._requests.put(unpacked(body, Request))  # type: ignore[arg-type]
+        self._requests.put(None)
+        if not self._is_busy:
+            threading.Event().wait(EXIT_SECONDS)
+        os._exit(_LOST)
+
+    def _read(self, count: int) -> bytes | None:
+        parts = bytearray()
+        while len(parts) < count:
+            try:
+                part = self._connection.recv(count - len(parts))
+            except OSError:
+                return None
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)
+
+    # Handling
+
+    def _load(self, load: Load) -> str | None:
+        """Imports a handler; returns why it cannot be."""
+        found: list[Callable[..., Any]] = []
+        failure = run_plain(lambda place: found.append(function_at(place)), load.place)
+        if failure is not None:
+            return clean_error(str(value_of(failure)))
+        registry, handler = _declared(found[0], load)
+        registry.made.update(registry.queues)  # By the worker: it was here before us.
+        self._known[load] = Known(handler, RegistryComposer(registry))
+        return None
+
+    def _told(self, work: Work) -> bytes:
+        budget = Budget(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
+        deadline = monotonic() + work.seconds_left
+        rows = CarriedRows()
+        try:
+            invoked = self._invoke(work, budget, deadline, rows)
+            return packed(_ended(invoked, rows, is_worn=budget.is_used_up))
+        except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
+            told = clean_error(str(error))
+            return packed(Ended(outcome=Failed.__name__, value=told, is_failed=True))
+
+    def _invoke(self, work: Work, budget: Budget, deadline: float, rows: CarriedRows) -> Invoked:
+        handler, compose = self._known[work.load]
+        message = Message(
+            work.message,
+            payload_of(handler, work.message),
+            compose=compose,
+            monotonic=monotonic,
+            deadline=deadline,
+            make_rows=lambda: rows,
+        )
+        handling = Handling()
+        if inspect.iscoroutinefunction(handler.function):
+            failure = self._runner.run(_awaited(handler.function, handling, message, budget))
+        else:
+            failure = _called(handler.function, handling, message, budget)
+        return concluded(message, handling.end(), failure)
+
+
+async def _awaited(
+    function: Callable[[Any], Any], handling: Handling, message: Message[Any], budget: Budget
+) -> Outcome | None:
+    enter(handling)
+
+    async def limited(given: Message[Any]) -> None:
+        with budget:
+            await function(given)
+            await handling.finish()
+
+    return await run_coroutine(limited, handling, message)
+
+
+def _called(
+    function: Callable[[Any], Any], handling: Handling, message: Message[Any], budget: Budget
+) -> Outcome | None:
+    enter(handling)
+
+    def limited(given: Message[Any]) -> None:
+        with budget:
+            function(given)
+
+    return run_plain(limited, message)
+
+
+def _ended(invoked: Invoked, rows: CarriedRows, *, is_worn: bool) -> Ended:
+    (said,) = invoked.said
+    value = value_of(said.outcome)
+    return Ended(
+        outcome=type(said.outcome).__name__,
+        value=clean_error(value) if isinstance(value, str) else value,
+        sends=said.sends,
+        statements=rows.statements,
+        is_failed=invoked.is_failed,
+        is_worn=is_worn,
+    )
+
+
+def _declared(function: Callable[..., Any], load: Load) -> tuple[Registry, HandlerDeclaration]:
+    """The app that importing the handler made, if it made one, and what it declares."""
+    for registry in Registry.known():
+        for each in registry.handlers:
+            if each.function is function and (each.queue, each.type) == (load.queue, load.type):
+                return registry, each
+    payload: Payload[Any] = Payload(declared_payload(function, Message))
+    handler = HandlerDeclaration(
+        queue=load.queue, type=load.type, function=function, payload=payload, is_batch=False
+    )
+    return Registry(), handler
+
+
+def _die_with_worker() -> None:
+    """The system ends us with our worker, where it can. The reading thread sees its end too, but
+    may never have its turn: code that is not Python's can keep it out."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _leave_signals_to_worker() -> None:
+    """A signal to all processes of a service is the worker's to answer; it lets us finish.
+
+    They are not ignored, but answered with nothing: what is ignored, a program that a handler
+    starts would ignore too.
+    """
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: None)
+    for each in (signal.SIGPROF, signal.SIGXCPU):
+        signal.signal(each, signal.SIG_DFL)
+
+
+def main() -> None:
+    """A process's life."""
+    _die_with_worker()
+    _leave_signals_to_worker()
+    forbid_running()
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        Child(connection).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""What crosses between a worker and a handler's process: frames of msgpack, each behind its length.
+
+```
+  worker ── Hello ─▶ process        once
+         ── Load ──▶                once for each handler: import it
+         ◀─ Loaded ─
+         ── Work ──▶                one message at a time
+         ◀─ Ended ──                what the handler said, sent and wrote
+```
+
+No code crosses, and no object: only these values. Times do not cross either, since two processes
+need not agree on a monotonic clock; seconds that are left do.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core import outcome as outcomes
+from tickwork.core.model import Message, Send
+from tickwork.core.outcome import Outcome
+from tickwork.service.places import Place
+
+LENGTH = struct.Struct(">I")
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""As much as a handler may say at once, with all that it sends and writes."""
+
+F = TypeVar("F")
+
+
+class Hello(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """Where the worker finds its modules."""
+
+    module_path: list[str]
+
+
+class Load(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """A handler that will be called: of this queue and type."""
+
+    place: Place
+    queue: str
+    type: str | None
+
+
+class Loaded(Struct, frozen=True, array_like=True):
+    """It can be called; or why not."""
+
+    fault: str | None = None
+
+
+class Work(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+    """A message for a handler, and what it may use up."""
+
+    load: Load
+    message: Message
+    seconds_left: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class Statement(Struct, frozen=True, array_like=True):
+    """A write of the handler's own; each value with the name of its kind."""
+
+    text: str
+    values: tuple[tuple[str, Any], ...]
+
+
+class Ended(Struct, frozen=True, array_like=True, kw_only=True):
+    """What came of a message. `is_worn`: the process should not be used again."""
+
+    outcome: str
+    value: float | str | None = None
+    sends: tuple[Send, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    is_failed: bool = False
+    is_worn: bool = False
+
+
+Request = Hello | Load | Work
+
+OUTCOMES: dict[str, type[Outcome]] = {
+    each.__name__: each
+    for each in (
+        outcomes.Succeeded,
+        outcomes.RetryRequested,
+        outcomes.Failed,
+        outcomes.Permanent,
+        outcomes.Snoozed,
+    )
+}
+"""What a handler can say of a message; none of these has more than one field."""
+
+
+def packed(frame: object) -> bytes:
+    """A frame as it is written; `ValueError` if it is too long or holds what cannot cross."""
+    try:
+        body = msgspec.msgpack.encode(frame)
+    except (TypeError, OverflowError, msgspec.EncodeError) as error:
+        raise ValueError(f"it holds what cannot cross to another process: {error}") from None
+    if len(body) > FRAME_BYTES_MAX:
+        raise ValueError(f"it has {len(body)} bytes, and {FRAME_BYTES_MAX} is the most")
+    return LENGTH.pack(len(body)) + body
+
+
+def unpacked(body: bytes, kind: type[F]) -> F:
+    """A frame as it was read; `msgspec.DecodeError` if it is none of that kind."""
+    return msgspec.msgpack.decode(body, type=kind)
+
+
+def outcome_of(ended: Ended) -> Outcome:
+    """What the handler said."""
+    kind = OUTCOMES[ended.outcome]
+    fields = dict.fromkeys(kind.__struct_fields__, ended.value)
+    return msgspec.convert(fields, kind)
+
+
+def value_of(outcome: Outcome) -> float | str | None:
+    """The one field of an outcome, if it has one."""
+    values = [getattr(outcome, name) for name in outcome.__struct_fields__]
+    return values[0] if values else None

@@ -1,0 +1,86 @@
+"""Claiming ahead: messages in hand before their slot is free, and not more than that.
+
+What is claimed by this process no other can have. So it claims what its free slots take, and
+beyond that only what they will get to in a moment, by the pace they kept lately; and never more
+bytes than a bound, however large the messages are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from tickwork.clock import monotonic
+from tickwork.core.model import Message
+
+CLAIM_MAX = 500
+AHEAD_MAX = 1_000
+AHEAD_SECONDS = 0.1
+HELD_BYTES_MAX = 16 * 1024 * 1024
+PACE_SECONDS = 0.2
+"""Over so long the pace is measured."""
+
+
+class Intake:
+    """The messages in hand that wait for a slot, and how many more may be claimed."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._waiting: deque[Message] = deque()
+        self._waiting_bytes = 0
+        self._since: deque[float] = deque()
+        self._pace = 0.0
+        self._ended = 0
+        self._measured_at = now()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, messages: tuple[Message, ...]) -> None:
+        """Takes what was claimed."""
+        now = self._now()
+        self._waiting.extend(messages)
+        self._waiting_bytes += sum(len(each.body) for each in messages)
+        self._since.extend([now] * len(messages))
+
+    def take(self) -> Message:
+        """The next one."""
+        message = self._waiting.popleft()
+        self._since.popleft()
+        self._waiting_bytes -= len(message.body)
+        return message
+
+    def waits_seconds(self) -> float:
+        """How long the first one has been waiting."""
+        return self._now() - self._since[0] if self._since else 0.0
+
+    def peek(self) -> list[Message]:
+        """All that wait."""
+        return list(self._waiting)
+
+    def give_up(self) -> list[Message]:
+        """All of them, for somebody else."""
+        given = list(self._waiting)
+        self._waiting.clear()
+        self._since.clear()
+        self._waiting_bytes = 0
+        return given
+
+    def count_ended(self, messages: int) -> None:
+        """Keeps the pace."""
+        self._ended += messages
+        now = self._now()
+        passed = now - self._measured_at
+        if passed >= PACE_SECONDS:
+            self._pace = self._ended / passed
+            self._ended, self._measured_at = 0, now
+
+    def room(self, free: int) -> int:
+        """How many to claim now, if so many would find a free place in a slot."""
+        if self._waiting_bytes >= HELD_BYTES_MAX:
+            return 0
+        ahead = min(int(self._pace * AHEAD_SECONDS), AHEAD_MAX)
+        return min(free + ahead - len(self._waiting), CLAIM_MAX)

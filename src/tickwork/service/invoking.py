@@ -1,0 +1,151 @@
+"""One invocation of a handler, and what it said.
+
+Whatever a handler raises ends here and becomes an outcome; nothing of it reaches the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from tickwork.app.declarations import HandlerDeclaration
+from tickwork.app.handling import Handling, enter
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.payloads import PayloadInvalid
+from tickwork.app.raising import Permanent, Snooze
+from tickwork.core import outcome as outcomes
+from tickwork.core.model import Message as Stored
+from tickwork.core.model import Send
+from tickwork.core.outcome import Failed, Outcome, Snoozed, Succeeded
+
+TRACEBACK_FRAMES_MAX = 20
+CANCELLED_WITHIN = Failed("the handler was cancelled from within")
+
+Given: TypeAlias = Message[Any] | MessageBatch[Any]
+"""What a handler is given."""
+
+Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
+"""Runs a handler to its end: None if it returned, else what its error means."""
+
+
+class Said(NamedTuple):
+    """What came of a message: the outcome, and what was sent with it."""
+
+    message: Message[Any]
+    outcome: Outcome
+    sends: tuple[Send, ...]
+
+
+class Invoked(NamedTuple):
+    """What came of an invocation; `is_failed` if the handler raised or was stopped.
+
+    `sends` are those of the invocation as a whole, which happen if it returned.
+    """
+
+    said: Sequence[Said]
+    sends: tuple[Send, ...]
+    is_failed: bool
+
+
+def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
+    """The payload for a handler; `PayloadInvalid` whatever the app's own types raise."""
+    try:
+        return handler.payload.decode(stored.body, stored.content_type)
+    except PayloadInvalid:
+        raise
+    except Exception as error:
+        raise PayloadInvalid(describe(error)) from error
+
+
+async def invoke(run: Run, given: Given) -> Invoked:
+    """One invocation; what it sends meanwhile is its own."""
+    handling = Handling()
+    enter(handling)
+    try:
+        failure = await run(handling, given)
+    finally:
+        sends = handling.end()
+    return concluded(given, sends, failure)
+
+
+def concluded(given: Given, sends: tuple[Send, ...], failure: Outcome | None) -> Invoked:
+    """What comes of an invocation that returned, or (`failure`) did not."""
+    given.end()
+    is_failed = failure is not None and not isinstance(failure, Snoozed)
+    if isinstance(given, MessageBatch):
+        said = [_said(each, each.said or given.said, failure) for each in given.messages]
+        return Invoked(said, sends if failure is None else (), is_failed)
+    message, outcome, own = _said(given, given.said, failure)
+    if failure is None:
+        own = (*own, *sends)
+    return Invoked([Said(message, outcome, own)], (), is_failed)
+
+
+def stopped(given: Given, outcome: Outcome) -> Invoked:
+    """What comes of an invocation that was stopped from outside: what it had said counts, and
+    the rest ends so."""
+    return concluded(given, (), outcome)
+
+
+async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
+    """An invocation that goes through more than its handler: no fault of ours costs a slot."""
+    try:
+        return await invocation
+    except Exception as error:
+        return stopped(given, Failed(describe(error)))
+
+
+async def run_coroutine(
+    function: Callable[[Any], Awaitable[Any]], handling: Handling, given: Any
+) -> Outcome | None:
+    """Awaits a coroutine function and what it began in the background."""
+    try:
+        try:
+            await function(given)
+            await handling.finish()
+        finally:
+            await handling.abandon()
+    except asyncio.CancelledError:
+        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            raise  # We are stopped from outside; whoever does it knows why.
+        return CANCELLED_WITHIN
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # Also sys.exit(): it would end the worker.
+        return meaning(error)
+    return None
+
+
+def run_plain(function: Callable[[Any], Any], given: Any) -> Outcome | None:
+    """Calls a plain function."""
+    try:
+        function(given)
+    except BaseException as error:
+        return meaning(error)
+    return None
+
+
+def meaning(error: BaseException) -> Outcome:
+    """What it means that a handler raised this."""
+    match error:
+        case Snooze():
+            return Snoozed(error.seconds)
+        case Permanent():
+            return outcomes.Permanent(str(error))
+        case asyncio.CancelledError():
+            return CANCELLED_WITHIN
+        case _:
+            return Failed(describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """An error for whoever looks at a dead letter: what it was, and where."""
+    return "".join(traceback.format_exception(error, limit=-TRACEBACK_FRAMES_MAX)).strip()
+
+
+def _said(message: Message[Any], said: Outcome | None, failure: Outcome | None) -> Said:
+    outcome = said or failure or Succeeded()
+    kept = tuple(message.sends) if isinstance(outcome, Succeeded) else ()
+    return Said(message, outcome, kept)

@@ -1,0 +1,29 @@
+"""Doing something again and again, whatever happens.
+
+The one place where any error is caught: a background process that dies of one fault is a fault
+that nobody sees. What went wrong is told, and it goes on after a pause that grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+PAUSE_SECONDS_MIN = 0.1
+PAUSE_SECONDS_MAX = 10.0
+
+Tell = Callable[[str, Exception], None]
+"""Says which loop had which error."""
+
+
+async def forever(name: str, step: Callable[[], Awaitable[float]], *, tell: Tell) -> None:
+    """Runs a step again and again; it says how many seconds to wait before the next one."""
+    pause = PAUSE_SECONDS_MIN
+    while True:
+        try:
+            wait = await step()
+            pause = PAUSE_SECONDS_MIN
+        except Exception as error:
+            tell(name, error)
+            wait, pause = pause, min(pause * 2, PAUSE_SECONDS_MAX)
+        await asyncio.sleep(wait)

@@ -1,0 +1,84 @@
+"""Where a function is to be found: the name under which another process imports it.
+
+A handler that runs in a process of its own is not carried there. The process imports its module,
+as this one did, and finds it by name. A script that was started itself (`__main__`) is imported
+there by its path, under another name: what stands under `if __name__ == "__main__"` does not run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+MAIN = "__tickwork_main__"
+"""The name of a script that is imported."""
+
+
+class Place(Struct, frozen=True, array_like=True):
+    """A module, by its name or (`path`) by its file, and a name within it."""
+
+    module: str
+    qualname: str
+    path: str | None = None
+
+
+class NoPlace(Exception):
+    """A function that no other process can import; the text says why and what to do."""
+
+
+def place_of(function: Callable[..., Any]) -> Place:
+    """The place at which another process finds this very function; else `NoPlace`."""
+    module, qualname = function.__module__, function.__qualname__
+    if "<" in qualname:
+        raise NoPlace("is made inside a function; define it at the top level of its module")
+    if _found(sys.modules.get(module), qualname) is not function:
+        raise NoPlace(
+            f"is not what {module}:{qualname} names, so no other process finds it there; put "
+            "the app's decorator above all others"
+        )
+    if module != "__main__":
+        return Place(module, qualname)
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:  # python -m package.module
+        return Place(main.__spec__.name, qualname)
+    if getattr(main, "__file__", None) is None:
+        raise NoPlace("was typed in; define it in a file, which another process can import")
+    return Place(MAIN, qualname, str(Path(str(main.__file__)).resolve()))
+
+
+def function_at(place: Place) -> Callable[..., Any]:
+    """The function at a place; raises whatever importing its module raises, or `NoPlace`."""
+    module = _import_script(place.path) if place.path else importlib.import_module(place.module)
+    function = _found(module, place.qualname)
+    if not callable(function):
+        raise NoPlace(f"there is no function {place.qualname!r} in {place.module}")
+    return function  # type: ignore[no-any-return]
+
+
+def _found(module: ModuleType | None, qualname: str) -> Any:
+    found: Any = module
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _import_script(path: str) -> ModuleType:
+    if MAIN in sys.modules:
+        return sys.modules[MAIN]
+    spec = importlib.util.spec_from_file_location(MAIN, path)
+    if spec is None or spec.loader is None:
+        raise NoPlace(f"{path} cannot be imported as Python")
+    module = sys.modules[MAIN] = importlib.util.module_from_spec(spec)
+    with ExitStack() as undoing:
+        undoing.callback(sys.modules.pop, MAIN)
+        spec.loader.exec_module(module)
+        undoing.pop_all()
+    return module

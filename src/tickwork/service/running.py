@@ -1,0 +1,84 @@
+"""A process that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from threading import Event
+from typing import Any
+
+from tickwork.errors import FieldError, InvalidInput
+
+LEFT_SECONDS = 2.0
+"""So long a task may take to end when everything else has."""
+
+_is_forbidden = Event()
+
+
+def forbid_running() -> None:
+    """This process is here to handle messages for another one: no app runs in it."""
+    _is_forbidden.set()
+
+
+def check_running() -> None:
+    """Raises `InvalidInput` if no app may run here."""
+    if _is_forbidden.is_set():
+        fault = (
+            "the app is run by a module that a handler's process only imports; put it under "
+            "`if __name__ == '__main__':`"
+        )
+        raise InvalidInput([FieldError("app.run()", fault)])
+
+
+def run_until_stopped(
+    work: Callable[[], AbstractAsyncContextManager[Any]],
+    on_started: Callable[[], None] = lambda: None,
+) -> None:
+    """Enters, waits for SIGTERM or SIGINT, and leaves; a second signal does not wait for that."""
+    check_running()
+    loop = _new_loop()
+    try:
+        loop.run_until_complete(_run(work, on_started))
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what is left. Unlike under `asyncio.run`, a task that will not be cancelled (a handler
+    that was left behind) keeps the process from ending only for a moment."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    if all(task.done() for task in left):
+        loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+async def _run(
+    work: Callable[[], AbstractAsyncContextManager[Any]], on_started: Callable[[], None]
+) -> None:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, _stop, stop, loop)
+    async with work():
+        on_started()
+        await stop.wait()
+
+
+def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
+    stop.set()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(each)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # There is none for this system.
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,180 @@
+"""Declarations: what cannot be is refused where it is written, or before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tickwork.app.declarations import CONCURRENCY_MAX, MEMORY_BYTES_MIN, Isolation
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.core.model import QueueSettings
+from tickwork.errors import InvalidInput
+from tickwork.facade import Tickwork
+
+
+@pytest.fixture
+def app() -> Tickwork:
+    """An app with a queue."""
+    app = Tickwork()
+    app.queue("emails")
+    return app
+
+
+async def handle(message: Message[Any]) -> None:
+    """A handler."""
+
+
+async def handle_batch(batch: MessageBatch[Any]) -> None:
+    """A batch handler."""
+
+
+def plainly(message: Message[Any]) -> None:
+    """A plain one."""
+
+
+def faults(refused: pytest.ExceptionInfo[InvalidInput]) -> str:
+    return str(refused.value)
+
+
+def test_a_queue_has_the_settings_it_is_declared_with() -> None:
+    app = Tickwork()
+    app.queue("emails", max_batch_size=7, max_batch_timeout=2.5, timeout=30, retention=3600)
+    assert app.registry.queues["emails"].settings == QueueSettings(
+        max_batch_size=7, max_batch_timeout_seconds=2.5, timeout_seconds=30, retention_seconds=3600
+    )
+
+
+def test_a_queue_that_is_named_again_is_the_same(app: Tickwork) -> None:
+    app.queue("other", max_retries=7)
+    app.queue("other")
+    app.queue("other", max_retries=7)
+    assert app.registry.queues["other"].settings.max_retries == 7
+
+
+def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
+    with pytest.raises(InvalidInput, match="declared twice, with different settings"):
+        app.queue("emails", max_retries=7)
+    with pytest.raises(InvalidInput, match="declared twice"):
+        app.queue("emails", shared=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_retry": 3}, "did you mean 'max_retries'?"),
+        ({"colour": "red"}, "is no setting of a queue"),
+        ({"max_retries": 101}, "max_retries: must be from 0 to 100"),
+        ({"dead_letter_queue": "work"}, "must be another queue"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Tickwork().queue("work", **settings)
+    assert said in faults(refused)
+
+
+def test_a_consumer_of_an_undeclared_queue_is_told_how_to_fix_it(app: Tickwork) -> None:
+    app.on("emials")(handle)
+    app.consumer("something-else")(handle_batch)
+    with pytest.raises(InvalidInput) as refused:
+        app.registry.check()
+    assert "consumes 'emials', which is not declared; did you mean 'emails'?" in faults(refused)
+    assert "add app.queue('something-else') before it" in faults(refused)
+
+
+def test_a_queue_may_be_declared_after_its_consumer(app: Tickwork) -> None:
+    app.on("later")(handle)
+    app.queue("later")
+    app.registry.check()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("batch", "batch"), ("batch", "on"), ("on", "batch")]
+)
+def test_a_queue_has_one_batch_consumer_or_handlers_by_type(
+    app: Tickwork, first: str, second: str
+) -> None:
+    def declare(what: str) -> None:
+        if what == "batch":
+            app.consumer("emails")(handle_batch)
+        else:
+            app.on("emails", type="a")(handle)
+
+    declare(first)
+    with pytest.raises(InvalidInput, match=r"'emails' is consumed by .* already"):
+        declare(second)
+
+
+def test_a_type_has_one_handler(app: Tickwork) -> None:
+    app.on("emails", type="a")(handle)
+    app.on("emails", type="b")(handle)
+    app.on("emails")(handle)
+    with pytest.raises(InvalidInput, match=r"type 'a' is handled by .*handle already"):
+        app.on("emails", type="a")(handle)
+    with pytest.raises(InvalidInput, match="any type is handled by"):
+        app.on("emails")(handle)
+
+
+def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
+    app.on("emails", type="a")(handle)
+    app.on("emails", type="b")(plainly)
+    found = {each.type: each.isolation for each in app.registry.handlers}
+    assert found == {"a": Isolation.TASK, "b": Isolation.THREAD}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"isolation": "thread"}, "is a coroutine function"),
+        ({"max_concurrency": 0}, "max_concurrency must be from 1"),
+        ({"max_concurrency": CONCURRENCY_MAX + 1}, "max_concurrency must be from 1"),
+        ({"cpu_seconds": 0}, "cpu_seconds must be above 0"),
+        ({"memory_bytes": MEMORY_BYTES_MIN - 1}, "memory_bytes must be at least"),
+    ],
+)
+def test_options_that_cannot_be_are_named(
+    app: Tickwork, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        app.on("emails", **options)(handle)
+    assert said in faults(refused)
+    assert app.registry.handlers == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"isolation": "tread"}, "isolation: must be one of task, thread, process"),
+        ({"concurrency": 3}, "concurrency: is no option of a handler"),
+    ],
+)
+def test_unknown_options_are_named(app: Tickwork, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        app.on("emails", **options)(handle)
+    assert said in faults(refused)
+
+
+def test_a_plain_function_is_no_task(app: Tickwork) -> None:
+    with pytest.raises(InvalidInput, match="is a plain function: use isolation='thread'"):
+        app.on("emails", isolation="task")(plainly)
+
+
+def test_a_process_takes_no_batches(app: Tickwork) -> None:
+    with pytest.raises(InvalidInput, match="a process handles one message at a time"):
+        app.consumer("emails", isolation="process")(handle_batch)
+
+
+def test_a_handler_without_annotation_is_given_what_its_queue_declares(app: Tickwork) -> None:
+    async def typed(message: Message[str]) -> None: ...
+
+    app.queue("numbers", payload=int)
+    app.on("numbers", type="a")(handle)
+    app.on("numbers", type="b")(typed)
+    (consumer,) = app.registry.consumers()
+    declared = {type_: each.payload.declared for type_, each in consumer.by_type.items()}
+    assert declared == {"a": int, "b": str}
+
+
+def test_the_function_stays_what_it_was(app: Tickwork) -> None:
+    assert app.on("emails")(handle) is handle

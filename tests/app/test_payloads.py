@@ -1,0 +1,147 @@
+"""Payloads: what fits a declared type comes out as it went in; what does not is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
+from tickwork.core.model import ContentType
+from tickwork.errors import InvalidInput
+
+
+class Struct(msgspec.Struct):
+    """A msgspec struct."""
+
+    name: str
+    size: int = 0
+
+
+@dataclass
+class Data:
+    """A dataclass."""
+
+    name: str
+    at: datetime
+
+
+class Typed(TypedDict):
+    """A typed dict."""
+
+    name: str
+
+
+class Model(BaseModel):
+    """A Pydantic model."""
+
+    name: str
+    size: int = 0
+
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+GOOD: list[tuple[Any, Any]] = [
+    (Struct, Struct("a", 7)),
+    (Data, Data("a", NOON)),
+    (Typed, {"name": "a"}),
+    (Model, Model(name="a", size=7)),
+    (list[int], [1, 2]),
+    (dict[str, list[float]], {"a": [1.5]}),
+    (Any, {"a": [1, None, "b"]}),
+    (int | None, None),
+]
+
+BAD: list[tuple[Any, Any]] = [
+    (Struct, Struct(name=7)),  # type: ignore[arg-type]
+    (Struct, {"size": 1}),
+    (Data, Data("a", at="noon")),  # type: ignore[arg-type]
+    (Typed, {}),
+    (Model, {"name": "a", "size": "many"}),
+    (list[int], ["a"]),
+    (int | None, 1.5),
+]
+
+
+@pytest.mark.parametrize(("declared", "value"), GOOD)
+def test_what_fits_comes_out_as_it_went_in(declared: Any, value: Any) -> None:
+    payload: Payload[Any] = Payload(declared)
+    read = payload.decode(payload.encode(value), ContentType.JSON)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize(("declared", "value"), BAD)
+def test_what_does_not_fit_is_not_sent(declared: Any, value: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Payload(declared).encode(value)
+    (fault,) = refused.value.errors
+    assert fault.field == "body"
+    assert "does not fit" in fault.message
+
+
+@pytest.mark.parametrize("declared", [Struct, Data, Typed, Model, list[int]])
+@pytest.mark.parametrize("body", [b'{"name": 1}', b"{}", b"[null]", b"{", b"\xff", b""])
+def test_what_does_not_fit_is_not_read(declared: Any, body: bytes) -> None:
+    with pytest.raises(PayloadInvalid):
+        Payload(declared).decode(body, ContentType.JSON)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"{", ContentType.JSON),
+        (b"", ContentType.JSON),
+        (b"\xff", ContentType.TEXT),
+        (b"[" * 100_000 + b"]" * 100_000, ContentType.JSON),
+    ],
+)
+def test_what_is_not_what_it_says_is_not_read(body: bytes, content_type: ContentType) -> None:
+    with pytest.raises(PayloadInvalid):
+        Payload().decode(body, content_type)
+
+
+def test_texts_and_bytes_are_what_they_are_whatever_is_declared() -> None:
+    payload: Payload[Any] = Payload(Struct)
+    assert payload.encode("plain", ContentType.TEXT) == b"plain"
+    assert payload.decode(b"plain", ContentType.TEXT) == "plain"
+    assert payload.decode(b"\x00", ContentType.BYTES) == b"\x00"
+
+
+def test_the_error_says_where() -> None:
+    with pytest.raises(PayloadInvalid, match=r"does not fit Struct: .*\$\.name"):
+        Payload(Struct).decode(b'{"name": 1}', ContentType.JSON)
+    with pytest.raises(PayloadInvalid, match=r"(?s)does not fit Model: .*\bname\b"):
+        Payload(Model).decode(b'{"name": 1}', ContentType.JSON)
+
+
+def _typed(message: Message[Struct]) -> None: ...
+def _untyped(message): ...  # type: ignore[no-untyped-def]
+def _bare(message: Message) -> None: ...  # type: ignore[type-arg]
+def _of_batches(batch: MessageBatch[list[int]]) -> None: ...
+def _hidden(message: Message[OnlyForCheckers]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _nothing() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "generic", "declared"),
+    [
+        (_typed, Message, Struct),
+        (_untyped, Message, Any),
+        (_bare, Message, Any),
+        (_of_batches, MessageBatch, list[int]),
+        (_of_batches, Message, Any),
+        (_hidden, Message, Any),
+        (_nothing, Message, Any),
+    ],
+)
+def test_a_handlers_annotation_says_what_it_is_given(
+    handler: Callable[..., Any], generic: type, declared: Any
+) -> None:
+    assert declared_payload(handler, generic) == declared

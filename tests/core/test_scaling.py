@@ -1,0 +1,57 @@
+"""How many invocations run at a time: up while there is more to do, down when it fails."""
+
+from itertools import accumulate, repeat
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.policy.scaling import AUTO_MAX, AUTO_MIN, Load, next_concurrency
+
+BUSY = Load(ended=10, failed=0, all_busy=True, more_waiting=True)
+
+LOADS = st.builds(
+    lambda ended, failed, busy, more: Load(ended, min(failed, ended), busy, more),
+    st.integers(0, 1_000),
+    st.integers(0, 1_000),
+    st.booleans(),
+    st.booleans(),
+)
+CURRENT = st.integers(AUTO_MIN, AUTO_MAX)
+
+
+def test_a_backlog_makes_it_grow_to_its_most_within_ten_looks() -> None:
+    grown = [*accumulate(repeat(BUSY, 10), next_concurrency, initial=AUTO_MIN)]
+    assert grown == sorted(grown)
+    assert grown[-1] == AUTO_MAX
+
+
+def test_idle_slots_or_an_empty_queue_make_no_more() -> None:
+    assert next_concurrency(8, Load(10, 0, all_busy=False, more_waiting=True)) == 8
+    assert next_concurrency(8, Load(10, 0, all_busy=True, more_waiting=False)) == 8
+
+
+def test_failures_make_it_shrink_to_its_least() -> None:
+    failing = Load(ended=10, failed=10, all_busy=True, more_waiting=True)
+    shrunk = [*accumulate(repeat(failing, 10), next_concurrency, initial=AUTO_MAX)]
+    assert shrunk == sorted(shrunk, reverse=True)
+    assert shrunk[-1] == AUTO_MIN
+
+
+def test_a_few_failures_only_stop_the_growth() -> None:
+    assert next_concurrency(8, Load(10, 1, all_busy=True, more_waiting=True)) == 8
+    assert next_concurrency(8, Load(10, 5, all_busy=True, more_waiting=True)) == 8
+    assert next_concurrency(8, Load(10, 6, all_busy=True, more_waiting=True)) == 4
+
+
+@given(CURRENT, LOADS)
+def test_it_stays_within_its_bounds(current: int, load: Load) -> None:
+    assert AUTO_MIN <= next_concurrency(current, load) <= AUTO_MAX
+
+
+@given(CURRENT, LOADS)
+def test_it_grows_only_without_failures_and_shrinks_only_with_them(
+    current: int, load: Load
+) -> None:
+    after = next_concurrency(current, load)
+    assert after <= current or load.failed == 0
+    assert after >= current or load.failed > 0

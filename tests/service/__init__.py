@@ -1,0 +1,1 @@
+"""The worker: what becomes of messages, wherever and however their handlers end."""

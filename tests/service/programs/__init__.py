@@ -1,0 +1,1 @@
+"""Apps and handlers that the tests of the worker import, or run as processes of their own."""

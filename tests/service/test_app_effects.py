@@ -1,0 +1,433 @@
+"""What a handler does through the app happens with its message's ack, or not at all."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from tests.service.own_rows import OwnRows
+from tickwork.app.handling import SENDS_MAX, HandlerEnded
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.core.limits import BODY_BYTES_MAX
+from tickwork.core.model import REASON_MAX_RETRIES, SYSTEM, NewMessage, Scope, Tenant
+from tickwork.core.policy.backoff import Fixed
+from tickwork.errors import InvalidInput
+from tickwork.facade import Tickwork
+from tickwork.store.ids import new_id
+from tickwork.testing import Harness, harness
+
+
+async def bodies(h: Harness, queue: str = "out") -> list[Any]:
+    return [each.body for each in await h.sent(queue)]
+
+
+# Sends
+
+
+async def test_a_send_in_a_handler_commits_with_its_ack(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work"), app.queue("out")
+    before: list[list[Any]] = []
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        await out.send("kept")
+        message.send("out", "own")
+        before.append(await bodies(h))
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        assert before == [[]]
+        assert sorted(await bodies(h)) == ["kept", "own"]
+
+
+async def test_the_sends_of_a_handler_that_raises_do_not_happen(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work", backoff=Fixed(10)), app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        await out.send(f"bare {message.attempts}")
+        message.send("out", f"own {message.attempts}")
+        if message.attempts == 1:
+            raise ValueError("no")
+        if message.attempts == 2:
+            message.retry()
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.advance(minutes=1)
+        assert sorted(await bodies(h)) == ["bare 3", "own 3"]
+
+
+async def test_after_an_ack_only_what_belongs_to_the_message_survives_an_error(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work"), app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.send("out", "own")
+        await out.send("bare")
+        message.ack()
+        raise ValueError("afterwards")
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.advance(hours=1)
+        assert await bodies(h) == ["own"]
+
+
+async def test_a_send_that_cannot_be_stored_fails_where_it_is_said(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work", max_retries=0), app.queue("out")
+    caught: list[str] = []
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        for body, options in (
+            ("x" * BODY_BYTES_MAX, {}),
+            ("x", {"delay_seconds": -1}),
+            ("x", {"colour": "red"}),
+            ({1, object()}, {}),
+        ):
+            with pytest.raises(InvalidInput) as refused:
+                await out.send(body, **options)
+            caught.append(refused.value.errors[0].field)
+        with pytest.raises(InvalidInput) as refused:
+            message.send("out", "x", priority=77)
+        caught.append(refused.value.errors[0].field)
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        assert caught == ["body", "delay_seconds", "colour", "body", "priority"]
+        assert await bodies(h) == []
+        assert await h.dead("work") == []
+
+
+async def test_a_send_that_is_refused_when_it_commits_fails_its_message(
+    app: Tickwork, database: str | None
+) -> None:
+    work = app.queue("work", max_retries=0)
+    full = app.queue("full", backlog_bytes_max=BODY_BYTES_MAX)
+
+    @app.on("work", max_concurrency=5)
+    async def handle(message: Message[Any]) -> None:
+        if message.body == "to nowhere":
+            message.send("nowhere", 1)
+        if message.body == "too much":
+            message.send("full", "y" * 1000)
+
+    async with harness(app, database=database) as h:
+        await full.send("x" * (BODY_BYTES_MAX - 500))
+        for body in ("to nowhere", "fine", "too much"):
+            await work.send(body)
+        await h.drain()
+        found = {each.body: each.error or "" for each in await h.dead("work")}
+        assert found.keys() == {"to nowhere", "too much"}
+        assert "no queue nowhere" in found["to nowhere"]
+        assert "queue full holds its limit" in found["too much"]
+
+
+async def test_a_handler_sends_at_most_so_many(app: Tickwork) -> None:
+    work = app.queue("work", max_retries=0)
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        for _ in range(SENDS_MAX + 1):
+            message.send("work", 1)
+
+    async with harness(app) as h:
+        await work.send("x")
+        await h.drain()
+        (dead,) = await h.dead("work")
+        assert f"at most {SENDS_MAX} messages" in (dead.error or "")
+
+
+async def test_a_send_after_its_handler_belongs_to_nothing(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work"), app.queue("out")
+    gate, tasks = asyncio.Event(), list[asyncio.Task[str]]()
+
+    async def late() -> str:
+        await gate.wait()
+        return await out.send("late")
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        tasks.append(asyncio.create_task(late()))
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        gate.set()
+        with pytest.raises(HandlerEnded):
+            await tasks[0]
+        assert await bodies(h) == []
+
+
+async def test_what_a_handler_sends_is_its_messages_tenants(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("work", shared=True)
+    out = app.queue("out", shared=True)
+    seen: list[tuple[str, Any]] = []
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        await out.send(f"bare {message.body}")
+        message.send("out", f"own {message.body}")
+
+    @app.on("out")
+    async def note(message: Message[Any]) -> None:
+        seen.append((message.tenant, message.body))
+
+    async with harness(app, database=database) as h:
+        for tenant in ("acme", "default"):
+            await h.store.tenants.put(SYSTEM, Tenant(id=tenant))
+            message = NewMessage(id=new_id(), body=f'"{tenant}"'.encode())
+            await h.store.messages.send(Scope(tenant), "work", message)
+        await h.drain()
+        assert sorted(seen) == [
+            ("acme", "bare acme"),
+            ("acme", "own acme"),
+            ("default", "bare default"),
+            ("default", "own default"),
+        ]
+
+
+# Rows of the handler's own
+
+
+async def test_own_rows_commit_with_the_ack(app: Tickwork, database: str | None) -> None:
+    work, own = app.queue("work"), OwnRows(app, database)
+    app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        with message.transaction() as rows:
+            own.insert(rows, message.body)
+            own.insert(rows, f"{message.body} again")
+        message.send("out", message.body)
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert await own.all(h) == ["x", "x again"]
+        assert await bodies(h) == ["x"]
+
+
+@pytest.mark.parametrize("how", ["raises", "retries"])
+async def test_own_rows_are_not_written_without_the_ack(
+    app: Tickwork, database: str | None, how: str
+) -> None:
+    work, own = app.queue("work", max_retries=0), OwnRows(app, database)
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        own.insert(message.transaction(), message.body)
+        if how == "retries":
+            message.retry()
+        else:
+            raise ValueError("no")
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert await own.all(h) == []
+        assert len(await h.dead("work")) == 1
+
+
+async def test_a_statement_that_fails_makes_its_message_fail(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work", max_retries=1, backoff=Fixed(10)), OwnRows(app, database)
+    app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        rows = message.transaction()
+        own.insert(rows, f"{message.body} {message.attempts}")
+        if message.body == "twice" or message.attempts == 1:
+            own.insert(rows, None)
+        message.send("out", f"{message.body} {message.attempts}")
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        for body in ("once", "twice"):
+            await work.send(body)
+        await h.advance(minutes=1)
+        assert await own.all(h) == ["once 2"]
+        assert await bodies(h) == ["once 2"]
+        (dead,) = await h.dead("work")
+        assert (dead.body, dead.reason, dead.attempts) == ("twice", REASON_MAX_RETRIES, 2)
+        assert "null" in (dead.error or "").lower()
+
+
+async def test_a_double_in_own_rows_is_the_handlers_failure_and_nobody_elses(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work", max_retries=0), OwnRows(app, database)
+
+    @app.on("work", max_concurrency=4)
+    async def handle(message: Message[Any]) -> None:
+        own.insert(message.transaction(), message.body)
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        for body in ("a", "b", "a", "c"):
+            await work.send(body)
+        await h.drain()
+        assert await own.all(h) == ["a", "b", "c"]
+        assert [each.body for each in await h.dead("work")] == ["a"]
+
+
+async def test_own_rows_of_a_claim_that_is_lost_are_refused(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work"), OwnRows(app, database)
+    app.queue("out")
+    seen: list[int] = []
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append(message.attempts)
+        own.insert(message.transaction(), f"{message.body} {len(seen)}")
+        message.send("out", len(seen))
+        if len(seen) == 1:  # As when this process is taken for dead, and another has the message.
+            await h.store.nodes.leave(SYSTEM, message.stored.held.holder)
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert seen == [1, 1]
+        assert await own.all(h) == ["x 2"]
+        assert await bodies(h) == [2]
+        assert await h.dead("work") == []
+
+
+async def test_own_rows_in_a_batch_belong_to_their_message(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work", max_batch_size=3, max_retries=0), OwnRows(app, database)
+
+    @app.consumer("work")
+    async def handle(batch: MessageBatch[Any]) -> None:
+        for message in batch:
+            own.insert(message.transaction(), message.body)
+        batch.messages[1].retry()
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send_batch(["a", "b", "c"])
+        await h.drain()
+        assert await own.all(h) == ["a", "c"]
+        assert [each.body for each in await h.dead("work")] == ["b"]
+
+
+async def test_a_function_is_given_the_connection(app: Tickwork, database: str | None) -> None:
+    work, own = app.queue("work"), OwnRows(app, database)
+
+    def insert(connection: Any) -> Awaitable[None] | None:
+        statement = "INSERT INTO own (value) VALUES ('by hand')"
+        done: Awaitable[None] | Any = connection.execute(statement)
+        return done if hasattr(connection, "fetchrow") else None
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.transaction().run(insert)
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert await own.all(h) == ["by hand"]
+
+
+async def test_on_sqlite_a_coroutine_is_no_write(app: Tickwork) -> None:
+    work = app.queue("work", max_retries=0)
+
+    async def insert(connection: Any) -> None:
+        connection.execute("INSERT INTO own (value) VALUES ('never')")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.transaction().run(insert)
+
+    async with harness(app) as h:
+        await work.send("x")
+        await h.drain()
+        (dead,) = await h.dead("work")
+        assert "plain function" in (dead.error or "")
+
+
+# Work in the background
+
+
+async def test_what_runs_in_the_background_ends_before_the_settlement(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work"), app.queue("out")
+
+    async def slowly(depth: int) -> None:
+        await asyncio.sleep(0)
+        await out.send(depth)
+        if depth:
+            app.background(slowly(depth - 1))
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        app.background(slowly(2))
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        assert sorted(await bodies(h)) == [0, 1, 2]
+
+
+async def test_what_fails_in_the_background_fails_the_handler(
+    app: Tickwork, database: str | None
+) -> None:
+    work, out = app.queue("work", max_retries=0), app.queue("out")
+    ended: list[str] = []
+
+    async def failing() -> None:
+        raise ValueError("in the background")
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiting")
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        await out.send("never")
+        app.background(waiting())
+        await asyncio.sleep(0)
+        app.background(failing())
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        assert ended == ["waiting"]
+        (dead,) = await h.dead("work")
+        assert "ValueError: in the background" in (dead.error or "")
+        assert await bodies(h) == []
+
+
+async def test_outside_a_handler_background_work_is_a_plain_task(app: Tickwork) -> None:
+    async def seven() -> int:
+        return 7
+
+    assert await app.background(seven()) == 7

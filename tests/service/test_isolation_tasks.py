@@ -1,0 +1,225 @@
+"""Handlers in tasks: however one ends, its message ends as documented and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.waiting import eventually
+from tests.service.workplace import WAIT_SECONDS, Workplace
+from tickwork.app.handling import HandlerEnded
+from tickwork.core.body import decode_body
+from tickwork.service import consumer
+
+
+class Unlucky(BaseException):
+    """An error that is no `Exception`."""
+
+
+async def raises(_: Any) -> None:
+    raise ValueError("no luck")
+
+
+async def raises_unusually(_: Any) -> None:
+    raise Unlucky("no luck")
+
+
+async def exits(_: Any) -> None:
+    sys.exit("that is all")
+
+
+async def cancels_itself(_: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.Event().wait()
+
+
+async def awaits_something_cancelled(_: Any) -> None:
+    other = asyncio.create_task(asyncio.Event().wait())
+    other.cancel()
+    await other
+
+
+@pytest.mark.parametrize(
+    ("ends", "error"),
+    [
+        (raises, "ValueError: no luck"),
+        (raises_unusually, "Unlucky: no luck"),
+        (exits, "SystemExit: that is all"),
+        (cancels_itself, "cancelled from within"),
+        (awaits_something_cancelled, "cancelled from within"),
+    ],
+)
+async def test_a_handler_that_fails_costs_its_own_message(
+    tmp_path: Path, ends: Any, error: str
+) -> None:
+    place = Workplace(tmp_path)
+
+    async def handle(message: Any) -> None:
+        if message.body == "bad":
+            await ends(message)
+        message.send("out", message.body)
+
+    place.handle(handle)
+    await place.send("a", "bad", "b")
+    async with place.app.running():
+        (dead,) = await place.until_dead()
+        assert error in dead
+        assert sorted(await place.until_out(2)) == ["a", "b"]
+
+
+async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, timeout_seconds=1)
+    left: list[float] = []
+
+    async def handle(message: Any) -> None:
+        left.append(message.time_left())
+        if message.body == "bad":
+            await asyncio.Event().wait()
+        message.send("out", message.body)
+
+    place.handle(handle, max_concurrency=1)
+    await place.send("bad", "a")
+    async with place.app.running() as worker:
+        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_out() == ["a"]
+        assert worker.consumers[0].running == 0
+    assert all(0 < each <= 1 for each in left)
+
+
+async def test_who_will_not_be_cancelled_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "STOP_SECONDS", 0.2)
+    place = Workplace(tmp_path, timeout_seconds=1)
+    let_go, said = asyncio.Event(), list[type[Exception]]()
+
+    async def handle(message: Any) -> None:
+        while message.body == "bad" and not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+        try:
+            message.send("out", message.body)
+            message.transaction()
+            message.ack()
+        except HandlerEnded as error:
+            said.append(type(error))
+            raise
+
+    place.handle(handle, max_concurrency=1)
+    await place.send("bad", "a")
+    async with place.app.running() as worker:
+        behind = worker._context.isolator.left_behind
+        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_out() == ["a"]  # In the only slot there is.
+        assert (behind.of("work"), behind.ever, said) == (1, 1, [])
+        let_go.set()
+        await eventually(lambda: behind.of("work") == 0)
+        assert said == [HandlerEnded]
+        assert await place.out() == ["a"]
+
+
+async def test_who_takes_no_notice_of_the_limit_and_returns_has_failed(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, timeout_seconds=1)
+
+    async def handle(message: Any) -> None:
+        message.send("out", "never")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+    place.handle(handle)
+    await place.send("bad")
+    async with place.app.running():
+        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.out() == []
+
+
+async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, timeout_seconds=1, max_batch_size=2, max_batch_timeout=0)
+
+    @place.app.consumer("work")
+    async def handle(batch: Any) -> None:
+        for message in batch:
+            if message.body == "bad":
+                await asyncio.Event().wait()
+            message.send("out", message.body)
+            message.ack()
+
+    await place.send("a", "bad")
+    async with place.app.running():
+        await place.until_dead()
+        assert await place.until_out() == ["a"]
+        assert [decode_body(each.body, each.content_type) for each in await place.dead()] == ["bad"]
+
+
+async def test_the_first_word_counts(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, max_retries=3)
+
+    async def handle(message: Any) -> None:
+        message.send("out", message.attempts)
+        message.ack()
+        message.ack()
+        message.retry()
+        raise ValueError("too late")
+
+    place.handle(handle)
+    await place.send("a")
+    async with place.app.running():
+        assert await place.until_out() == [1]
+        assert await place.waiting() == ()
+
+
+async def test_a_handler_that_blocks_the_loop_holds_the_others_up_and_no_more(
+    tmp_path: Path,
+) -> None:
+    place = Workplace(tmp_path)
+
+    async def handle(message: Any) -> None:
+        if message.body == "bad":
+            threading.Event().wait(0.5)
+        message.send("out", message.body)
+
+    place.handle(handle)
+    await place.send("a", "bad", "b")
+    async with place.app.running():
+        assert sorted(await place.until_out(3)) == ["a", "b", "bad"]
+        assert await place.errors() == []
+
+
+async def test_stopping_the_worker_gives_back_what_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "STOP_SECONDS", 0.1)
+    place = Workplace(tmp_path)
+    begun, let_go = list[str](), asyncio.Event()
+
+    async def handle(message: Any) -> None:
+        begun.append(message.body)
+        while message.body == "stubborn" and not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+        await let_go.wait()
+
+    place.handle(handle, max_concurrency=2)
+    await place.send("stubborn", "meek")
+    async with asyncio.timeout(WAIT_SECONDS):
+        async with place.app.running(drain_seconds=0) as worker:
+            await eventually(lambda: len(begun) == 2)
+        assert worker._context.isolator.left_behind.of("work") == 1
+    waiting = await place.waiting()
+    assert [(each.attempts, each.holder) for each in waiting] == [(0, None)] * 2
+    await place.app.close()
+    let_go.set()
+    await eventually(lambda: worker._context.isolator.left_behind.of("work") == 0)

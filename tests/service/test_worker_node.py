@@ -1,0 +1,135 @@
+"""A node: its lease is kept, and lost only for a new identity, whatever the database does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from tests.kit.waiting import eventually, eventually_blocking
+from tickwork.errors import NodeExpired, StoreBroken, StoreError, StoreUnavailable
+from tickwork.service import node as nodes
+from tickwork.service.node import Node
+from tickwork.store.contract import Store
+
+
+class Server:
+    """Answers as told, in turn, and then as if all were well."""
+
+    def __init__(self) -> None:
+        self.joined: list[UUID] = []
+        self.beats: list[UUID] = []
+        self.left: list[UUID] = []
+        self.on_join: list[StoreError] = []
+        self.on_beat: list[Callable[[UUID], Exception]] = []
+        self.is_closed = False
+
+    async def open(self) -> Store:
+        store: Any = SimpleNamespace(nodes=self, close=self.close)
+        return cast(Store, store)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    async def join(self, _: object, node_id: UUID, **__: object) -> None:
+        if self.on_join:
+            raise self.on_join.pop(0)
+        self.joined.append(node_id)
+
+    async def heartbeat(self, _: object, node_id: UUID, __: float) -> None:
+        if self.on_beat:
+            raise self.on_beat.pop(0)(node_id)
+        if node_id not in self.joined:
+            raise NodeExpired(node_id)
+        self.beats.append(node_id)
+
+    async def leave(self, _: object, node_id: UUID) -> int:
+        self.left.append(node_id)
+        return 0
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """One that is tried again soon."""
+    monkeypatch.setattr(nodes, "_RETRY_SECONDS", 0.01)
+    return Server()
+
+
+def make(server: Server) -> Node:
+    return Node(server.open, name="node", roles=["worker"], ttl_seconds=0.05)
+
+
+async def test_a_node_joins_beats_and_leaves(server: Server) -> None:
+    node = make(server)
+    first = node.id
+    await node.start()
+    await eventually(lambda: len(server.beats) > 2)
+    await node.stop()
+    assert (server.joined, server.left, {*server.beats}) == ([first], [first], {first})
+    assert server.is_closed
+
+
+async def test_a_node_that_cannot_join_says_why(server: Server) -> None:
+    server.on_join = [StoreBroken("no schema")]
+    node = make(server)
+    with pytest.raises(StoreBroken, match="no schema"):
+        await node.start()
+    await node.stop()
+    assert server.is_closed
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreBroken("odd")])
+async def test_a_node_outlives_a_database_that_does_not_answer(
+    server: Server, error: StoreError
+) -> None:
+    server.on_beat = [lambda _: error] * 3
+    node = make(server)
+    await node.start()
+    await eventually(lambda: len(server.beats) > 0)
+    await node.stop()
+    assert len(server.joined) == 1
+
+
+async def test_a_lost_lease_means_a_new_identity_and_everybody_is_told(server: Server) -> None:
+    server.on_beat = [NodeExpired]
+    node, lost = make(server), list[UUID]()
+    node.on_lost(lost.append)
+    first = node.id
+    await node.start()
+    await eventually(lambda: len(server.beats) > 0)
+    await node.stop()
+    assert lost == [first]
+    assert server.joined == [first, node.id]
+    assert {*server.beats} == {node.id} != {first}
+
+
+async def test_a_new_identity_is_tried_for_until_it_is_there(server: Server) -> None:
+    node, lost = make(server), list[UUID]()
+    node.on_lost(lost.append)
+    first = node.id
+    await node.start()
+    server.on_join = [StoreUnavailable("away"), StoreBroken("odd"), StoreUnavailable("away")]
+    server.on_beat = [NodeExpired]
+    await eventually(lambda: len(server.joined) == 2)
+    await eventually(lambda: node.id in server.beats)
+    await node.stop()
+    assert lost[0] == first
+    assert first not in server.left
+
+
+async def test_the_heart_goes_on_while_the_loop_is_blocked(server: Server) -> None:
+    node = make(server)
+    await node.start()
+    before = len(server.beats)
+    block(lambda: len(server.beats) > before + 2)
+    await node.stop()
+
+
+def block(condition: Callable[[], bool]) -> None:
+    """Keeps the event loop from running until something is so."""
+    assert asyncio.get_running_loop().is_running()
+    eventually_blocking(condition)

@@ -1,0 +1,287 @@
+"""A worker in real time: it wakes when there is something, drains when it is told to stop, and
+goes on when its lease was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.clock import monotonic
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, ClaimRequest, Counts
+from tickwork.facade import Tickwork
+from tickwork.service import consumer, node
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+PATIENCE_SECONDS = 30.0
+"""Nothing takes so long that is not broken."""
+
+
+@pytest.fixture
+async def app(home: Home) -> AsyncIterator[Tickwork]:
+    """An app on a database of each kind."""
+    app = Tickwork(home.url)
+    yield app
+    await app.close()
+
+
+@pytest.fixture
+def only_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that hardly ever looks by itself."""
+    monkeypatch.setattr(consumer, "POLL_SECONDS_MAX", 10 * PATIENCE_SECONDS)
+
+
+async def counts(app: Tickwork, queue: str = "work") -> Counts:
+    store = await app.open()
+    return await store.queues.counts(DEFAULT, queue)
+
+
+async def until(condition: Any, what: str) -> None:
+    await eventually(condition, timeout_seconds=PATIENCE_SECONDS, what=what)
+
+
+@pytest.mark.usefixtures("only_told")
+async def test_an_idle_worker_is_woken_by_a_send(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "POLL_SECONDS_MIN", 10 * PATIENCE_SECONDS)
+    work, seen = app.queue("work"), list[Any]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append(message.body)
+
+    async with app.running():
+        for number in range(5):
+            await work.send(number)
+            await until(lambda number=number: len(seen) == number + 1, "the handler")
+    assert seen == [*range(5)]
+
+
+@pytest.mark.usefixtures("only_told")
+async def test_an_idle_worker_wakes_when_a_messages_time_comes(app: Tickwork) -> None:
+    work, seen = app.queue("work"), list[tuple[int, float]]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append((message.attempts, monotonic()))
+        if message.attempts == 1:
+            message.retry(delay_seconds=0.5)
+
+    async with app.running():
+        began = monotonic()
+        await work.send(1, delay_seconds=0.5)
+        await until(lambda: len(seen) == 2, "the retry")
+    (_, first), (_, second) = seen
+    assert first - began >= 0.45
+    assert second - first >= 0.45
+
+
+async def test_many_messages_are_handled_by_many_at_a_time(app: Tickwork) -> None:
+    work, running, most = app.queue("work"), set[str](), list[int]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        running.add(message.id)
+        most.append(len(running))
+        await asyncio.sleep(0.002)
+        running.discard(message.id)
+
+    for _ in range(10):
+        await work.send_batch([*range(100)])
+    async with app.running() as worker:
+        await until(lambda: len(most) == 1_000, "all of them")
+        slots = worker.consumers[0].slots
+    assert max(most) > 10
+    assert slots >= max(most)
+    assert await counts(app) == Counts()
+
+
+async def test_a_number_by_hand_is_kept(app: Tickwork) -> None:
+    work, running, most = app.queue("work"), set[str](), list[int]()
+
+    @app.on("work", max_concurrency=3)
+    async def handle(message: Message[Any]) -> None:
+        running.add(message.id)
+        most.append(len(running))
+        await asyncio.sleep(0.002)
+        running.discard(message.id)
+
+    await work.send_batch([*range(100)])
+    async with app.running():
+        await until(lambda: len(most) == 100, "all of them")
+    assert max(most) == 3
+
+
+async def test_stopping_lets_what_runs_finish(app: Tickwork) -> None:
+    work, began, go_on = app.queue("work"), asyncio.Event(), asyncio.Event()
+    app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        began.set()
+        await go_on.wait()
+        message.send("out", "finished")
+
+    await work.send(1)
+    async with app.running():
+        await began.wait()
+        asyncio.get_running_loop().call_later(0.2, go_on.set)
+    assert (await counts(app), await counts(app, "out")) == (Counts(), Counts(ready=1))
+
+
+async def test_what_does_not_finish_in_time_is_given_back_at_no_cost(app: Tickwork) -> None:
+    work, began = app.queue("work", max_retries=0), asyncio.Event()
+    app.queue("out")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.send("out", "never")
+        began.set()
+        await asyncio.Event().wait()
+
+    await work.send(1)
+    async with app.running(drain_seconds=0.05):
+        await began.wait()
+    assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts())
+    (back,) = await (await app.open()).messages.peek(DEFAULT, "work", 1)
+    assert (back.attempts, back.lost) == (0, 0)
+
+
+async def test_stopping_gives_back_what_has_not_begun(app: Tickwork) -> None:
+    work, seen = app.queue("work", max_batch_timeout=60), list[Any]()
+
+    @app.consumer("work")
+    async def handle(batch: MessageBatch[Any]) -> None:
+        seen.append(batch)
+
+    await work.send_batch([1, 2, 3])
+
+    async def are_claimed() -> bool:
+        return (await counts(app)).claimed == 3
+
+    async with app.running():
+        await until(are_claimed, "the batch that is being gathered")
+    assert seen == []
+    assert await counts(app) == Counts(ready=3)
+    back = await (await app.open()).messages.peek(DEFAULT, "work", 10)
+    assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
+    assert await (await app.open()).nodes.list(SYSTEM) == ()
+
+
+async def test_a_worker_whose_lease_was_lost_goes_on_under_a_new_name(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "BEATS_PER_TTL", 100)
+    work, seen, go_on = app.queue("work"), list[tuple[Any, Any]](), asyncio.Event()
+    out = app.queue("out")
+
+    @app.on("work", max_concurrency=2)
+    async def handle(message: Message[Any]) -> None:
+        seen.append((message.body, message.stored.holder))
+        if len(seen) == 1:
+            await go_on.wait()
+        await out.send(message.body)
+
+    async with app.running():
+        await work.send("lost")
+        await until(lambda: seen, "the first")
+        store = await app.open()
+        first = seen[0][1]
+        await store.nodes.leave(SYSTEM, first)
+        await until(lambda: len(seen) == 2, "the same again")
+        go_on.set()
+        await work.send("next")
+        await until(lambda: len(seen) == 3, "the next")
+    assert [body for body, _ in seen] == ["lost", "lost", "next"]
+    assert first not in {holder for _, holder in seen[1:]}
+    assert (await counts(app), await counts(app, "out")) == (Counts(), Counts(ready=2))
+
+
+async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tickwork) -> None:
+    work, running, beside = app.queue("work"), set[str](), dict[Any, int]()
+
+    @app.on("work", max_concurrency=5)
+    async def handle(message: Message[Any]) -> None:
+        running.add(message.id)
+        await asyncio.sleep(0.01)
+        beside[message.body] = max(len(running) - 1, beside.get(message.body, 0))
+        running.discard(message.id)
+        if message.body != "poison" and "poison" not in beside:
+            await work.send(message.body)  # So that there is always something beside.
+
+    await work.send("poison")
+    for _ in range(LOST_CLAIMS_ALONE):
+        await die_with_one(await app.open())
+    await work.send_batch([*range(20)])
+    async with app.running():
+        await until(lambda: "poison" in beside, "the poison")
+    assert beside["poison"] == 0
+    assert max(beside.values()) > 0
+
+
+async def die_with_one(store: Store) -> None:
+    """A worker claims a message, and is heard of no more."""
+    dead = new_id()
+    await store.nodes.join(SYSTEM, dead, name="dead", roles=["worker"], ttl_seconds=0.2)
+    (message,) = await store.messages.claim(DEFAULT, ClaimRequest(queue="work", holder=dead))
+
+    async def is_back() -> bool:
+        await store.reaper.reap(SYSTEM, 10)
+        return (await store.messages.get(DEFAULT, "work", message.id)).lost > message.lost
+
+    await until(is_back, "the message of a dead worker")
+
+
+async def test_a_worker_that_cannot_start_lets_go_of_the_database(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_: object) -> None:
+        raise RuntimeError("no node today")
+
+    monkeypatch.setattr(node.Node, "start", start)
+    app.queue("work")
+    with pytest.raises(RuntimeError, match="no node today"):
+        async with app.running():
+            pass
+    assert app._store is None
+
+
+async def test_a_process_that_is_told_to_stop_drains(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    work, gathered = app.queue("work"), app.queue("gathered", max_batch_timeout=60)
+    app.queue("out")
+    await work.send_batch(["first", "second"])
+    await gathered.send_batch([1, 2, 3])
+    child = children.spawn("tests.service.programs.draining", home.url, "30")
+    await child.line("began first", PATIENCE_SECONDS)
+
+    async def are_claimed() -> bool:
+        return (await counts(app, "gathered")).claimed == 3
+
+    await until(are_claimed, "the batch that is being gathered")
+    child.terminate()
+    await child.succeeded(PATIENCE_SECONDS)
+    assert [line for line in child.lines() if line.startswith("began")] == ["began first"]
+    assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts(ready=1))
+    assert await counts(app, "gathered") == Counts(ready=3)
+
+
+async def test_a_process_that_is_out_of_time_gives_back_what_runs(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    await app.queue("work").send("first")
+    app.queue("out")
+    child = children.spawn("tests.service.programs.draining", home.url, "0")
+    await child.line("began first", PATIENCE_SECONDS)
+    child.terminate()
+    await child.succeeded(PATIENCE_SECONDS)
+    assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts())

@@ -1,0 +1,218 @@
+"""Settling: many together, each fault its own, and patience with a database that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from tests.core.messages import handed_out
+from tickwork.app.handling import Rows
+from tickwork.core.model import (
+    REASON_MAX_RETRIES,
+    Ending,
+    Fate,
+    Held,
+    Message,
+    NewMessage,
+    Queue,
+    QueueSettings,
+    Send,
+    Settlement,
+    SettleResult,
+)
+from tickwork.errors import (
+    BacklogFull,
+    ClaimLost,
+    EventDone,
+    NotFound,
+    StoreBroken,
+    StoreUnavailable,
+)
+from tickwork.service import settling
+from tickwork.service.observing import Lines
+from tickwork.service.settling import SETTLED_AT_ONCE, End, Settler, with_sends
+from tickwork.store.contract import Store
+
+QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))
+
+
+class Server:
+    """Takes settlements; may raise instead, in turn."""
+
+    def __init__(self) -> None:
+        self.settled: list[Settlement] = []
+        self.jointly: list[Settlement] = []
+        self.raised: list[Exception] = []
+        self.raised_jointly: list[Exception] = []
+        self.refused: tuple[Held, ...] = ()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def settle(self, _: object, settlement: Settlement) -> SettleResult:
+        await self.gate.wait()
+        if self.raised:
+            raise self.raised.pop(0)
+        self.settled.append(settlement)
+        return SettleResult(self.refused)
+
+    async def settle_jointly(
+        self, _: object, settlement: Settlement, joined: Callable[[Any], Any]
+    ) -> None:
+        if self.raised_jointly:
+            raise self.raised_jointly.pop(0)
+        joined(SimpleNamespace(execute=lambda *_: None))
+        self.jointly.append(settlement)
+
+    def fates(self) -> list[tuple[int, Fate, str | None]]:
+        """What became of which message."""
+        endings = [each for settlement in self.settled for each in settlement.endings]
+        return sorted((each.held.id.int, each.fate, each.reason) for each in endings)
+
+
+class Notes(Lines):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.lost: list[Held] = []
+        self.troubles: list[str] = []
+        self.handled_ends: list[Fate] = []
+
+    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:  # noqa: ARG002
+        self.handled_ends.append(ending.fate)
+
+    def refused(self, held: Sequence[Held]) -> None:
+        self.lost += held
+
+    def trouble(self, what: str, error: Exception) -> None:
+        self.troubles.append(f"{what}: {error}")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """One that is tried again at once."""
+    monkeypatch.setattr(settling, "PAUSE_SECONDS_MIN", 0.001)
+    return Server()
+
+
+@pytest.fixture
+def notes() -> Notes:
+    """What the settler says."""
+    return Notes()
+
+
+@pytest.fixture
+def settler(server: Server, notes: Notes) -> Settler:
+    """Settles there."""
+    store: Any = SimpleNamespace(messages=server)
+    return Settler(cast(Store, store), QUEUE, notes, lambda _: None)
+
+
+def end(number: int, *sends: Send, rows: Rows | None = None) -> End:
+    message = handed_out(id=UUID(int=number))
+    return End(message, Ending(held=message.held, fate=Fate.ACK, sends=sends), rows)
+
+
+def send(body: bytes = b"1") -> Send:
+    return Send("out", NewMessage(id=UUID(int=99), body=body))
+
+
+def own_rows() -> Rows:
+    rows = Rows()
+    rows.run(lambda _: None)
+    return rows
+
+
+async def test_ends_travel_together(server: Server, settler: Settler) -> None:
+    server.gate.clear()
+    for number in range(1, 1_101):
+        settler.add(end(number))
+    await asyncio.sleep(0)
+    assert settler.waiting == 1_100
+    assert len(settler.unsettled()) == 1_100
+    server.gate.set()
+    await settler.drain()
+    assert [number for number, *_ in server.fates()] == [*range(1, 1_101)]
+    assert len(server.settled) <= 1_100 // SETTLED_AT_ONCE + 2
+    assert (settler.waiting, settler.unsettled()) == (0, [])
+
+
+async def test_a_database_that_is_away_is_waited_for(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    server.raised = [StoreUnavailable("away"), StoreBroken("odd"), StoreUnavailable("away")]
+    settler.add(end(1))
+    await settler.drain()
+    assert server.fates() == [(1, Fate.ACK, None)]
+    assert len(notes.troubles) == 3
+
+
+@pytest.mark.parametrize(
+    "error", [BacklogFull("out", 7), NotFound("queue", "out"), StoreBroken("refused")]
+)
+async def test_a_send_that_is_refused_is_its_own_messages_failure(
+    server: Server, settler: Settler, notes: Notes, error: Exception
+) -> None:
+    server.raised = [StoreUnavailable("away"), error]
+    settler.add(end(1, send()))
+    await settler.drain()
+    assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES)]
+    assert notes.handled_ends == [Fate.DEAD]
+
+
+async def test_rows_have_a_transaction_of_their_own(server: Server, settler: Settler) -> None:
+    server.raised_jointly = [StoreUnavailable("away")]
+    settler.add(end(1))
+    settler.add(end(2, send(), rows=own_rows()))
+    await settler.drain()
+    assert server.fates() == [(1, Fate.ACK, None)]
+    (jointly,) = server.jointly
+    assert [(each.held.id.int, each.sends) for each in jointly.endings] == [(2, (send(),))]
+
+
+@pytest.mark.parametrize(
+    ("error", "fates"),
+    [
+        (ClaimLost(["x"]), []),
+        (EventDone(["x"]), [(1, Fate.ACK, None)]),
+        (ValueError("the caller's own"), [(1, Fate.DEAD, REASON_MAX_RETRIES)]),
+        (StoreBroken("refused"), [(1, Fate.DEAD, REASON_MAX_RETRIES)]),
+    ],
+)
+async def test_rows_that_cannot_be_written_end_their_message_as_they_should(
+    server: Server,
+    settler: Settler,
+    notes: Notes,
+    error: Exception,
+    fates: list[tuple[int, Fate, str | None]],
+) -> None:
+    server.raised_jointly = [error]
+    settler.add(end(1, send(), rows=own_rows()))
+    await settler.drain()
+    assert server.fates() == fates
+    assert all(not each.sends for settled in server.settled for each in settled.endings)
+    assert len(notes.lost) == (1 if isinstance(error, ClaimLost) else 0)
+
+
+async def test_what_came_too_late_is_told(server: Server, settler: Settler, notes: Notes) -> None:
+    late = end(1)
+    server.refused = (late.ending.held,)
+    settler.add(late)
+    await settler.drain()
+    assert notes.lost == [late.ending.held]
+
+
+def test_what_an_invocation_sends_goes_with_the_first_that_is_done() -> None:
+    first, second, third = end(1), end(2, send(b"own")), end(3)
+    retried = first._replace(ending=Ending(held=first.ending.held, fate=Fate.RETRY))
+    assert with_sends([retried, second, third], ()) == [retried, second, third]
+    ends = with_sends([retried, second, third], [send(b"all")])
+    assert [len(each.ending.sends) for each in ends] == [0, 2, 0]
+    sent = ends[1].ending.sends[1].message
+    assert (sent.body, sent.causation_id, sent.hops) == (b"all", str(UUID(int=2)), 1)
+    (alone,) = with_sends([retried], [send()])
+    assert (alone.ending.fate, len(alone.ending.sends)) == (Fate.RETRY, 1)

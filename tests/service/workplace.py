@@ -1,0 +1,79 @@
+"""An app on an empty SQLite file: a queue `work` with the handler under test, a queue `out`.
+
+A message of `work` that fails is dead at once, so that its dead letter tells how it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tests.kit.waiting import eventually
+from tickwork.core.body import decode_body
+from tickwork.core.letters import DeadLetter, Selection
+from tickwork.core.model import DEFAULT, Message
+from tickwork.facade import Queue, Tickwork
+
+WAIT_SECONDS = 60
+"""Nothing takes so long, not even on a busy machine that starts processes."""
+
+
+class Workplace:
+    """The app, and what is to be seen of its messages."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.app = Tickwork(f"sqlite:///{folder / 'work.db'}")
+        self.app.queue("work", **{"max_retries": 0, "timeout_seconds": 60} | settings)
+        self.app.queue("out")
+
+    def handle(self, function: Callable[..., Any], **options: Any) -> None:
+        """Declares the handler under test."""
+        self.app.on("work", **options)(function)
+
+    async def send(self, *bodies: Any) -> list[UUID]:
+        """Sends them to `work`, in this order, and returns their ids."""
+        queue: Queue[Any] = self.app.queue("work")
+        return [UUID(await queue.send(body)) for body in bodies]
+
+    async def out(self) -> list[Any]:
+        """The bodies of what was sent to `out`."""
+        return [decode_body(each.body, each.content_type) for each in await self.sent()]
+
+    async def sent(self) -> tuple[Message, ...]:
+        """What was sent to `out`."""
+        store = await self.app.open()
+        return await store.messages.peek(DEFAULT, "out", 100)
+
+    async def waiting(self) -> tuple[Message, ...]:
+        """What is in `work`."""
+        store = await self.app.open()
+        return await store.messages.peek(DEFAULT, "work", 100)
+
+    async def dead(self) -> list[DeadLetter]:
+        """The dead letters of `work`."""
+        store = await self.app.open()
+        return list(await store.dead_letters.list(DEFAULT, "work", Selection(limit=100)))
+
+    async def errors(self) -> list[str]:
+        """What they died of."""
+        return [each.error or "" for each in await self.dead()]
+
+    async def until_dead(self, count: int = 1) -> list[str]:
+        """Waits for so many dead letters, and returns what they died of."""
+
+        async def found() -> list[str]:
+            errors = await self.errors()
+            return errors if len(errors) >= count else []
+
+        return await eventually(found, timeout_seconds=WAIT_SECONDS, what=f"{count} dead")
+
+    async def until_out(self, count: int = 1) -> list[Any]:
+        """Waits for so many messages in `out`, and returns their bodies."""
+
+        async def found() -> list[Any]:
+            bodies = await self.out()
+            return bodies if len(bodies) >= count else []
+
+        return await eventually(found, timeout_seconds=WAIT_SECONDS, what=f"{count} in out")
