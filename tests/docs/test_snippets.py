@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,16 @@ import pytest
 from tests.docs.snippets import Block, Reader, blocks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("queues", "dead-letters", "batches", "order-and-fairness", "topology")
+PAGES = (
+    "first-consumer",
+    "testing",
+    "exactly-once",
+    "queues",
+    "dead-letters",
+    "batches",
+    "order-and-fairness",
+    "topology",
+)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -44,6 +54,13 @@ def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
     read(tmp_path, page + "```text\n1\n```\n")
 
 
+def test_a_block_with_a_name_is_a_file_until_the_page_ends(tmp_path: Path) -> None:
+    read(tmp_path, "```python\n# waves.py\nn = 7\n```\n```python\nimport waves\n```\n")
+    assert "waves" not in sys.modules
+    with pytest.raises(ModuleNotFoundError):
+        read(tmp_path / "elsewhere", "```python\nimport waves\n```\n")
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -51,6 +68,7 @@ def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
         "```python\nprint(1)\nprint(2)\n```\n```text\n…\n```\n",
         "```console\n$ tickwork --version\ntickwork 0.0.0-none\n```\n",
         "```console\n$ rm -rf nothing\n```\n",
+        "```console\n$ tickwork run nowhere:app\ntickwork: handling nothing\n```\n",
         "```ruby\nputs 1\n```\n",
     ],
 )

@@ -1,0 +1,2 @@
+-- Takes away everything of one test.
+DROP SCHEMA /*name*/ CASCADE

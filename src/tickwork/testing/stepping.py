@@ -1,0 +1,326 @@
+"""An app under a virtual clock: time moves from one due thing to the next, and handlers run.
+
+```
+  advance ──▶ everything that is due now ──▶ to the next due thing ──▶ everything … until then
+                a message's time · a batch that has waited long enough · a handler's time limit ·
+                a lease or a message that expires · the rate of a queue
+```
+
+What handles, invokes and settles is the worker's own; only its loops are not running. While a
+handler runs no time passes: what it waits for by itself (a socket, `asyncio.sleep`) takes as long
+as it does in life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tickwork.core.body import decode_body
+from tickwork.core.letters import REPLAY_LETTERS_MAX, DeadLetter, Selection
+from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
+from tickwork.core.model import SYSTEM, ContentType, Message, Scope
+from tickwork.errors import NodeExpired
+from tickwork.facade import Tickwork
+from tickwork.service.claims import Claims
+from tickwork.service.consumer import Context, QueueConsumer
+from tickwork.service.isolating import Isolator
+from tickwork.service.keeping import PRUNED_AT_ONCE, REAPED_AT_ONCE
+from tickwork.service.node import Node
+from tickwork.service.worker import Worker, open_worker
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.testing.clock import START, VirtualClock
+from tickwork.testing.places import open_empty
+from tickwork.testing.watching import NeverEnds, Notes
+
+PATIENCE_SECONDS = 10.0
+"""So long, in real time, a handler may take; then it counts as one that hangs."""
+
+KEPT_EVERY = timedelta(seconds=TTL_SECONDS_MAX) / 2
+"""So often, at least, the node's lease is renewed and the store put in order."""
+
+ROUNDS_MAX = 10_000
+STEPS_MAX = 1_000_000
+_SOON = timedelta(microseconds=1)
+_FAR = timedelta(seconds=DELAY_SECONDS_MAX + 1)
+
+
+class Sent(NamedTuple):
+    """A message that was sent, its body as plain values."""
+
+    body: Any
+    message: Message
+
+
+class Dead(NamedTuple):
+    """A dead letter, its body as plain values."""
+
+    body: Any
+    reason: str
+    error: str | None
+    attempts: int
+    letter: DeadLetter
+
+
+class Harness:
+    """The app's handlers, and its time."""
+
+    def __init__(
+        self,
+        app: Tickwork,
+        worker: Worker,
+        node: Node,
+        context: Context,
+        *,
+        clock: VirtualClock,
+        notes: Notes,
+        raise_errors: bool,
+        patience_seconds: float,
+    ) -> None:
+        self._app, self._worker, self._node, self.store = app, worker, node, context.store
+        self._clock, self._notes = clock, notes
+        self._raise_errors, self._patience_seconds = raise_errors, patience_seconds
+        self._kept_at = clock.now()
+        self._expiry: datetime | None = None
+
+    @property
+    def now(self) -> datetime:
+        """The time it is."""
+        return self._clock.now()
+
+    async def drain(self) -> None:
+        """Handles everything that is visible, and what comes of it, until nothing is left.
+
+        Time passes only as far as batches that are being gathered, and the rates of queues, make
+        it pass. `NeverEnds` if a handler hangs, or makes new work without end.
+        """
+        await self._work()
+        for _ in range(STEPS_MAX):
+            self._check_hanging()
+            held_up = [await self._held_up(each) for each in self._worker.consumers]
+            until = _first(held_up)
+            if until is None:
+                return
+            await self._step(until)
+        raise NeverEnds("there is always more to do; does a handler send without end?")
+
+    async def advance(self, **amounts: float) -> None:
+        """Lets time pass, as `timedelta` says it: `days=6`, `minutes=1, seconds=30`.
+
+        Everything that is due meanwhile happens, each at its time.
+        """
+        until = self.now + timedelta(**amounts)
+        await self._work()
+        for _ in range(STEPS_MAX):
+            if self.now >= until:
+                break
+            await self._step(until)
+        else:
+            raise NeverEnds("there is always something due; does a handler send without end?")
+
+    async def sent(self, queue: str) -> list[Sent]:
+        """What was sent to a queue, in order: what was handled, and what waits, also for its
+        time; not what waits behind another message of its key."""
+        scope = self._scope(queue)
+        queue_id = (await self.store.queues.get(scope, queue)).id
+        found = dict(self._notes.handled_messages.get(queue_id, {}))
+        with self._clock.showing(self.now + _FAR):
+            waiting = await self.store.messages.peek(scope, queue, LIST_LIMIT_MAX)
+        found.update((each.id, each) for each in waiting)
+        ordered = sorted(found.values(), key=lambda each: (each.sent_at, each.id))
+        return [Sent(_plain(each.body, each.content_type), each) for each in ordered]
+
+    async def dead(self, queue: str) -> list[Dead]:
+        """The dead letters of a queue, oldest first."""
+        selection = Selection(limit=REPLAY_LETTERS_MAX)
+        found = await self.store.dead_letters.list(self._scope(queue), queue, selection)
+        return [
+            Dead(_plain(each.body, each.content_type), each.reason, each.error, each.attempts, each)
+            for each in found
+        ]
+
+    # Time
+
+    async def _step(self, until: datetime) -> None:
+        """To the next due thing, but not further than this."""
+        at = min(until, await self._next_due())
+        self._clock.move_to(max(at, self.now + _SOON))
+        is_expired = self._expiry is not None and self._expiry <= self.now
+        if is_expired or self.now >= min(self._kept_at + KEPT_EVERY, until):
+            await self.keep()
+        await self._work()
+
+    async def _next_due(self) -> datetime:
+        coming = [await self._due(each) for each in self._worker.consumers]
+        self._expiry = await self.store.reaper.next_expiry(SYSTEM)
+        found = _first([*coming, self._expiry])
+        kept = self._kept_at + KEPT_EVERY
+        return kept if found is None else min(found, kept)
+
+    async def _due(self, consumer: QueueConsumer) -> datetime | None:
+        return _first(
+            [
+                await self.store.messages.next_visible_at(consumer.scope, consumer.queue.name),
+                await self._held_up(consumer),
+                self._at(consumer.overdue_at()),
+            ]
+        )
+
+    async def _held_up(self, consumer: QueueConsumer) -> datetime | None:
+        """When what is visible already can be handled."""
+        return _first([self._at(consumer.batch_due()), await self._rate_due(consumer)])
+
+    async def _rate_due(self, consumer: QueueConsumer) -> datetime | None:
+        rate = consumer.queue.settings.rate_per_second
+        if rate is None or not await self.store.messages.peek(
+            consumer.scope, consumer.queue.name, 1
+        ):
+            return None
+        queue = await self.store.queues.get(consumer.scope, consumer.queue.name)
+        return None if queue.paused else self.now + timedelta(seconds=1 / rate)
+
+    def _at(self, monotonic_seconds: float | None) -> datetime | None:
+        return None if monotonic_seconds is None else self._clock.at(monotonic_seconds)
+
+    # Work
+
+    async def _work(self) -> None:
+        """Everything that can be done now."""
+        for _ in range(ROUNDS_MAX):
+            try:
+                if not await self._round():
+                    return
+            except NodeExpired:
+                self._worker.forget()
+                await self.join()
+            finally:
+                self._raise()
+        raise NeverEnds("a handler wants its message back at once, again and again")
+
+    async def _round(self) -> int:
+        """How much was done."""
+        claimed = 0
+        for each in self._worker.consumers:
+            each.stop_overdue()
+            claimed += await each.step()
+        ran = sum(each.running for each in self._worker.consumers)
+        for each in self._worker.consumers:
+            await each.quiet(self._patience_seconds)
+        hanging = sum(each.running for each in self._worker.consumers)
+        return claimed or (ran - hanging) or (0 if hanging else await self._worker.run_alone())
+
+    def _raise(self) -> None:
+        error = self._notes.take_error()
+        if self._raise_errors and error is not None:
+            raise error
+
+    def _check_hanging(self) -> None:
+        for each in self._worker.consumers:
+            if each.running:
+                raise NeverEnds(
+                    f"a handler of {each.queue.name!r} has run for {self._patience_seconds:g} "
+                    "seconds; advance() past its timeout_seconds to see it stopped"
+                )
+
+    # Order
+
+    async def join(self) -> None:
+        """Takes a new identity."""
+        self._node.id = new_id()
+        await self.store.nodes.join(
+            SYSTEM, self._node.id, name="harness", roles=["worker"], ttl_seconds=TTL_SECONDS_MAX
+        )
+
+    async def keep(self) -> None:
+        """Renews the node's lease, and puts the store in order as time passes."""
+        try:
+            await self.store.nodes.heartbeat(SYSTEM, self._node.id, TTL_SECONDS_MAX)
+        except NodeExpired:
+            self._worker.forget()
+            await self.join()
+        for _ in range(ROUNDS_MAX):
+            reaped = await self.store.reaper.reap(SYSTEM, REAPED_AT_ONCE)
+            if reaped.released + reaped.dead < REAPED_AT_ONCE:
+                break
+        await self.store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
+        self._kept_at = self.now
+
+    async def stop(self) -> None:
+        """Stops what still runs."""
+        for each in self._worker.consumers:
+            await each.drain(0.0)
+
+    def _scope(self, queue: str) -> Scope:
+        declared = self._app.registry.queues.get(queue)
+        return SYSTEM if declared and declared.is_shared else self._app.scope_of(queue)
+
+
+@asynccontextmanager
+async def harness(
+    app: Tickwork,
+    *,
+    start: datetime = START,
+    database: str | None = None,
+    raise_errors: bool = False,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> AsyncIterator[Harness]:
+    """An app on an empty store of its own, where time is virtual and begins at `start`.
+
+    The store is a SQLite file, or with `database="postgresql://…"` a schema of its own there.
+    Handlers fail as they do in life, with retries and dead letters; with `raise_errors` the first
+    error is raised in the test instead.
+    """
+    app.registry.check()
+    clock, notes = VirtualClock(start), Notes()
+    async with open_empty(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
+        node = Node(lambda: _none(), name="harness", roles=["worker"])
+        context = Context(
+            store=store,
+            claims=Claims(store),
+            holder=lambda: node.id,
+            compose=app.composer,
+            isolator=Isolator(app.registry.handlers),
+            observer=notes,
+            is_virtual=True,
+            monotonic=clock.monotonic,
+        )
+        consumers = app.registry.consumers()
+        watched = notes.watched(consumers) if raise_errors else consumers
+        worker = await open_worker(context, node, watched, app.scope_of)
+        made = Harness(
+            app,
+            worker,
+            node,
+            context,
+            clock=clock,
+            notes=notes,
+            raise_errors=raise_errors,
+            patience_seconds=patience_seconds,
+        )
+        async with context.isolator:
+            await made.join()
+            try:
+                yield made
+            finally:
+                await made.stop()
+
+
+async def _none() -> Store:
+    raise AssertionError("the harness keeps the node's lease itself")
+
+
+def _first(times: Iterable[datetime | None]) -> datetime | None:
+    return min((each for each in times if each is not None), default=None)
+
+
+def _plain(body: bytes, content_type: ContentType) -> Any:
+    """A body as plain values; as bytes if it is not what it says."""
+    try:
+        return decode_body(body, content_type)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body

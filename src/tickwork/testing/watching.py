@@ -1,0 +1,94 @@
+"""What handlers raised, for a test that wants to know."""
+
+from __future__ import annotations
+
+import inspect
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
+from tickwork.app.raising import Snooze
+from tickwork.core.model import Ending, Message, Queue
+from tickwork.errors import TickworkError
+from tickwork.service.observing import Lines
+
+
+class HandlerFailed(TickworkError):
+    """A message was not handled as it should be, and there is no error of a handler to raise."""
+
+    code = "handler_failed"
+
+
+class NeverEnds(TickworkError):
+    """What a test waits for does not come to its end."""
+
+    code = "never_ends"
+
+
+class Notes(Lines):
+    """Remembers every message that came to an end, and the first error."""
+
+    def __init__(self) -> None:
+        self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
+        self._raised: list[BaseException] = []
+        self._failed: list[str] = []
+
+    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:
+        self.handled_messages.setdefault(queue.id, {})[message.id] = message
+        if ending.error is not None or ending.reason is not None:
+            what = ending.error or ending.reason
+            self._failed.append(f"a message of {queue.name!r} failed: {what}")
+
+    def take_error(self) -> BaseException | None:
+        """The first error since the last call: a handler's own, if there was one."""
+        raised, failed = self._raised, self._failed
+        self._raised, self._failed = [], []
+        if raised:
+            return raised[0]
+        return HandlerFailed(failed[0]) if failed else None
+
+    def watched(self, consumers: Iterable[Consumer]) -> Iterator[Consumer]:
+        """The same consumers; what their handlers raise is noted on its way."""
+        for each in consumers:
+            yield Consumer(
+                each.queue,
+                each.batch and self._watched(each.batch),
+                {type_: self._watched(handler) for type_, handler in each.by_type.items()},
+            )
+
+    def _watched(self, handler: HandlerDeclaration) -> HandlerDeclaration:
+        if handler.isolation is Isolation.PROCESS:  # It is called by its name, elsewhere.
+            return handler
+        watched = self._awaited if inspect.iscoroutinefunction(handler.function) else self._called
+        return structs.replace(handler, function=watched(handler.function))
+
+    def _awaited(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        async def noting(given: Any) -> None:
+            with self._noting():
+                await function(given)
+
+        return noting
+
+    def _called(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def noting(given: Any) -> None:
+            with self._noting():
+                function(given)
+
+        return noting
+
+    def _noting(self) -> ExitStack:
+        def note(_: object, error: BaseException | None, __: object) -> None:
+            if error is not None and not isinstance(error, Snooze | CancelledError):
+                self._raised.append(error)
+
+        stack = ExitStack()
+        stack.push(note)
+        return stack
