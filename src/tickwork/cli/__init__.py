@@ -13,6 +13,7 @@ import typer
 
 from tickwork import __version__
 from tickwork.cli import batches, dead, queues, topology
+from tickwork.cli.apps import run_command
 from tickwork.cli.calculator import explain_command, next_command
 from tickwork.cli.commands import Command, Group
 from tickwork.cli.database import doctor_command, migrate_command
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command("next", cls=Command)(next_command)
 app.command("explain", cls=Command)(explain_command)
 app.command("up", cls=Command)(up_command)
+app.command("run", cls=Command)(run_command)
 app.command("migrate", cls=Command)(migrate_command)
 app.command("doctor", cls=Command)(doctor_command)
 app.add_typer(topology.app, name="topology")
