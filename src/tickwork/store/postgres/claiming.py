@@ -210,11 +210,7 @@ class Claimer:
         if from_start:
             took = monotonic() - began
             position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
-        oldest: dict[tuple[str, int], datetime] = {}
-        for message, _ in found:
-            lane, visible_at = (message.tenant, message.priority), message.visible_at
-            oldest[lane] = min(oldest.get(lane, visible_at), visible_at)
-        for lane, visible_at in oldest.items():
+        for lane, visible_at in _oldest(found, portions).items():
             position.low_water[lane] = visible_at - _SLACK
         return found
 
@@ -291,8 +287,21 @@ class Claimer:
 
 def _handed(found: Sequence[Any]) -> tuple[_Handed, ...]:
     """Rows of a message's columns and whether its event is done."""
-    messages = rows.messages([row[:-1] for row in found])
-    return tuple(_Handed(message, row[-1]) for message, row in zip(messages, found, strict=True))
+    messages = rows.messages(found)
+    return tuple([_Handed(message, row[-1]) for message, row in zip(messages, found, strict=True)])
+
+
+def _oldest(
+    found: Sequence[_Handed], portions: Sequence[Portion]
+) -> dict[tuple[str, int], datetime]:
+    """Since when the first message of each lane has been visible."""
+    if found and len(portions) == 1:
+        return {_place(portions[0]): min([message.visible_at for message, _ in found])}
+    oldest: dict[tuple[str, int], datetime] = {}
+    for message, _ in found:
+        lane, visible_at = (message.tenant, message.priority), message.visible_at
+        oldest[lane] = min(oldest.get(lane, visible_at), visible_at)
+    return oldest
 
 
 def _place(portion: Portion) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
 from tickwork.store.postgres.database import SQL, Connection
 from tickwork.store.postgres.keys import Key, Keys
-from tickwork.store.postgres.leaving import Aftermath, Gone, Leaving, gone_of, keys_of
+from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
 from tickwork.store.tallying import Tallied, Tallies
 
@@ -37,10 +37,15 @@ class Ended(NamedTuple):
 
     done: set[int]
     duplicates: set[int]
-    gone: list[Gone]
+    left: Left
     back: list[Tallied]
     moved: list[Group]
     ready: set[UUID]
+
+    @classmethod
+    def nothing(cls) -> Ended:
+        """Nothing has ended yet."""
+        return cls(set(), set(), Left(), [], [], set())
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
         """What it means for some of the endings."""
@@ -74,7 +79,7 @@ class Ender:
         for place, ending in enumerate(endings):
             places.setdefault(ending.held, place)
         recorded = await self._record(connection, [endings[place] for place in places.values()])
-        ended = Ended(set(), set(), [], [], [], set())
+        ended = Ended.nothing()
         for _ in range(LOOKS_MAX):
             left = [place for place in places.values() if place not in ended.done]
             if not left:
@@ -89,7 +94,7 @@ class Ender:
             sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
         if ended.moved:
             sent += await self._sender.store(connection, ended.moved, new_id(), room)
-        aftermath = await self._leaving.follow(connection, ended.gone, room, needed)
+        aftermath = await self._leaving.follow(connection, ended.left, room, needed)
         return Settled(ended, sent, aftermath)
 
     async def _take_keys(
@@ -102,10 +107,21 @@ class Ender:
         keyed = [key for group in (*groups, *ended.moved) for key in group.keyed()]
         needed = {key for key in keyed if key is not None}
         if groups or ended.moved:
-            keys = needed | keys_of(ended.gone)
+            keys = needed | keys_of(ended.left.gone)
             if keys:
                 await self._keys.take(connection, keys)
         return needed
+
+    async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
+        """Acks in one statement, by itself; nothing, if anything hangs on any of them."""
+        ended = Ended.nothing()
+        places: dict[Held, int] = {}
+        for place, ending in enumerate(endings):
+            places.setdefault(ending.held, place)
+        own = list(places.values())
+        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, own), True)
+        _acked(acked, own, ended)
+        return Settled(ended, (), Aftermath(ended.left.passed, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
         """After the commit."""
@@ -133,14 +149,8 @@ class Ender:
     async def _ack(
         self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
     ) -> None:
-        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
-        done = Passing.DONE
-        for row in acked:
-            place = places[row["number"] - 1]
-            ended.done.add(place)
-            if not row["fresh"]:
-                ended.duplicates.add(place)
-            ended.gone.append(gone_of(row, done))
+        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places), False)
+        _acked(acked, places, ended)
 
     async def _put_back(
         self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
@@ -188,7 +198,7 @@ class Ender:
         )
         for row in buried:
             ended.done.add(places[row["number"] - 1])
-            ended.gone.append(gone_of(row, Passing.DEAD, row["reason"]))
+            ended.left.add([row], Passing.DEAD, row["reason"])
             if row["onward_id"] is not None:
                 ended.moved.append(_onward(row))
 
@@ -212,6 +222,13 @@ class Ender:
             [msgspec.json.encode(firing.channels).decode() for firing in firings],
         )
         return recorded
+
+
+def _acked(rows: Sequence[Any], places: Sequence[int], ended: Ended) -> None:
+    """Notes what was acked."""
+    ended.done.update([places[row["number"] - 1] for row in rows])
+    ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
+    ended.left.add(rows, Passing.DONE)
 
 
 async def _forget(

@@ -30,33 +30,48 @@ class Gone(NamedTuple):
 
     tenant: str
     queue_id: UUID
+    type: str | None
+    source: str | None
     id: UUID
     key: str | None
     batch_id: UUID | None
-    type: str | None
-    source: str | None
     bytes: int | None
     passing: Passing
     reason: str | None = None
 
 
-def gone_of(row: Any, passing: Passing, reason: str | None = None) -> Gone:
-    """What a statement returned of a message that left; its first columns are those of `Gone`."""
-    return Gone._make((*row[:_COLUMNS], passing, reason))
+Kind = tuple[str, UUID, str | None, str | None]
+"""What messages are counted by: the first columns of each."""
+
+_KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
+    Gone._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
+)
 
 
-_COLUMNS = Gone._fields.index("passing")
+class Left:
+    """Messages that left together: how many of each kind, and those on which something hangs."""
+
+    def __init__(self) -> None:
+        self.passed: Counter[tuple[Kind, Passing]] = Counter()
+        self.gone: list[Gone] = []
+
+    def add(self, rows: Sequence[Any], passing: Passing, reason: str | None = None) -> None:
+        """What a statement returned of them; its first columns are those of `Gone`."""
+        for kind, messages in Counter([row[:_KIND] for row in rows]).items():
+            self.passed[kind, passing] += messages
+        self.gone += [
+            Gone(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
+            for row in rows
+            if row[_KEY] is not None or row[_BATCH_ID] is not None or row[_BYTES] is not None
+        ]
 
 
 class Aftermath(NamedTuple):
     """What is to be done after the commit."""
 
-    gone: Sequence[Gone]
+    passed: Counter[tuple[Kind, Passing]]
     queues: frozenset[UUID]
     batches: frozenset[tuple[str, UUID]]
-
-
-NOTHING = Aftermath((), frozenset(), frozenset())
 
 
 class Leaving:
@@ -86,12 +101,13 @@ class Leaving:
     async def follow(
         self,
         connection: Connection,
-        gone: Sequence[Gone],
+        left: Left,
         room: Room,
         more_keys: Collection[Key] = (),
     ) -> Aftermath:
         """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
         then nobody waits for each other crosswise."""
+        gone = left.gone
         queues = await self._keys.free(connection, keys_of(gone).union(more_keys))
         ended = [
             EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
@@ -104,18 +120,15 @@ class Leaving:
             if each.bytes is not None:
                 room.free(each.queue_id, each.bytes)
         await change_backlog(connection, room)
-        return Aftermath(
-            gone, frozenset(queues), frozenset((each.tenant, each.batch_id) for each in ended)
-        )
+        batches = frozenset((each.tenant, each.batch_id) for each in ended)
+        return Aftermath(left.passed, frozenset(queues), batches)
 
     async def finish(self, aftermath: Aftermath) -> None:
         """After the commit. A completion that fails now is the reaper's to make up for."""
-        passed = Counter(
-            (each.queue_id, each.tenant, each.passing, each.type or "", each.source or "")
-            for each in aftermath.gone
-        )
-        for tallied, messages in passed.items():
-            self._tallies.add(Tallied(*tallied), messages)
+        for (kind, passing), messages in aftermath.passed.items():
+            tenant, queue_id, type_, source = kind
+            tallied = Tallied(queue_id, tenant, passing, type_ or "", source or "")
+            self._tallies.add(tallied, messages)
         if aftermath.queues:
             self._wakeups.tell(aftermath.queues)
         if aftermath.batches:
@@ -126,16 +139,6 @@ class Leaving:
 def keys_of(gone: Iterable[Gone]) -> set[Key]:
     """The keys of messages that left."""
     return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
-
-
-def together(aftermaths: Iterable[Aftermath]) -> Aftermath:
-    """Several as one."""
-    known = list(aftermaths)
-    return Aftermath(
-        [each for one in known for each in one.gone],
-        frozenset().union(*(one.queues for one in known)),
-        frozenset().union(*(one.batches for one in known)),
-    )
 
 
 def _status(gone: Gone) -> ItemStatus:

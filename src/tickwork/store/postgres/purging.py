@@ -12,7 +12,7 @@ from tickwork.core.tally import Passing
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
 from tickwork.store.postgres.database import SQL, Connection, Database
-from tickwork.store.postgres.leaving import Aftermath, Leaving, gone_of
+from tickwork.store.postgres.leaving import Aftermath, Leaving, Left
 
 PURGED_AT_ONCE = 5_000
 
@@ -61,9 +61,10 @@ class Purger:
             rows = await connection.fetch(
                 SQL.delete_waiting, [row["tenant"] for row in found], [row["id"] for row in found]
             )
-            gone = [gone_of(row, Passing.PURGED, reason) for row in rows]
-            return len(found), await self._leaving.follow(connection, gone, Room())
+            left = Left()
+            left.add(rows, Passing.PURGED, reason)
+            return len(found), await self._leaving.follow(connection, left, Room())
 
         found, aftermath = await self._database.transact(work, repeatable=False)
         await self._leaving.finish(aftermath)
-        return found, len(aftermath.gone)
+        return found, aftermath.passed.total()

@@ -20,6 +20,7 @@ from tickwork.errors import StoreBroken
 
 _STATE = Message.__struct_fields__.index("state")
 _CONTENT_TYPE = Message.__struct_fields__.index("content_type")
+_WIDTH = len(Message.__struct_fields__)
 _FORMAT = Message.__struct_fields__.index("format")
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
@@ -27,10 +28,10 @@ _SETTINGS = msgspec.json.Decoder(QueueSettings)
 
 
 def messages(rows: Iterable[Any]) -> tuple[Message, ...]:
-    """Rows of a message's columns, as messages."""
+    """Rows that begin with a message's columns, as messages."""
     found: list[Message] = []
     for row in rows:
-        values = list(row)
+        values = list(row[:_WIDTH])
         if values[_FORMAT] > FORMAT_VERSION:
             raise StoreBroken("a newer version of Tickwork wrote this message: upgrade to read it")
         values[_STATE] = _STATES[values[_STATE]]

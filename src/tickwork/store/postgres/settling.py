@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from msgspec import structs
 
 from tickwork.core.limits import can_be_held, check_settlement
-from tickwork.core.model import Ending, Scope, Settlement, SettleResult
+from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, EventDone, NotFound, StoreUnavailable
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.contract import Joined
@@ -81,22 +81,52 @@ class Settler:
 
     async def _carry_out(self, settlements: Sequence[Settlement]) -> list[SettleResult]:
         endings = [ending for settlement in settlements for ending in settlement.endings]
-        sends = await self._sends(endings)
-
-        async def work(connection: Connection) -> Settled:
-            return await self._ender.carry_out(connection, endings, sends)
-
-        try:
-            settled = await self._database.transact(work, repeatable=False)
-            ended = settled.ended
-        except StoreUnavailable:
-            # The answer may have got lost after the commit: ask again, and believe a refusal
-            # only where somebody else may really have got the message.
-            settled = await self._database.transact(work)
-            ended = await self._with_own(endings, settled.ended)
-        await self._ender.finish(settled)
+        ended = await self._ack_plain(endings)
+        if ended is None or len(ended.done) < len(endings):
+            ended = await self._settle_rest(endings, ended)
         stops = [*accumulate(len(settlement.endings) for settlement in settlements)]
         return [ended.result(endings, *places) for places in pairwise([0, *stops])]
+
+    async def _ack_plain(self, endings: Sequence[Ending]) -> Ended | None:
+        """The usual case, in one statement and one round trip: acks on which nothing hangs. If
+        anything hangs on any of them nothing is done; None if it is not known what was."""
+        if any(ending.fate is not Fate.ACK or ending.sends or ending.firing for ending in endings):
+            return Ended.nothing()
+        try:
+            settled = await self._database.run(
+                lambda connection: self._ender.ack_plain(connection, endings), repeatable=False
+            )
+        except StoreUnavailable:
+            return None
+        await self._ender.finish(settled)
+        return settled.ended
+
+    async def _settle_rest(self, endings: Sequence[Ending], known: Ended | None) -> Ended:
+        """Ends what is not ended yet, in one transaction."""
+        before = known or Ended.nothing()
+        rest = [place for place in range(len(endings)) if place not in before.done]
+        left = [endings[place] for place in rest]
+        sends = await self._sends(left)
+
+        async def work(connection: Connection) -> Settled:
+            return await self._ender.carry_out(connection, left, sends)
+
+        # An answer may get lost after the commit: then ask again, and believe a refusal only where
+        # somebody else may really have got the message.
+        is_sure = known is not None
+        try:
+            settled = await self._database.transact(work, repeatable=not is_sure)
+        except StoreUnavailable:
+            if not is_sure:
+                raise
+            is_sure = False
+            settled = await self._database.transact(work)
+        ended = settled.ended if is_sure else await self._with_own(left, settled.ended)
+        await self._ender.finish(settled)
+        return before._replace(
+            done=before.done.union(rest[place] for place in ended.done),
+            duplicates=before.duplicates.union(rest[place] for place in ended.duplicates),
+        )
 
     async def _with_own(self, endings: Sequence[Ending], ended: Ended) -> Ended:
         """A node that nobody ended still held what was refused: it settled it itself."""

@@ -31,7 +31,7 @@ letters AS (
     FROM gone
 )
 SELECT
-    gone.tenant, gone.queue_id, gone.id, gone.key, gone.batch_id, gone.type, gone.source,
+    gone.tenant, gone.queue_id, gone.type, gone.source, gone.id, gone.key, gone.batch_id,
     CASE WHEN queue.is_capped THEN octet_length(gone.body) END AS bytes, gone.number, gone.reason,
     onward.id AS onward_id, onward.name AS onward, gone.event_id, gone.correlation_id,
     gone.causation_id, gone.hops, gone.priority, gone.content_type,

@@ -8,6 +8,6 @@ USING (
     ) AS found
 ) AS given
 WHERE m.ctid = given.at AND m.state <> 'claimed'
-RETURNING m.tenant, m.queue_id, m.id, m.key, m.batch_id, m.type, m.source,
+RETURNING m.tenant, m.queue_id, m.type, m.source, m.id, m.key, m.batch_id,
     CASE WHEN m.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN octet_length(m.body) END
         AS bytes
