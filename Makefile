@@ -52,7 +52,7 @@ bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures 
 
 .PHONY: soak
 soak: $(DEV_READY) ## run the long randomised tests
-	$(BIN)/python -m pytest -m soak -s
+	$(BIN)/python -m pytest -m soak -s -o faulthandler_timeout=0
 
 .PHONY: lock
 lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrade moves every pin
