@@ -20,7 +20,7 @@ LOCK := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --no-co
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(DEV_READY) ## install everything, runtime and tools, into .venv
@@ -30,8 +30,8 @@ run: $(RUN_READY) ## start Tickwork on 127.0.0.1:8080 with the SQLite file tickw
 	$(BIN)/tickwork up
 
 .PHONY: test
-test: $(DEV_READY) ## run the tests
-	$(BIN)/python -m pytest
+test: $(DEV_READY) ## run the tests, on every core
+	$(BIN)/python -m tests
 
 .PHONY: check
 check: $(DEV_READY) ## format, lint, types, layers and tests: what CI runs
@@ -50,6 +50,10 @@ fmt: $(DEV_READY) ## format, and fix what can be fixed
 bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures one area
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
+.PHONY: bench-peers
+bench-peers: $(DEV_READY) ## install others in .venv-peers, and measure our worker beside them
+	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker
+
 .PHONY: soak
 soak: $(DEV_READY) ## run the long randomised tests
 	$(BIN)/python -m pytest -m soak -s -o faulthandler_timeout=0
@@ -61,9 +65,9 @@ lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrad
 
 .PHONY: clean
 clean: ## remove .venv, caches and build output; databases stay
-	rm -rf $(VENV) build dist bench/results.json
+	rm -rf $(VENV) .venv-peers build dist bench/results.json
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place: where it is, the environment is whole.
 $(BIN)/pip:

@@ -1,4 +1,4 @@
-"""`python -m bench [--only AREA]`: runs the suite, prints a table, writes results.json.
+"""`python -m bench [--only AREA] [--quick]`: runs the suite, prints a table, writes results.json.
 
 Exit status: 0 when every goal was met, 1 when one was missed, 2 for an area there is not.
 """
@@ -6,6 +6,7 @@ Exit status: 0 when every goal was met, 1 when one was missed, 2 for an area the
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,11 @@ def main() -> int:
         import_module(f"bench.{page.stem}")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tickwork.")
     parser.add_argument("--only", metavar="AREA", choices=sorted(harness.AREAS))
-    only = parser.parse_args().only
+    parser.add_argument("--quick", action="store_true", help="less of everything, to try it")
+    asked = parser.parse_args()
+    only = asked.only
+    if asked.quick:
+        os.environ[harness.QUICK] = "1"
 
     results: list[harness.Result] = []
     try:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import asyncpg
 
+from bench import QUEUE as QUEUE
 from tests.kit.postgres import PostgresServer
 from tickwork.core.model import (
     DEFAULT,
@@ -40,7 +41,6 @@ from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
 
 Result = TypeVar("Result")
 
-QUEUE = "bench"
 BODY = b'{"to":"a@example.com","template":"welcome","n":1}'
 _NODE_TTL_SECONDS = 3_600.0
 _SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
@@ -48,6 +48,8 @@ _SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeo
 
 class Bed:
     """A store on a database of its own, with one queue and one node."""
+
+    url: str
 
     def __init__(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
         self.loop, self.store = loop, store
@@ -117,9 +119,10 @@ class SqliteBed(Bed):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
         self.path, self.floor_path = folder / "ours.db", folder / "floor.db"
+        self.url = f"sqlite:///{self.path}"
         loop.run_until_complete(migrate_sqlite(str(self.path)))
         loop.run_until_complete(migrate_sqlite(str(self.floor_path)))
-        store = loop.run_until_complete(SqliteStore.open(f"sqlite:///{self.path}"))
+        store = loop.run_until_complete(SqliteStore.open(self.url))
         super().__init__(loop, store)
         self.connection = sqlite3.connect(self.floor_path, isolation_level=None, factory=Connection)
         self.connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")

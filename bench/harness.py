@@ -18,6 +18,7 @@ the processor time of its thread, of which neighbours on a busy machine take not
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -32,6 +33,9 @@ Clock = Callable[[], float]
 COMPUTING: Clock = time.thread_time
 WALL: Clock = time.perf_counter
 """For whatever waits: files, sockets, other threads and processes."""
+
+QUICK = "TICKWORK_BENCH_QUICK"
+"""In the environment: set in a quick run."""
 
 AREAS: dict[str, list[Benchmark]] = {}
 """Every benchmark that was declared, by area, in order."""
@@ -64,6 +68,12 @@ def bench(area: str) -> Callable[[Benchmark], Benchmark]:
         return benchmark
 
     return declare
+
+
+def sized(full: int, *, quick: int) -> int:
+    """How much of something to measure with: in a quick run less, which shows whether a benchmark
+    works and not how fast we are."""
+    return quick if os.environ.get(QUICK) else full
 
 
 def value_under(bound: float) -> Goal:
