@@ -29,7 +29,8 @@ class Desk:
 
     def run(self, *words: str, given: str | None = None) -> Result:
         """A command; what it answers is in `stdout`, what it says beside that in `stderr`."""
-        asks = [] if "check" in words else ["--database", self.url]
+        is_only_read = words[0] == "topology" and not {"show", "apply"} & {*words}
+        asks = [] if is_only_read else ["--database", self.url]
         return self._runner.invoke(app, [*words, *asks], input=given)
 
     def answer(self, *words: str) -> str:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
+import httpx
 import pytest
+from typer.testing import CliRunner
 
 from tests.kit.process import Children
+from tests.kit.waiting import eventually
 from tickwork import wiring
+from tickwork.cli import app
 from tickwork.core.model import DEFAULT, Counts, QueueSettings
 from tickwork.ops.sending import compose, send
 
@@ -51,10 +59,17 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 
 
 def refused(folder: Path, *words: str) -> tuple[int, str]:
-    """The same, of one that was not even begun."""
-    code, says = run(folder, *words)
-    assert len(says.splitlines()) == 1, says
-    return code, says
+    """The same in this process, of one that does not even begin."""
+    path, known = [*sys.path], {*sys.modules}
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(app, ["run", *words])
+    sys.path[:] = path
+    for name in {*sys.modules} - known:
+        if name.partition(".")[0] == "shop":
+            del sys.modules[name]
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    return result.exit_code, result.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("shop",), ("shop:",), (":app",), ("",)])
@@ -71,18 +86,89 @@ def test_a_module_that_is_not_there_is_told(tmp_path: Path, write: Write, module
     assert refused(tmp_path, f"{module}:app") == (2, says)
 
 
-def test_a_module_that_misses_another_says_which(tmp_path: Path, write: Write) -> None:
-    write("import shopping_list")
-    code, says = run(tmp_path, "shop:app")
-    assert code == 1
-    assert says.endswith("No module named 'shopping_list'\n")
+@pytest.mark.parametrize(
+    ("module", "what", "line"),
+    [
+        ("import shopping_list", "ModuleNotFoundError: No module named 'shopping_list'", 1),
+        ("\ndef app(:\n", "SyntaxError: invalid syntax (shop.py, line 2)", 2),
+        ("x = 1\nx / 0", "ZeroDivisionError: division by zero", 2),
+        ("import json\njson.loads('{')", "JSONDecodeError: ", 2),
+        ("import sys\nsys.exit('no luck')", "SystemExit: no luck", 2),
+        ("class Odd(Exception): pass\nraise Odd", "Odd", 2),
+    ],
+)
+def test_a_module_that_raises_is_told_with_the_place(
+    tmp_path: Path, write: Write, module: str, what: str, line: int
+) -> None:
+    write(module)
+    code, says = refused(tmp_path, "shop:app")
+    assert code == 2
+    assert says.startswith(f"tickwork: MODULE:APP: importing shop failed: {what}")
+    assert says.endswith(f" (shop.py:{line}); --debug shows the traceback\n")
 
 
-@pytest.mark.parametrize("name", ["nothing", "work"])
-def test_a_module_without_that_app_is_told(tmp_path: Path, write: Write, name: str) -> None:
+@pytest.mark.parametrize("asked", [["--debug"], []])
+def test_who_wants_it_sees_the_traceback(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    if not asked:
+        monkeypatch.setenv("TICKWORK_DEBUG", "1")
+    write("def fail():\n    raise ValueError('no luck')\n\nfail()\n")
+    code, says = run(tmp_path, "shop:app", *asked)
+    assert code == 2
+    assert says.startswith("Traceback (most recent call last):\n")
+    assert "in fail" in says
+    last = "tickwork: MODULE:APP: importing shop failed: ValueError: no luck (shop.py:2)"
+    assert says.splitlines()[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nothing", "shop has no 'nothing'"),
+        ("work", "'work' of shop is no Tickwork app but of the type Queue"),
+    ],
+)
+def test_a_module_without_that_app_is_told(
+    tmp_path: Path, write: Write, name: str, says: str
+) -> None:
     write(DECLARED)
-    says = f"tickwork: MODULE:APP: shop has no Tickwork app {name!r}\n"
-    assert refused(tmp_path, f"shop:{name}") == (2, says)
+    assert refused(tmp_path, f"shop:{name}") == (2, f"tickwork: MODULE:APP: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--roles", "boss"], "--roles: 'boss' is not a role; use some of api,scheduler,worker"),
+        (["--roles", "api"], "--roles: only the role worker does something so far; name it"),
+        (["--log-format", "xml"], "--log-format: must be one of json, console, not 'xml'"),
+        (
+            ["--log-level", "loud"],
+            "--log-level: must be one of debug, info, warning, error, not 'loud'",
+        ),
+        (
+            ["--metrics-port", "many"],
+            "--metrics-port: must be a whole number from 0 to 65535, not 'many'",
+        ),
+    ],
+)
+def test_options_are_looked_at_before_anything_is_imported(
+    tmp_path: Path, write: Write, words: list[str], says: str
+) -> None:
+    write("raise ValueError")
+    assert refused(tmp_path, "shop:app", *words) == (2, f"tickwork: {says}\n")
+
+
+def test_a_port_for_metrics_that_is_taken_is_told(tmp_path: Path, write: Write) -> None:
+    write(f"{DECLARED}\n    @app.on('work')\n    async def handle(message): ...\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, says = run(tmp_path, "shop:app", "--metrics-port", str(port))
+    assert code == 2
+    assert says == (
+        f"tickwork: --metrics-port: port {port} of 127.0.0.1 cannot be used "
+        "(address already in use); choose another\n"
+    )
 
 
 def test_an_app_without_handlers_has_nothing_to_run(tmp_path: Path, write: Write) -> None:
@@ -171,8 +257,105 @@ async def test_an_app_handles_messages_until_it_is_told_to_stop(
     os.kill(child.pid, told)
     await child.succeeded(timeout_seconds=30)
 
-    assert child.stderr() == "tickwork: handling work; Ctrl-C stops\n"
+    lines = [json.loads(line) for line in child.stderr().splitlines()]
+    assert [each["event"] for each in lines] == [
+        "handling",
+        "stopping: what runs is finished, the rest is given back",
+    ]
+    assert lines[0]["queues"] == ["work"]
     assert await store.queues.counts(DEFAULT, "work") == Counts()
     sent = await store.messages.peek(DEFAULT, "out", 10)
     assert sorted(each.body for each in sent) == [b'"here"', b'"there"']
     await store.close()
+
+
+LOGGING = """
+    import logging
+
+    import structlog
+
+    from tickwork import Tickwork
+
+    app = Tickwork("sqlite:///tickwork.db")
+    work = app.queue("work")
+
+    @app.on("work")
+    async def handle(message):
+        logging.getLogger("shop").warning("plain %s", message.body)
+        structlog.get_logger("shop").info("structured", body=message.body)
+        raise ValueError("no luck")
+"""
+
+
+async def sent(folder: Path) -> str:
+    """The id of a message that is waiting in `work`."""
+    store = await wiring.open_store(wiring.Settings(database=f"sqlite:///{folder}/tickwork.db"))
+    await store.queues.put(DEFAULT, "work", QueueSettings())
+    message = compose("hello", correlation_id="c-1", type="greeting")
+    await send(store, DEFAULT, "work", message)
+    await store.close()
+    return str(message.id)
+
+
+async def test_lines_are_json_and_a_handlers_own_say_what_they_are_about(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(LOGGING)
+    monkeypatch.chdir(tmp_path)
+    message_id = await sent(tmp_path)
+    child = children.spawn("tickwork", "run", "shop:app", "--metrics-port", "0")
+
+    def lines() -> dict[str, Any]:
+        found = [json.loads(line) for line in child.stderr().splitlines(keepends=False)]
+        return {each["event"]: each for each in found}
+
+    await eventually(lambda: '"message retried"' in child.stderr(), timeout_seconds=30)
+    about = {"message_id": message_id, "correlation_id": "c-1", "attempt": 1, "type": "greeting"}
+    plain, structured = lines()["plain hello"], lines()["structured"]
+    assert plain.items() >= (about | {"level": "warning", "logger": "shop"}).items()
+    assert structured.items() >= (about | {"level": "info", "body": "hello"}).items()
+    retried = lines()["message retried"]
+    assert retried.items() >= (about | {"level": "warning", "queue": "work"}).items()
+    assert retried["error"] == "ValueError: no luck"
+    assert "Traceback" in retried["exception"]
+
+    port = lines()["metrics are served"]["port"]
+    async with httpx.AsyncClient(trust_env=False) as client:
+        numbers = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    assert 'tickwork_messages_total{outcome="retried",queue="work"} 1.0' in numbers
+    assert "process_resident_memory_bytes" in numbers
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+
+
+async def test_an_app_that_logs_by_itself_is_left_alone(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "logging.basicConfig(level=logging.INFO, format='own %(name)s %(message)s')"
+    write(LOGGING.replace("    app = Tick", f"    {own}\n    app = Tick"))
+    monkeypatch.chdir(tmp_path)
+    await sent(tmp_path)
+    child = children.spawn("tickwork", "run", "shop:app")
+    await eventually(lambda: "message retried" in child.stderr(), timeout_seconds=30)
+    assert "own shop plain hello\n" in child.stderr()
+    assert "own tickwork message retried outcome=retried queue=work message_id=" in child.stderr()
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+
+
+async def test_at_a_terminal_lines_are_for_people(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(LOGGING)
+    monkeypatch.chdir(tmp_path)
+    await sent(tmp_path)
+    asked = {"TICKWORK_LOG_FORMAT": "console", "TICKWORK_LOG_LEVEL": "warning"}
+    child = children.spawn("tickwork", "run", "shop:app", env=asked)
+    await eventually(lambda: "ValueError: no luck\n" in child.stderr(), timeout_seconds=30)
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+    first, *_ = lines = child.stderr().splitlines()
+    assert first == "tickwork: handling work; Ctrl-C stops"
+    assert any("[warning  ] plain hello" in line for line in lines)
+    assert any("message retried" in line and "queue=work" in line for line in lines)
+    assert not any("structured" in line or "stopping" in line for line in lines)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from tests.cli.kit import Desk
+from tests.core.test_mermaid import read
 from tests.core.test_topology import FIVE_SERVICES
 from tickwork.core.model import DEFAULT
 
@@ -17,6 +22,41 @@ max_retries = 5
 [[subscriptions]]
 types = "user.*"
 queue = "emails"
+"""
+
+AROUND = """
+[[queues]]
+name = "graves"
+shared = true
+[[producers]]
+name = "shop"
+queue = "emails"
+[[producers]]
+name = "blog"
+queue = "emails"
+[[consumers]]
+name = "mailer"
+queue = "emails"
+dead_letter_queue = "graves"
+[[consumers]]
+queue = "graves"
+"""
+
+APP = """
+    from tickwork import Tickwork
+
+    app = Tickwork()
+    app.queue("emails", dead_letter_queue="graves")
+    app.queue("orders", shared=True)
+
+    @app.on("emails", type="welcome")
+    async def welcome(message): ...
+
+    @app.on("emails")
+    async def any_other(message): ...
+
+    @app.consumer("orders", max_concurrency=4)
+    async def in_batches(batch): ...
 """
 
 
@@ -41,6 +81,84 @@ def test_a_file_is_checked_by_itself(desk: Desk, file: Path) -> None:
         "subscriptions": 1,
     }
     assert not (desk.folder / "tickwork.db").exists()
+
+
+def test_a_topology_is_shown_a_queue_to_a_line(desk: Desk, file: Path) -> None:
+    file.write_text(FILE + AROUND)
+    assert desk.answer("topology").splitlines() == [
+        "queue   shared  producers   events  consumers  dead_letter_queue",
+        "emails          shop, blog  user.*  mailer     graves",
+        "graves  yes                         yes",
+    ]
+    shown = desk.json("topology")
+    assert shown["producers"][1] == {"name": "blog", "queue": "emails"}
+    assert shown["queues"][0]["settings"]["max_retries"] == 5
+    assert json.loads(desk.answer("topology", "--format", "json")) == shown
+    file.write_text("")
+    assert desk.answer("topology") == "there are no queues\n"
+    assert not (desk.folder / "tickwork.db").exists()
+
+
+def test_a_topology_is_drawn(desk: Desk, file: Path) -> None:
+    file.write_text(FILE + AROUND)
+    drawn = read(desk.answer("topology", "--format", "mermaid").splitlines())
+    assert drawn.arrows == [
+        ("shop", "-->", None, "emails"),
+        ("blog", "-->", None, "emails"),
+        ("user.*", "-->", "events", "emails"),
+        ("emails", "-->", None, "mailer"),
+        ("graves", "-->", None, "(of graves)"),
+        ("emails", "-.->", "dead letters", "graves"),
+    ]
+
+
+def topology_of_app(folder: Path, module: str, *words: str) -> tuple[int, str, str]:
+    """What is said of an app, in a process of its own: whatever is imported stays."""
+    (folder / "shop.py").write_text(dedent(module))
+    command = [sys.executable, "-m", "tickwork", "topology", "--app", "shop:app", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_what_an_app_declares_is_drawn_without_its_database(tmp_path: Path) -> None:
+    code, drawn, told = topology_of_app(tmp_path, APP, "--format", "mermaid")
+    assert (code, told) == (0, "")
+    assert read(drawn.splitlines()).arrows == [
+        ("emails", "-->", "welcome", "shop.welcome"),
+        ("emails", "-->", None, "shop.any_other"),
+        ("orders", "-->", None, "shop.in_batches"),
+        ("emails", "-.->", "dead letters", "graves"),
+    ]
+    assert not [*tmp_path.glob("*.db")]
+
+
+def test_an_app_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    code, shown, told = topology_of_app(tmp_path, APP.replace('queue("orders"', 'queue("order"'))
+    assert (code, shown) == (2, "")
+    assert told == (
+        "tickwork: shop.in_batches: consumes 'orders', which is not declared; "
+        "did you mean 'order'?\n"
+    )
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--format", "png"], "--format: must be table, json, mermaid, not 'png'"),
+        (["--format", "mermaid", "--json"], "give --format or --json, not both"),
+        (["--file", "a.toml", "--app", "shop:app"], "give --file or --app, not both"),
+        (["--app", "shop"], "MODULE:APP: give a module and the app in it"),
+        (["--app", "nowhere_at_all:app"], "MODULE:APP: there is no module nowhere_at_all"),
+        (["--file", "none.toml"], "there is no file none.toml"),
+        (["--file", "tickwork.toml", "check"], "give options after check, not before it"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(desk: Desk, words: list[str], says: str) -> None:
+    refused = desk.run("topology", *words)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"tickwork: {says}")
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_showing_and_applying_say_the_same_and_then_nothing_is_left(desk: Desk, file: Path) -> None:

@@ -11,7 +11,16 @@ from tickwork.cli.commands import Command, Group
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import After, BatchId, Database, Json, Limit, Tenant, Yes
 from tickwork.cli.printing import print_json, print_table
-from tickwork.cli.running import ask, confirm, identity, queue_names, scope_of, whole_number
+from tickwork.cli.running import (
+    ask,
+    confirm,
+    identity,
+    number,
+    queue_names,
+    scope_of,
+    whole_number,
+)
+from tickwork.cli.watching import show
 
 if TYPE_CHECKING:
     from tickwork.core.batch import Batch, ItemStatus
@@ -20,13 +29,17 @@ if TYPE_CHECKING:
 
     Work = Callable[[Store], Awaitable[Sequence[Batch]]]
 
-app = typer.Typer(cls=Group, help="Batches: list, show, their items, cancel.")
+app = typer.Typer(cls=Group, help="Batches: list, show, watch, their items, cancel.")
 
 LISTED = 100
 
 Status = Annotated[
     str | None,
     typer.Option(metavar="STATUS", help="pending, processing, completed or failed (the default)."),
+]
+
+Timeout = Annotated[
+    str | None, typer.Option(metavar="SECONDS", help="How long to watch; default: to the end.")
 ]
 
 _COLUMNS = {
@@ -62,6 +75,34 @@ def show_command(
     """Show how far a batch is."""
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     _print(database, scope, lambda store: store.batches.get(scope, batch_id), as_json=as_json)
+
+
+@app.command("watch", cls=Command)
+def watch_command(
+    batch: BatchId = None,
+    timeout: Timeout = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Watch a batch until it is completed.
+
+    Leaves with 1 if items failed, or if the time was up. With --json every change is a line.
+    """
+    from tickwork.core.batch import BatchStatus
+    from tickwork.ops.watching import watch
+
+    scope, batch_id = scope_of(tenant), identity(batch, "ID")
+    seconds = None if timeout is None else number(timeout, "--timeout")
+    last = ask(
+        database,
+        scope,
+        lambda store: show(watch(store, scope, batch_id, timeout_seconds=seconds), as_json=as_json),
+    )
+    if last.status is not BatchStatus.COMPLETED:
+        fail(f"batch {batch_id} is not completed yet; the time is up")
+    if last.failed:
+        fail(f"{last.failed} of {last.total} items failed; see `tickwork batches items {batch_id}`")
 
 
 @app.command("items", cls=Command)

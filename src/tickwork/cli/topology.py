@@ -1,8 +1,8 @@
-"""`tickwork topology`: the queues that a file describes, checked, compared and made."""
+"""`tickwork topology`: queues and who is around them, shown, checked, compared and made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,16 +11,62 @@ import typer
 from tickwork.cli.commands import Command, Group
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import Database, Json, Tenant
-from tickwork.cli.printing import print_json, print_lines
+from tickwork.cli.printing import print_json, print_lines, print_table
 from tickwork.cli.running import ask, scope_of, told
 
 if TYPE_CHECKING:
     from tickwork.core.topology import Topology
     from tickwork.ops.topology import Step
 
-app = typer.Typer(cls=Group, help="Topology: check a file, compare it, apply it.")
+app = typer.Typer(
+    cls=Group,
+    invoke_without_command=True,
+    help="Topology: show it, check a file, compare it, apply it.",
+)
+
+FORMATS = ("table", "json", "mermaid")
 
 File = Annotated[str | None, typer.Option(metavar="FILE", help="Default tickwork.toml.")]
+App = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="What an app declares, and no file."),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="|".join(FORMATS), help="Default table.")
+]
+
+_HEADING = ("queue", "shared", "producers", "events", "consumers", "dead_letter_queue")
+
+
+@app.callback()
+def topology_command(
+    context: typer.Context,
+    file: File = None,
+    target: App = None,
+    kind: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show a topology: who sends, which queues there are, who is served."""
+    if context.invoked_subcommand is not None:
+        if file or target or kind or as_json:
+            told = f"give options after {context.invoked_subcommand}, not before it"
+            fail(told, code=EXIT_BAD_USAGE)
+        return
+    if kind is not None and kind not in FORMATS:
+        fail(f"--format: must be {', '.join(FORMATS)}, not {kind!r}", code=EXIT_BAD_USAGE)
+    if as_json and kind not in (None, "json"):
+        fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
+    if file is not None and target is not None:
+        fail("give --file or --app, not both", code=EXIT_BAD_USAGE)
+    topology = _read(file) if target is None else _declared(target)
+    if as_json or kind == "json":
+        print_json(topology)
+    elif kind == "mermaid":
+        from tickwork.core.mermaid import mermaid
+
+        print_lines(mermaid(topology))
+    else:
+        print_table(_HEADING, _rows(topology), none="there are no queues")
 
 
 @app.command("check", cls=Command)
@@ -70,6 +116,37 @@ def _read(file: str | None) -> Topology:
     except UnicodeDecodeError:
         fail(f"{path} is not a text in UTF-8", code=EXIT_BAD_USAGE)
     return told(lambda: parse(text, file=path.name))
+
+
+def _declared(target: str) -> Topology:
+    from tickwork.cli.apps import load_app
+    from tickwork.ops.topology import topology_of
+
+    registry = load_app(target).registry
+    return told(lambda: topology_of(registry))
+
+
+def _rows(topology: Topology) -> Iterator[Sequence[object]]:
+    producers = _by_queue((each.queue, each.name) for each in topology.producers)
+    events = _by_queue((each.queue, each.types) for each in topology.subscriptions)
+    consumers = _by_queue(
+        (each.queue, (each.name or "yes") + (f" ({each.type})" if each.type else ""))
+        for each in topology.consumers
+    )
+    for each in topology.queues:
+        name, dead = each.name, each.settings.dead_letter_queue
+        yield (
+            *(name, each.shared, producers.get(name), events.get(name)),
+            *(consumers.get(name), dead),
+        )
+
+
+def _by_queue(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What belongs to each queue, in one cell."""
+    cells: dict[str, list[str]] = {}
+    for queue, name in named:
+        cells.setdefault(queue, []).append(name)
+    return {queue: ", ".join(names) for queue, names in cells.items()}
 
 
 def _print(steps: Iterable[Step], *, as_json: bool) -> None:

@@ -67,11 +67,13 @@ class Producer(Struct, frozen=True, kw_only=True):
 
 
 class Consumer(Struct, frozen=True, kw_only=True):
-    """Who is served by a queue, and how many batches at a time; None: as many as is good."""
+    """Who is served by a queue, and how many batches at a time; None: as many as is good. Of an
+    app, those who handle one type say which; a file speaks of whole queues."""
 
     queue: str
     name: str | None = None
     max_concurrency: int | None = None
+    type: str | None = None
 
 
 class SubscriptionEntry(Struct, frozen=True, kw_only=True):

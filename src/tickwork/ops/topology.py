@@ -11,9 +11,10 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from tickwork.app.declarations import Registry
 from tickwork.core.model import SYSTEM, Queue, QueueSettings, Scope
 from tickwork.core.subscription import Subscription
-from tickwork.core.topology import QueueEntry, SubscriptionEntry, Topology
+from tickwork.core.topology import Consumer, QueueEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
 
@@ -58,6 +59,29 @@ class _Pair(Struct, frozen=True):
 
     step: Step
     entry: QueueEntry | SubscriptionEntry | None
+
+
+def topology_of(registry: Registry) -> Topology:
+    """What an app declares: its queues, and each of its handlers as a consumer.
+
+    Raises `InvalidInput` for what cannot be: a handler of a queue that is not declared.
+    """
+    registry.check()
+    return Topology(
+        queues=tuple(
+            QueueEntry(name=each.name, settings=each.settings, shared=each.is_shared)
+            for each in registry.queues.values()
+        ),
+        consumers=tuple(
+            Consumer(
+                queue=each.queue,
+                name=each.name,
+                max_concurrency=each.max_concurrency,
+                type=each.type,
+            )
+            for each in registry.handlers
+        ),
+    )
 
 
 async def plan(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:

@@ -1,0 +1,154 @@
+"""A topology as a picture: every line is understood, every arrow has two ends, names stay names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.test_topology import FIVE_SERVICES
+from tickwork.core.mermaid import escaped, mermaid
+from tickwork.core.model import QueueSettings
+from tickwork.core.topology import (
+    Consumer,
+    Producer,
+    QueueEntry,
+    SubscriptionEntry,
+    Topology,
+    parse,
+)
+
+LABEL = r"(?:[\w.:/@-]|#\d+;)+"
+NODE = re.compile(
+    r"    (?P<id>[a-z]+\d+)"
+    rf'(?P<open>\(\["|\{{\{{"|\[\("|\[")(?P<label>{LABEL})(?P<close>"\]\)|"\}}\}}|"\)\]|"\])'
+)
+ARROW = re.compile(
+    r"    (?P<source>[a-z]+\d+) (?P<line>-->|-\.->)"
+    r'(?:\|"(?P<label>(?:[\w.:/@ -]|#\d+;)+)"\|)? (?P<target>[a-z]+\d+)'
+)
+CLOSES = {'(["': '"])', '{{"': '"}}', '[("': '")]', '["': '"]'}
+
+
+class Drawn(NamedTuple):
+    """What a picture shows: names, and arrows between them as (source, line, label, target)."""
+
+    names: dict[str, str]
+    arrows: list[tuple[str, str, str | None, str]]
+
+
+def read(lines: list[str]) -> Drawn:
+    """A picture, read as strictly as can be."""
+    names: dict[str, str] = {}
+    arrows: list[tuple[str, str, str | None, str]] = []
+    assert lines[0] == "flowchart LR"
+    for line in lines[1:]:
+        if node := NODE.fullmatch(line):
+            assert not arrows, "what is drawn is said before the arrows"
+            assert node["id"] not in names
+            assert CLOSES[node["open"]] == node["close"]
+            names[node["id"]] = unescaped(node["label"])
+            continue
+        arrow = ARROW.fullmatch(line)
+        assert arrow is not None, line
+        label = None if arrow["label"] is None else unescaped(arrow["label"])
+        source, target = names[arrow["source"]], names[arrow["target"]]
+        arrows.append((source, arrow["line"], label, target))
+    return Drawn(names, arrows)
+
+
+def unescaped(label: str) -> str:
+    return re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label)
+
+
+def test_who_sends_what_is_queued_who_is_served_and_where_the_dead_go() -> None:
+    topology = Topology(
+        queues=(
+            QueueEntry(name="emails", settings=QueueSettings(dead_letter_queue="graves")),
+            QueueEntry(name="graves"),
+        ),
+        producers=(Producer(name="shop", queue="emails"), Producer(name="shop", queue="graves")),
+        consumers=(
+            Consumer(queue="emails", name="mailer", type="welcome"),
+            Consumer(queue="graves"),
+        ),
+        subscriptions=(
+            SubscriptionEntry(types="user.*", queue="emails"),
+            SubscriptionEntry(types="user.*", queue="graves", shared=True),
+        ),
+    )
+    drawn = read([*mermaid(topology)])
+    assert sorted(drawn.names.values()) == [
+        *("(of graves)", "emails", "graves", "mailer", "shop", "user.*")
+    ]
+    assert drawn.arrows == [
+        ("shop", "-->", None, "emails"),
+        ("shop", "-->", None, "graves"),
+        ("user.*", "-->", "events", "emails"),
+        ("user.*", "-->", "events of every tenant", "graves"),
+        ("emails", "-->", "welcome", "mailer"),
+        ("graves", "-->", None, "(of graves)"),
+        ("emails", "-.->", "dead letters", "graves"),
+    ]
+
+
+def test_a_real_file_is_drawn_whole() -> None:
+    topology = parse(FIVE_SERVICES)
+    drawn = read([*mermaid(topology)])
+    dead = sum(each.settings.dead_letter_queue is not None for each in topology.queues)
+    parts = (topology.producers, topology.consumers, topology.subscriptions)
+    assert len(drawn.arrows) == sum(map(len, parts)) + dead
+    assert {each.name for each in topology.queues} <= {*drawn.names.values()}
+
+
+def test_dead_letters_may_go_where_nobody_else_looks() -> None:
+    settings = QueueSettings(dead_letter_queue="elsewhere")
+    drawn = read([*mermaid(Topology(queues=(QueueEntry(name="a", settings=settings),)))])
+    assert drawn.arrows == [("a", "-.->", "dead letters", "elsewhere")]
+
+
+def test_nothing_is_a_picture_of_nothing() -> None:
+    assert [*mermaid(Topology())] == ["flowchart LR"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'a"] --> b["',
+        "end",
+        "a\nb --> c",
+        "`code`",
+        "<script>",
+        "#quot;",
+        "#35;",
+        "%% comment",
+        "1. list",
+        "- list",
+        "__main__.x",
+        "a;b",
+        "\x1b[31m",
+        "\u202e",
+        "",
+    ],
+)
+def test_a_name_is_never_syntax(name: str) -> None:
+    topology = Topology(
+        queues=(QueueEntry(name=name),),
+        producers=(Producer(name=name, queue=name),),
+        consumers=(Consumer(queue=name, name=name, type=name),),
+        subscriptions=(SubscriptionEntry(types=name, queue=name),),
+    )
+    drawn = read([*mermaid(topology)])
+    assert len(drawn.names) == 4
+    assert len(drawn.arrows) == 3
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), min_size=1))
+def test_every_name_can_be_read_again(name: str) -> None:
+    label = escaped(name)
+    assert re.fullmatch(LABEL, label)
+    assert "__" not in label
+    assert unescaped(label) == name
