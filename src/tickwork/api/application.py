@@ -11,11 +11,13 @@ from litestar.di import Provide
 from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Tag
+from prometheus_client import CollectorRegistry
 
 from tickwork import __version__
 from tickwork.api.context import Context
 from tickwork.api.docs_page import DocsPage
 from tickwork.api.health import healthz, readyz
+from tickwork.api.metrics import metrics
 from tickwork.api.pages import PAGE_HEADERS, home, openapi_json
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
 from tickwork.api.schedules import schedule_routes
@@ -33,13 +35,14 @@ def create_api(
     now: Callable[[], datetime],
     limits: when.Limits,
     open_store: Callable[[], Awaitable[Store]] | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> Litestar:
     """The ASGI application; `now` tells the present, `limits` what callers may ask for.
 
     The store is opened when serving begins, and closed when it ends. Without one, only what
-    needs none is served.
+    needs none is served. The registry holds the numbers that /metrics tells.
     """
-    context = Context(now=now, limits=limits)
+    context = Context(now=now, limits=limits, registry=registry or CollectorRegistry())
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
@@ -53,7 +56,7 @@ def create_api(
 
     return Litestar(
         lifespan=[with_store],
-        route_handlers=[home, openapi_json, healthz, readyz, schedule_routes()],
+        route_handlers=[home, openapi_json, healthz, readyz, metrics, schedule_routes()],
         dependencies={"context": Provide(lambda: context, sync_to_thread=False)},
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from prometheus_client import CollectorRegistry
 
 from tickwork.core import when
 from tickwork.store.contract import Store
@@ -12,8 +14,10 @@ from tickwork.store.contract import Store
 
 @dataclass
 class Context:
-    """The present, what a caller may ask for, and the store while the application is served."""
+    """The present, what a caller may ask for, the store while the application is served, and the
+    numbers about this process."""
 
     now: Callable[[], datetime]
     limits: when.Limits
     store: Store | None = None
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)

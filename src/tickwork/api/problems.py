@@ -38,6 +38,11 @@ class Kind(NamedTuple):
 
 _KINDS = {
     400: Kind("bad_request", "The request cannot be read", "The body cannot be read: it is empty."),
+    403: Kind(
+        "forbidden",
+        "Not allowed from here",
+        "This is told only to the machine that the server runs on; ask from there.",
+    ),
     404: Kind(
         "not_found", "Nothing here", "There is nothing at this address; /docs lists what there is."
     ),

@@ -1,11 +1,16 @@
-"""`tickwork run`: an app's handlers in this process, until it is told to stop."""
+"""`tickwork run`: an app in this process, until it is told to stop."""
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
+import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,44 +19,147 @@ from tickwork.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from tickwork.facade import Tickwork
+    from tickwork.wiring import Settings
+
+DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
 Target = Annotated[
     str | None, typer.Argument(metavar="MODULE:APP", help="Where the app is, such as shop:app.")
 ]
+Roles = Annotated[
+    str | None, typer.Option(metavar="ROLES", help="Some of worker,scheduler,api; default all.")
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help="json or console; default console on a terminal."),
+]
+LogLevel = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error; default info.")
+]
+MetricsPort = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Serve metrics there; 0 takes any that is free. Default off."),
+]
+MetricsHost = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Where to; default 127.0.0.1.")
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of a module that cannot be imported.")
+]
 
 
-def run_command(target: Target = None) -> None:
+def run_command(
+    target: Target = None,
+    roles: Roles = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = None,
+    debug: Debug = False,
+) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
 
-    The module is looked for in the current directory first.
+    The module is looked for in the current directory first. Each option has an environment
+    variable, such as TICKWORK_LOG_FORMAT, and a place in the section [server] of tickwork.toml.
     """
-    app = _load(target or "")
+    flags: dict[str, Any] = {
+        "roles": roles,
+        "log_format": log_format,
+        "log_level": log_level,
+        "metrics_port": metrics_port,
+        "metrics_host": metrics_host,
+    }
+    settings = _settings(flags)
+    app = load_app(target or "", debug=debug)
     try:
         app.registry.check()
         queues = sorted({handler.queue for handler in app.registry.handlers})
         if not queues:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(on_started=lambda: say(f"handling {', '.join(queues)}; Ctrl-C stops"))
+        app.run(on_started=lambda: _announce(settings, queues), **flags)
     except InvalidInput as error:
-        refuse(error, {})
+        refuse(error, {"metrics_port": "--metrics-port"})
     except StoreError as error:
         fail(str(error))
 
 
-def _load(target: str) -> Tickwork:
+def load_app(target: str, *, debug: bool = False) -> Tickwork:
+    """The app that a module has under a name; a module of the current directory goes first."""
     from tickwork.facade import Tickwork
 
     module_name, found, name = target.partition(":")
     if not (module_name and found and name):
         fail("MODULE:APP: give a module and the app in it, such as shop:app", code=EXIT_BAD_USAGE)
     sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise
-        fail(f"MODULE:APP: there is no module {module_name}", code=EXIT_BAD_USAGE)
+    module = _import(module_name, debug=debug or bool(os.environ.get(DEBUG_VARIABLE)))
     app = getattr(module, name, None)
+    if app is None:
+        fail(f"MODULE:APP: {module_name} has no {name!r}", code=EXIT_BAD_USAGE)
     if not isinstance(app, Tickwork):
-        fail(f"MODULE:APP: {module_name} has no Tickwork app {name!r}", code=EXIT_BAD_USAGE)
+        kind = type(app).__name__
+        told = f"{name!r} of {module_name} is no Tickwork app but of the type {kind}"
+        fail(f"MODULE:APP: {told}", code=EXIT_BAD_USAGE)
     return app
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    """Looked at before anything is imported: a mistyped option is told at once."""
+    from tickwork.wiring import Role, load_settings
+
+    try:
+        settings = load_settings(flags, environ=os.environ, folder=Path.cwd())
+    except InvalidInput as error:
+        refuse(error, {})
+    if Role.WORKER not in settings.roles:
+        fail("--roles: only the role worker does something so far; name it", code=EXIT_BAD_USAGE)
+    return settings
+
+
+def _announce(settings: Settings, queues: Sequence[str]) -> None:
+    """For somebody at a terminal a sentence; where lines are JSON this is one too."""
+    from tickwork.service.lines import Line
+    from tickwork.service.logs import chosen
+
+    if chosen(settings.log_format) == "console":
+        say(f"handling {', '.join(queues)}; Ctrl-C stops")
+    else:
+        logging.getLogger("tickwork").info(Line("handling", queues=[*queues]))
+
+
+def _import(name: str, *, debug: bool) -> ModuleType:
+    """The module; what it raises, whatever that is, is told in a sentence that says where."""
+    try:
+        return import_module(name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and _is_missing(error, name):
+            fail(f"MODULE:APP: there is no module {name}", code=EXIT_BAD_USAGE)
+        if debug:
+            typer.echo("".join(traceback.format_exception(error)), nl=False, err=True)
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        hint = "" if debug else "; --debug shows the traceback"
+        told = f"importing {name} failed: {what}{_place(error)}{hint}"
+        fail(f"MODULE:APP: {told}", code=EXIT_BAD_USAGE)
+
+
+def _is_missing(error: ModuleNotFoundError, name: str) -> bool:
+    """Whether it is the module itself that is not there, or a package that it would be in."""
+    return error.name is not None and f"{name}.".startswith(f"{error.name}.")
+
+
+def _place(error: BaseException) -> str:
+    """Where it was raised: the last place in a file of the user's own, if there is one."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({_shown(error.filename)}:{error.lineno})"
+    found = traceback.extract_tb(error.__traceback__)
+    frames = [each for each in found if not each.filename.startswith("<frozen importlib")]
+    own = [each for each in frames if _is_own(Path(each.filename))] or frames
+    return f" ({_shown(own[-1].filename)}:{own[-1].lineno})" if own else ""
+
+
+def _is_own(path: Path) -> bool:
+    return path.is_relative_to(Path.cwd()) and "site-packages" not in path.parts
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -27,6 +27,7 @@ NAMES = {
     "canary": "--canary",
     "canary_timeout_seconds": "--canary-timeout",
     "rate_per_second": "--rate",
+    "timeout_seconds": "--timeout",
     "ids": "--id",
     "body": "--body",
 }

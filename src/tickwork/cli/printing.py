@@ -27,6 +27,13 @@ def print_json(value: object) -> None:
     typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
+def print_json_line(value: object) -> None:
+    """A value as JSON, on one line."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode(value).decode())
+
+
 def print_lines(lines: Iterable[str]) -> None:
     typer.echo("\n".join(map(harmless, lines)))
 
@@ -64,16 +71,27 @@ def shortened(text: str | None, length_max: int = 60) -> str:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
     """Something to tell how far it is, where somebody watches."""
+    with bar() as tell:
+        yield None if tell is None else lambda done, total: tell(title, done, total)
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on stderr that is told its text, how much is done and of how much; None where nobody
+    watches. It is gone at the end."""
     if not sys.stderr.isatty():
         yield None
         return
     # Heavy, and only of use at a terminal.
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda text, done, total: shown.update(
+            task, description=harmless(text), completed=done, total=total
+        )
 
 
 def _cell(value: object) -> str:

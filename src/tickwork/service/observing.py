@@ -1,70 +1,138 @@
-"""What a worker says about its work: lines for people.
+"""What a worker tells about its work, and to whom.
 
-One line for each message that is handled: at debug if all is well, at warning if it will be tried
-again or is dead. What goes wrong around the messages is told once and then at most now and then.
+```
+  consumer ── claimed, handled ──┐
+  settler ──── settled ──────────┼──▶ Reports ──▶ lines.py    for people
+  loops ────── trouble ──────────┘            └─▶ metrics.py  for Prometheus
+```
+
+A message is told when its end is stored, not before: only then is it known how it ended. Whole
+settlements are told at once, so that what is told costs a message next to nothing.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tickwork.clock import monotonic
-from tickwork.core.model import Ending, Fate, Held, Message, Queue
+from tickwork.core.model import Fate, Queue, SettleResult
+from tickwork.store.contract import Store
 
-REPEAT_SECONDS = 10.0
-"""The same trouble is told again after so long."""
+if TYPE_CHECKING:
+    from tickwork.service.lines import Lines
+    from tickwork.service.metrics import Metrics
+    from tickwork.service.settling import End
 
-_log = logging.getLogger("tickwork")
+OUTCOMES = {
+    Fate.ACK: "succeeded",
+    Fate.RETRY: "retried",
+    Fate.RELEASE: "released",
+    Fate.DEAD: "dead",
+}
+"""What a message's end is called, if it was stored."""
+
+REFUSED = "refused"
+"""It came too late: somebody else has the message, and nothing of this happened."""
+
+DUPLICATE = "duplicate"
+"""An event that was done already; the message is gone, and nothing else happened."""
+
+LOOKS = 3
+"""The database's clock is looked at so often, and the quickest answer counts."""
 
 
 class Observer(Protocol):
     """Told of everything; must be quick, and must not raise."""
 
-    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:
-        """A handling has ended so."""
+    def claimed(self, queue: Queue, count: int) -> None:
+        """So many messages were handed out to us."""
 
-    def refused(self, held: Sequence[Held]) -> None:
-        """These had been given to others by the time they were settled."""
+    def handled(self, queue: Queue, took_seconds: float) -> None:
+        """A handler has ended, whatever it said."""
+
+    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+        """These ends are stored, but for those that the result names."""
 
     def trouble(self, what: str, error: Exception) -> None:
         """Something went wrong that will be tried again."""
 
+    async def look(self, store: Store) -> None:
+        """Looks now and then at what nobody tells: the database's clock."""
 
-class Lines:
-    """Says it in the log `tickwork`."""
 
-    def __init__(self) -> None:
-        self._told: dict[str, float] = {}
+class Unmoved:
+    """An observer that takes no notice; to be told of some of it, say which."""
 
-    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:
-        level = logging.DEBUG if ending.fate is Fate.ACK else logging.WARNING
-        if not _log.isEnabledFor(level):
-            return
-        _log.log(
-            level,
-            "%s queue=%s id=%s event_id=%s type=%s source=%s correlation=%s attempt=%d "
-            "delay=%g will_retry=%s%s",
-            ending.fate,
-            queue.name,
-            message.id,
-            message.event_id or message.id,
-            message.type,
-            message.source,
-            message.correlation_id or message.id,
-            message.attempts + 1,
-            ending.delay_seconds,
-            ending.fate in (Fate.RETRY, Fate.RELEASE),
-            f" reason={ending.reason}" if ending.reason else "",
-        )
+    def claimed(self, queue: Queue, count: int) -> None:
+        pass
 
-    def refused(self, held: Sequence[Held]) -> None:
-        for each in held:
-            _log.warning("lost id=%s claim=%d: nothing of it happened", each.id, each.claim)
+    def handled(self, queue: Queue, took_seconds: float) -> None:
+        pass
+
+    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+        pass
 
     def trouble(self, what: str, error: Exception) -> None:
-        now = monotonic()
-        if now - self._told.get(what, float("-inf")) >= REPEAT_SECONDS:
-            self._told[what] = now
-            _log.warning("%s: %s: %s; trying again", what, type(error).__name__, error)
+        pass
+
+    async def look(self, store: Store) -> None:
+        pass
+
+
+class DatabaseClock:
+    """The database's time, reckoned from our monotonic clock.
+
+    A message is visible at a time of the database's, and its handler starts at one of ours. They
+    are compared by the distance between the two clocks, which is measured now and then: half of
+    what the question took is the most by which it can be wrong.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_seconds: float | None = None
+
+    async def look(self, store: Store) -> None:
+        """Measures the distance."""
+        best = float("inf")
+        for _ in range(LOOKS):
+            asked = monotonic()
+            now = await store.now()
+            took = monotonic() - asked
+            if took < best:
+                best, self._ahead_seconds = took, now.timestamp() - asked - took / 2
+
+    def delays_seconds(self, ends: Sequence[End]) -> list[float]:
+        """How long after its time a message's handler was begun, of each for which one was."""
+        ahead = self._ahead_seconds
+        if ahead is None:
+            return []
+        delays = [
+            end.started + ahead - end.message.visible_at.timestamp()
+            for end in ends
+            if end.started is not None
+        ]
+        # By so little as the distance may be wrong, it may seem to have been begun too early.
+        return delays if min(delays, default=0.0) >= 0.0 else [max(0.0, each) for each in delays]
+
+
+class Reports(Unmoved):
+    """Tells lines and metrics."""
+
+    def __init__(self, lines: Lines, metrics: Metrics, clock: DatabaseClock) -> None:
+        self._lines, self._metrics, self._clock = lines, metrics, clock
+
+    def claimed(self, queue: Queue, count: int) -> None:
+        self._metrics.claimed(queue, count)
+
+    def handled(self, queue: Queue, took_seconds: float) -> None:
+        self._metrics.handled(queue, took_seconds)
+
+    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+        self._metrics.settled(queue, ends, result)
+        self._lines.settled(queue, ends, result)
+
+    def trouble(self, what: str, error: Exception) -> None:
+        self._lines.trouble(what, error)
+
+    async def look(self, store: Store) -> None:
+        await self._clock.look(store)

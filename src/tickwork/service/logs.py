@@ -1,0 +1,101 @@
+"""How the lines of a process of ours look: JSON for machines, or plain for a terminal.
+
+Only a process that we run (`tickwork run`, `app.run()`) is set up here; inside somebody else's
+(`app.running()`) logging is theirs. An app that has set up the root logger by itself keeps that,
+unless somebody asks for a format.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from structlog.stdlib import ProcessorFormatter
+
+from tickwork.app.log_context import log_context
+from tickwork.service.lines import LONG, Line, shown
+
+Event = MutableMapping[str, Any]
+
+
+def chosen(wanted: str | None) -> str:
+    """The format that is wanted, `json` or `console`; else what fits where stderr goes."""
+    return wanted or ("console" if sys.stderr.isatty() else "json")
+
+
+def set_up(wanted: str | None, level: str) -> None:
+    """Sets up this process's logging, on stderr.
+
+    structlog, where the app has not configured it, takes the same way.
+    """
+    root = logging.getLogger()
+    if root.handlers and wanted is None:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter(chosen(wanted), colors=sys.stderr.isatty()))
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[*_common(), ProcessorFormatter.wrap_for_formatter],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+
+
+def formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
+    """What makes a text of a record, whoever logged it."""
+    if log_format == "json":
+        rendering: list[Any] = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        plain = structlog.dev.plain_traceback
+        rendering = [
+            _harmless,
+            structlog.dev.ConsoleRenderer(
+                colors=colors, exception_formatter=plain, sort_keys=False, pad_event_to=0
+            ),
+        ]
+    return ProcessorFormatter(
+        foreign_pre_chain=[_own_fields, *_common()],
+        processors=[ProcessorFormatter.remove_processors_meta, *rendering],
+    )
+
+
+def _common() -> list[Any]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        _in_handler,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _own_fields(_: object, __: str, event: Event) -> Event:
+    """The fields of a line of ours."""
+    told = event["_record"].msg
+    if isinstance(told, Line):
+        event.update(told.fields)
+        event["event"] = told.event
+    return event
+
+
+def _in_handler(_: object, __: str, event: Event) -> Event:
+    """What is being handled where this was logged."""
+    for name, value in log_context().items():
+        event.setdefault(name, value)
+    return event
+
+
+def _harmless(_: object, __: str, event: Event) -> Event:
+    """On a terminal nothing that came from outside is more than text."""
+    for name, value in event.items():
+        if isinstance(value, str) and name not in (LONG, "event") and not value.isprintable():
+            event[name] = shown(value)
+    return event

@@ -1,0 +1,37 @@
+"""A worker, and those who watch it: numbers, and a thread that sees the event loop stand still."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from tickwork.service.metrics import Metrics
+from tickwork.service.watchdog import Watchdog
+from tickwork.service.worker import Worker
+
+
+class WatchedWorker(NamedTuple):
+    """A worker that is not at work yet."""
+
+    worker: Worker
+    metrics: Metrics
+    watchdog: Watchdog
+
+    @asynccontextmanager
+    async def running(
+        self, *, drain_seconds: float, registry: CollectorRegistry | None
+    ) -> AsyncIterator[Worker]:
+        """At work meanwhile, and watched to the end; its numbers are in the registry."""
+        with ExitStack() as watching:
+            if registry is not None:
+                registry.register(self.metrics)
+                watching.callback(registry.unregister, self.metrics)
+            watching.enter_context(self.watchdog)
+            await self.worker.start()
+            try:
+                yield self.worker
+            finally:
+                await self.worker.stop(drain_seconds)

@@ -1,0 +1,211 @@
+"""What a worker logs: a line for each message's end, with its level and its fields."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.core.messages import handed_out
+from tests.kit.waiting import eventually
+from tests.service.workplace import Workplace
+from tickwork.app.messages import Message
+from tickwork.app.raising import Permanent, Snooze
+from tickwork.core.model import SYSTEM, Ending, Fate, Queue, SettleResult
+from tickwork.service import lines
+from tickwork.service.lines import Line, Lines, shown
+from tickwork.service.settling import End
+
+QUEUE = Queue(id=UUID(int=2), tenant="default", name="work")
+LATE_SECONDS = 30.0
+
+
+class Kept(logging.Handler):
+    """The lines, as a formatter gets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    def told(self) -> list[tuple[str, str]]:
+        """Level and outcome of each message's end."""
+        return [
+            (each.levelname, each.msg.fields["outcome"])
+            for each in self.records
+            if isinstance(each.msg, Line) and "outcome" in each.msg.fields
+        ]
+
+    def fields(self, outcome: str) -> dict[str, Any]:
+        """Those of the first line with this outcome."""
+        found = [each.msg.fields for each in self.records if isinstance(each.msg, Line)]
+        return dict(next(each for each in found if each.get("outcome") == outcome))
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    """All that is logged, at every level."""
+    log, handler = logging.getLogger("tickwork"), Kept()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    yield handler
+    log.removeHandler(handler)
+    log.setLevel(before)
+
+
+async def handle(message: Message[Any]) -> None:
+    match message.body:
+        case "retry" if message.attempts == 1:
+            raise ValueError("no luck")
+        case "snooze" if message.stored.claim == 1:
+            raise Snooze(0.01)
+        case "dead":
+            raise Permanent("never")
+
+
+async def test_every_end_has_a_line_of_its_level(tmp_path: Path, kept: Kept) -> None:
+    work = Workplace(tmp_path, max_retries=3, backoff={"kind": "fixed", "seconds": 0})
+    work.handle(handle)
+    for body in ("well", "retry", "snooze", "dead"):
+        await work.app.queue("work").send(body, type=f"a.{body}", source="test")
+    async with work.app.running():
+        await eventually(lambda: len(kept.told()) == 6, timeout_seconds=LATE_SECONDS)
+    assert sorted(kept.told()) == [
+        ("DEBUG", "succeeded"),
+        ("DEBUG", "succeeded"),
+        ("DEBUG", "succeeded"),
+        ("ERROR", "dead"),
+        ("INFO", "released"),
+        ("WARNING", "retried"),
+    ]
+
+
+async def test_a_line_says_which_message_and_what_comes_next(tmp_path: Path, kept: Kept) -> None:
+    work = Workplace(tmp_path, max_retries=3, backoff={"kind": "fixed", "seconds": 7})
+    work.handle(handle)
+    options: dict[str, Any] = {
+        "type": "a.b",
+        "source": "till",
+        "event_id": "e1",
+        "correlation_id": "c1",
+    }
+    message_id = await work.app.queue("work").send("retry", **options)
+    async with work.app.running():
+        await eventually(kept.told, timeout_seconds=LATE_SECONDS)
+    fields = kept.fields("retried")
+    took, delay, trace = fields.pop("took"), fields.pop("delay"), fields.pop("exception")
+    assert 7 <= fields.pop("retry_in") < 14  # The backoff, with its spread.
+    assert fields == {
+        "outcome": "retried",
+        "queue": "work",
+        "message_id": message_id,
+        "event_id": "e1",
+        "correlation_id": "c1",
+        "tenant": "default",
+        "type": "a.b",
+        "source": "till",
+        "attempt": 1,
+        "will_retry": True,
+        "error": "ValueError: no luck",
+    }
+    assert 0 <= took < LATE_SECONDS
+    assert 0 <= delay < LATE_SECONDS
+    assert "in handle" in trace
+
+
+async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
+    tmp_path: Path, kept: Kept
+) -> None:
+    work, both = Workplace(tmp_path), asyncio.Barrier(2)
+
+    async def robbed(message: Message[Any]) -> None:
+        if message.body == "twice":
+            await both.wait()
+        else:
+            store = await work.app.open()
+            assert message.stored.holder is not None
+            await store.nodes.leave(SYSTEM, message.stored.holder)
+
+    work.handle(robbed, max_concurrency=2)
+    await work.app.queue("work").send_batch(["twice"] * 2, event_id="once")
+    async with work.app.running():
+        await eventually(lambda: len(kept.told()) == 2, timeout_seconds=LATE_SECONDS)
+        await work.send("late")
+        await eventually(
+            lambda: ("WARNING", "refused") in kept.told(), timeout_seconds=LATE_SECONDS
+        )
+    assert sorted(kept.told()[:2]) == [("DEBUG", "succeeded"), ("INFO", "duplicate")]
+    assert kept.fields("refused")["will_retry"] is False
+
+
+def end(number: int, fate: Fate = Fate.ACK) -> End:
+    message = handed_out(id=UUID(int=number))
+    return End(message, Ending(held=message.held, fate=fate), None, 0.0, 0.001)
+
+
+def test_of_many_successes_some_are_told_and_the_rest_is_counted(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(lines, "monotonic", lambda: now[0])
+    log = Lines(successes_per_second=3)
+    log.settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
+    assert len(kept.told()) == 3
+    log.settled(Queue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult())
+    assert len(kept.told()) == 4
+    now[0] += 1.0
+    log.settled(QUEUE, [end(12)], SettleResult())
+    assert len(kept.told()) == 5
+    assert kept.records[-1].msg.fields["left_out"] == 7  # type: ignore[union-attr]
+    log.settled(QUEUE, [end(13, Fate.DEAD)] * 10, SettleResult())
+    assert kept.told().count(("ERROR", "dead")) == 10
+
+
+def test_without_debug_a_success_says_nothing(kept: Kept) -> None:
+    logging.getLogger("tickwork").setLevel(logging.INFO)
+    Lines().settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
+    assert kept.told() == [("WARNING", "retried")]
+
+
+def test_the_same_trouble_is_told_now_and_then(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, log = [100.0], Lines()
+    monkeypatch.setattr(lines, "monotonic", lambda: now[0])
+    for _ in range(5):
+        log.trouble("claim", OSError("away"))
+    log.trouble("settle", OSError("away"))
+    now[0] += lines.REPEAT_SECONDS
+    log.trouble("claim", OSError("away"))
+    told = [each.msg.fields["what"] for each in kept.records]  # type: ignore[union-attr]
+    assert told == ["claim", "settle", "claim"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", "plain"),
+        (0.25, "0.25"),
+        ("", '""'),
+        ("two words", '"two words"'),
+        ("a\nERROR forged", r'"a\nERROR forged"'),
+        ("a=b", '"a=b"'),
+        ('say "so"', r'"say \"so\""'),
+        ("\x1b[31m", r'"\u001b[31m"'),
+        ("naïve", "naïve"),
+    ],
+)
+def test_what_came_from_outside_stays_within_its_field(value: object, text: str) -> None:
+    assert shown(value) == text
+    assert str(Line("happened", what=value, missing=None)) == f"happened what={text}"
+
+
+def test_a_traceback_follows_its_line() -> None:
+    line = Line("failed", error="ValueError", exception="Traceback …\nValueError")
+    assert str(line) == "failed error=ValueError\nTraceback …\nValueError"

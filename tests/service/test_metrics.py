@@ -1,0 +1,181 @@
+"""The numbers of a worker: what is counted, and that a scrape tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import HistogramMetricFamily
+
+from tests.kit.waiting import eventually
+from tests.service.workplace import Workplace
+from tests.stores.home import Home
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.raising import Permanent, Snooze
+from tickwork.clock import monotonic, now
+from tickwork.core.model import SYSTEM
+from tickwork.errors import InvalidInput
+from tickwork.facade import Tickwork
+from tickwork.service.metrics import SECONDS, Distribution, registry_of_process
+from tickwork.service.metrics_server import serving
+from tickwork.service.observing import DatabaseClock
+
+LATE_SECONDS = 30.0
+
+
+class Numbers:
+    """What a registry tells."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"tickwork_{name}", labels)
+
+    def ended(self) -> dict[str, float]:
+        """How many messages of `work` ended how."""
+        (family,) = (each for each in self.registry.collect() if each.name == "tickwork_messages")
+        return {each.labels["outcome"]: each.value for each in family.samples if each.value}
+
+
+@pytest.fixture
+def numbers() -> Numbers:
+    """In a registry of the test's own."""
+    return Numbers()
+
+
+async def test_messages_are_counted_by_how_they_ended(
+    tmp_path: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.service.node.BEATS_PER_TTL", 100)
+    work = Workplace(tmp_path, max_retries=3, backoff={"kind": "fixed", "seconds": 0})
+    both = asyncio.Barrier(2)
+
+    async def handle(message: Message[Any]) -> None:
+        match message.body:
+            case "twice":
+                await both.wait()
+            case "retry" if message.attempts == 1:
+                raise ValueError
+            case "snooze" if message.stored.claim == 1:
+                raise Snooze(0.01)
+            case "dead":
+                raise Permanent("never")
+            case "late":
+                assert message.stored.holder is not None
+                store = await work.app.open()
+                await store.nodes.leave(SYSTEM, message.stored.holder)
+
+    work.handle(handle, max_concurrency=5)
+    await work.app.queue("work").send_batch(["twice"] * 2, event_id="once")
+    async with work.app.running(registry=numbers.registry):
+        await work.send("retry", "snooze", "dead")
+        expected = {"succeeded": 3, "retried": 1, "released": 1, "dead": 1, "duplicate": 1}
+        await eventually(lambda: numbers.ended() == expected, timeout_seconds=LATE_SECONDS)
+        assert numbers("leases_lost_total") == 0
+        await work.send("late")
+        await eventually(lambda: "refused" in numbers.ended(), timeout_seconds=LATE_SECONDS)
+        await eventually(lambda: numbers("leases_lost_total"), timeout_seconds=LATE_SECONDS)
+    assert [*numbers.registry.collect()] == []  # Who has stopped is not there any more.
+
+
+async def test_times_and_sizes_are_told_on_every_store(home: Home, numbers: Numbers) -> None:
+    app = Tickwork(home.url)
+    work = app.queue("work", max_batch_size=5, max_batch_timeout=0)
+    held, begun = asyncio.Event(), asyncio.Event()
+
+    @app.consumer("work", max_concurrency=7)
+    async def handle(_: MessageBatch[Any]) -> None:
+        begun.set()
+        await held.wait()
+
+    await work.send_batch([*range(5)])
+    async with app.running(registry=numbers.registry):
+        await asyncio.wait_for(begun.wait(), LATE_SECONDS)
+        assert numbers("slots_used", queue="work") == 1
+        assert numbers("slots_allowed", queue="work") == 7
+        held.set()
+        await eventually(lambda: numbers.ended(), timeout_seconds=LATE_SECONDS)
+        assert numbers.ended() == {"succeeded": 5}
+        assert numbers("slots_used", queue="work") == 0
+        assert numbers("unsettled_messages", queue="work") == 0
+        assert numbers("handler_seconds_count", queue="work") == 1
+        assert numbers("pickup_delay_seconds_count", queue="work") == 5
+        assert 0 <= (numbers("pickup_delay_seconds_sum", queue="work") or 0) < 5 * LATE_SECONDS
+        assert numbers("claim_messages_sum", queue="work") == 5
+        assert numbers("settle_messages_sum", queue="work") == 5
+        assert numbers("claim_messages_bucket", queue="work", le="0.0") is not None
+    await app.close()
+
+
+async def test_what_was_left_behind_and_what_was_killed_is_counted(
+    tmp_path: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.service.consumer.STOP_SECONDS", 0.05)
+    work, over = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
+
+    async def stubborn(_: Message[Any]) -> None:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    work.handle(stubborn)
+    await work.send(1)
+    async with work.app.running(registry=numbers.registry):
+        await work.until_dead()
+        await eventually(lambda: numbers("handlers_left_behind", queue="work") == 1)
+        over.set()
+        await eventually(lambda: numbers("handlers_left_behind", queue="work") == 0)
+        assert numbers("handlers_left_behind_ever_total") == 1
+        assert numbers("processes_killed_total") == 0
+
+
+async def test_the_clocks_of_two_machines_are_compared_by_their_distance() -> None:
+    class Ahead:
+        async def now(self) -> Any:
+            return now().fromtimestamp(monotonic() + 5_000.0, now().tzinfo)
+
+    clock: Any = DatabaseClock()
+    await clock.look(Ahead())
+    assert clock._ahead_seconds == pytest.approx(5_000.0, abs=1.0)
+
+
+@given(st.lists(st.floats(0, 2_000)), st.lists(st.floats(0, 2_000)))
+def test_a_distribution_is_what_the_client_librarys_histogram_is(
+    one_by_one: list[float], together: list[float]
+) -> None:
+    registry = CollectorRegistry()
+    theirs = Histogram("h", "", registry=registry, buckets=SECONDS)
+    ours, family = Distribution(SECONDS), HistogramMetricFamily("h", "", labels=[])
+    for value in one_by_one:
+        ours.add(value)
+    for value in one_by_one + together:
+        theirs.observe(value)
+    ours.add_all(together)
+    ours.onto(family, [])
+    for sample in family.samples:
+        same = registry.get_sample_value(sample.name, sample.labels)
+        assert sample.value == pytest.approx(same), sample
+
+
+async def test_numbers_are_served_over_http_and_nobody_else_has_the_port() -> None:
+    registry = registry_of_process()
+    with serving(registry, host="127.0.0.1", port=0) as port:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+        assert "process_resident_memory_bytes" in answer.text
+        with (
+            pytest.raises(InvalidInput, match="address already in use"),
+            serving(registry, host="127.0.0.1", port=port),
+        ):
+            pass
+    with serving(registry, host="127.0.0.1", port=port) as again:
+        assert again == port
