@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 if TYPE_CHECKING:
+    from tickwork.app.log_context import log_context
     from tickwork.app.messages import Message, MessageBatch
     from tickwork.app.raising import Permanent, Snooze
     from tickwork.facade import Queue, Tickwork
@@ -24,11 +25,13 @@ __all__ = [
     "Tickwork",
     "TickworkError",
     "__version__",
+    "log_context",
 ]
 
 __version__ = "0.1.0"
 
 _PLACES = {
+    "log_context": "tickwork.app.log_context",
     "Message": "tickwork.app.messages",
     "MessageBatch": "tickwork.app.messages",
     "Permanent": "tickwork.app.raising",

@@ -15,6 +15,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def cpu_seconds() -> float:
+    """Processor time that this process has used."""
+    return time.process_time()
+
+
 def monotonic() -> float:
     """Seconds from an arbitrary start that never go back: for measuring, not for telling."""
     return time.monotonic()

@@ -20,9 +20,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from uuid import UUID
 
 from tickwork import wiring
 from tickwork.app.declarations import (
@@ -37,21 +39,21 @@ from tickwork.app.handling import current_handling
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.settings import queue_settings
-from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus
+from tickwork.core.batch import BATCH_COMPLETED
 from tickwork.core.model import SYSTEM, ContentType, NewMessage, Scope, Send
 from tickwork.core.tally import QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.batches import create_batch
 from tickwork.ops.composing import RegistryComposer
+from tickwork.ops.making import BatchMaker, RunningBatch
 from tickwork.service.running import run_until_stopped
 from tickwork.service.worker import DRAIN_SECONDS, Worker
 from tickwork.store.contract import Store
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-
-WAIT_SECONDS_MIN = 0.05
-WAIT_SECONDS_MAX = 2.0
 
 
 class Queue(Generic[T]):
@@ -88,40 +90,6 @@ class Queue(Generic[T]):
         return await store.stats.queue(self._app.scope_of(self.name), self.name)
 
 
-class RunningBatch:
-    """A batch that was made: how far it is."""
-
-    def __init__(self, app: Tickwork, made: Batch) -> None:
-        self._app, self._made = app, made
-
-    @property
-    def id(self) -> str:
-        return str(self._made.id)
-
-    async def progress(self) -> Batch:
-        """How many items are where, exactly."""
-        store = await self._app.open()
-        return await store.batches.get(Scope(self._made.tenant), self._made.id)
-
-    async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
-        """The first items of a status."""
-        store = await self._app.open()
-        return await store.batches.items(Scope(self._made.tenant), self._made.id, status, limit)
-
-    async def wait(self) -> Batch:
-        """Returns when all items have ended."""
-        pause = WAIT_SECONDS_MIN
-        while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, WAIT_SECONDS_MAX)
-        return progress
-
-    async def cancel(self) -> Batch:
-        """Ends what has not begun."""
-        store = await self._app.open()
-        return await store.batches.cancel(Scope(self._made.tenant), self._made.id)
-
-
 class Tickwork:
     """An app on one database."""
 
@@ -138,6 +106,7 @@ class Tickwork:
         self._store: Store | None = None
         self._opening = asyncio.Lock()
         self.composer = RegistryComposer(self.registry)
+        self._batches = BatchMaker(self.open, self._ensure, self.composer)
 
     # Declaring
 
@@ -182,6 +151,26 @@ class Tickwork:
         type, those that no other handler is for."""
         return self._declare(queue, type, is_batch=False, options=options)
 
+    def on_completed(self, queue: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Declares a coroutine function that is given every batch that `batch` made for the queue
+        and that has ended, each once; like every handler, again if it fails."""
+
+        def declare(function: Handler) -> Handler:
+            if not asyncio.iscoroutinefunction(function) or "isolation" in options:
+                fault = "is told of completed batches: it must be a coroutine function, in a task"
+                raise InvalidInput([FieldError(function.__qualname__, fault)])
+
+            @wraps(function)
+            async def told(message: Message[Any]) -> None:
+                store, batch_id = await self.open(), UUID(message.body["batch_id"])
+                await function(await store.batches.get(Scope(message.tenant), batch_id))
+
+            completions = self.registry.add_completion(queue)
+            self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
+            return function
+
+        return declare
+
     def _declare(
         self, queue: str, type_: str | None, *, is_batch: bool, options: dict[str, Any]
     ) -> Callable[[Handler], Handler]:
@@ -218,25 +207,25 @@ class Tickwork:
         items: Iterable[object],
         *,
         completion_queue: str | None = None,
+        batch_id: UUID | None = None,
+        detached: bool = False,
         **options: Any,
     ) -> RunningBatch:
-        """Makes a message of each item, counted together; the options are those of every one."""
-        store = await self.open()
-        await self._ensure(queue)
+        """Makes a message of each item, counted together; the options are those of every one.
 
-        def composing(body: object, **options: Any) -> NewMessage:
-            return self.composer(queue, body, **options).message
-
-        made = await create_batch(
-            store,
+        In a handler it commits with the end of its message. `detached` is for more items than
+        fit into one transaction: stored at once, and the same batch when the message is handled
+        again. With a `batch_id` of your own a batch is made once, however often it is asked for.
+        """
+        return await self._batches.make(
             self._scope,
             queue,
             items,
-            completion_queue=completion_queue,
-            composing=composing,
-            **options,
+            completion_queue=completion_queue or self.registry.completions.get(queue),
+            batch_id=batch_id,
+            detached=detached,
+            options=options,
         )
-        return RunningBatch(self, made)
 
     def background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Starts work inside a handler; the handler is settled when it has ended."""
@@ -283,18 +272,31 @@ class Tickwork:
             self._store, self.registry.made = own, made
 
     @asynccontextmanager
-    async def running(self, *, drain_seconds: float = DRAIN_SECONDS) -> AsyncIterator[Worker]:
-        """Handles messages meanwhile."""
+    async def running(
+        self,
+        *,
+        drain_seconds: float = DRAIN_SECONDS,
+        roles: Iterable[str] | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> AsyncIterator[Worker]:
+        """Does meanwhile what its roles say: with `worker`, handles messages. The numbers of it
+        are in the registry, if one is given."""
+        settings = self._settings(roles=None if roles is None else [*roles])
         self.registry.check()
         try:
-            worker = await wiring.build_worker(
-                await self.open(), self.registry, self._settings(), self.scope_of, self.composer
+            store = await self.open()
+            for name in [*self.registry.queues]:  # Some may be declared since it was opened.
+                await self._ensure(name)
+            watched = await wiring.build_worker(
+                store,
+                self.registry,
+                settings,
+                self.scope_of,
+                self.composer,
+                folder=Path.cwd(),
             )
-            await worker.start()
-            try:
+            async with watched.running(drain_seconds=drain_seconds, registry=registry) as worker:
                 yield worker
-            finally:
-                await worker.stop(drain_seconds)
         finally:
             await self.close()
 
@@ -303,13 +305,21 @@ class Tickwork:
         *,
         drain_seconds: float = DRAIN_SECONDS,
         on_started: Callable[[], None] = lambda: None,
+        **settings: Any,
     ) -> None:
-        """Handles messages until it is told to stop (SIGTERM, SIGINT), then drains."""
-        run_until_stopped(lambda: self.running(drain_seconds=drain_seconds), on_started)
+        """A process that does so until it is told to stop (SIGTERM, SIGINT), then drains; the
+        settings are those of `tickwork run`, such as `log_format` and `metrics_port`."""
 
-    def _settings(self) -> wiring.Settings:
+        def hosted() -> AbstractAsyncContextManager[None]:
+            chosen = self._settings(**settings)
+            running = partial(self.running, drain_seconds=drain_seconds, roles=chosen.roles)
+            return wiring.hosted(chosen, running)
+
+        run_until_stopped(hosted, on_started)
+
+    def _settings(self, **flags: Any) -> wiring.Settings:
         try:
-            return wiring.load_settings(self._flags, environ=os.environ, folder=Path.cwd())
+            return wiring.load_settings(self._flags | flags, environ=os.environ, folder=Path.cwd())
         except InvalidInput as error:
             # What is a flag elsewhere is an argument of ours.
             named = [

@@ -4,34 +4,44 @@ A setting is a flag, else an environment variable, else an entry in the section 
 `tickwork.toml` in the current directory, else its default:
 
 ```
- setting               flag        environment                    [server]
- host                  --host      TICKWORK_HOST                  host = "127.0.0.1"
- port                  --port      TICKWORK_PORT                  port = 8080
- database              --database  TICKWORK_DATABASE              database = "sqlite:///tickwork.db"
- database_direct                   TICKWORK_DATABASE_DIRECT       database_direct = "postgresql://…"
- roles                 --roles     TICKWORK_ROLES                 roles = ["api"]
- min_interval_seconds              TICKWORK_MIN_INTERVAL_SECONDS  min_interval_seconds = 60
+ [server]                               flag            environment
+ host = "127.0.0.1"                     --host          TICKWORK_HOST
+ port = 8080                            --port          TICKWORK_PORT
+ database = "sqlite:///tickwork.db"     --database      TICKWORK_DATABASE
+ database_direct = "postgresql://…"                     TICKWORK_DATABASE_DIRECT
+ roles = ["api"]                        --roles         TICKWORK_ROLES
+ min_interval_seconds = 60                              TICKWORK_MIN_INTERVAL_SECONDS
+ log_format = "json"                    --log-format    TICKWORK_LOG_FORMAT
+ log_level = "info"                     --log-level     TICKWORK_LOG_LEVEL
+ log_successes_per_second = 10                          TICKWORK_LOG_SUCCESSES_PER_SECOND
+ metrics_host = "127.0.0.1"             --metrics-host  TICKWORK_METRICS_HOST
+ metrics_port = 9464                    --metrics-port  TICKWORK_METRICS_PORT
+ loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
 ```
 
 What cannot be used is refused by the name under which it was given. The file may hold a topology
-as well (`core/topology.py`), which is none of the settings.
+as well (`core/topology.py`), which is none of the settings; of it a worker uses how many
+invocations its consumers may have at a time.
 """
 
 from __future__ import annotations
 
 import socket
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork import clock
 from tickwork.core import when
 from tickwork.core.model import Scope
 from tickwork.core.topology import SECTIONS as TOPOLOGY
+from tickwork.core.topology import Topology, parse
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.moment import Moment, database_time
 
@@ -40,16 +50,20 @@ if TYPE_CHECKING:
 
     from tickwork.app.declarations import Registry
     from tickwork.app.messages import Composer
-    from tickwork.service.worker import Worker
+    from tickwork.service.watched import WatchedWorker
     from tickwork.store.contract import Store
     from tickwork.store.diagnosis import Finding
     from tickwork.store.migrations import Migration
 
 SETTINGS_FILE = "tickwork.toml"
 SECTION = "server"
+LOG_FORMATS = ("json", "console")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _PORT_MAX = 65_535
 _MIN_INTERVAL_SECONDS_MAX = 86_400
+_LINES_PER_SECOND_MAX = 1_000_000
+_BLOCKED_SECONDS_MAX = 3_600
 
 
 class Role(StrEnum):
@@ -69,6 +83,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     database_direct: str | None = None
     roles: frozenset[Role] = frozenset(Role)
     min_interval_seconds: int = 60
+    log_format: str | None = None
+    log_level: str = "info"
+    log_successes_per_second: int = 10
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    loop_blocked_seconds: int = 1
 
 
 class Given(NamedTuple):
@@ -87,6 +107,7 @@ def load_settings(
     """
     faults: list[FieldError] = []
     file = _read_file(folder / SETTINGS_FILE, faults)
+    faults += [FieldError(name, "is no setting") for name in flags if name not in _READERS]
     known: dict[str, Any] = {}
     for name, reader in _READERS.items():
         given = _given(name, flags, environ, file)
@@ -104,11 +125,13 @@ def load_settings(
 def build_api(settings: Settings) -> Litestar:
     """The HTTP application of these settings; its database is open while it is served."""
     from tickwork.api import create_api  # Heavy, and other commands do without.
+    from tickwork.service.metrics import registry_of_process
 
     return create_api(
         now=clock.now,
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
         open_store=lambda: open_store(settings),
+        registry=registry_of_process(),
     )
 
 
@@ -138,25 +161,70 @@ async def build_worker(
     settings: Settings,
     scope_of: Callable[[str], Scope],
     compose: Composer,
-) -> Worker:
-    """The consumers of an app, on its store, with a node of their own."""
+    *,
+    folder: Path,
+) -> WatchedWorker:
+    """The consumers of an app, on its store, with a node of their own; what the topology in the
+    folder says about them counts, and one that is wrong is refused. Without the role `worker`
+    there are none, and only the store is kept in order."""
     from tickwork.service.claims import Claims
     from tickwork.service.consumer import Context
     from tickwork.service.isolating import Isolator
+    from tickwork.service.lines import Lines
+    from tickwork.service.metrics import Metrics
     from tickwork.service.node import Node
-    from tickwork.service.observing import Lines
+    from tickwork.service.observing import DatabaseClock, Reports
+    from tickwork.service.watchdog import Watchdog, under_way_in
+    from tickwork.service.watched import WatchedWorker
     from tickwork.service.worker import open_worker
 
-    node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=[str(Role.WORKER)])
+    roles = sorted(settings.roles & {Role.WORKER})
+    node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
+    time = DatabaseClock()
+    lines = Lines(time, successes_per_second=settings.log_successes_per_second)
+    metrics = Metrics(time)
+    node.on_lost(lines.lease_lost)
+    node.on_lost(metrics.lease_lost)
     context = Context(
         store=store,
         claims=Claims(store),
         holder=lambda: node.id,
         compose=compose,
         isolator=Isolator(registry.handlers),
-        observer=Lines(),
+        observer=Reports(lines, metrics, time),
+        trusted_until=lambda: node.trusted_until,
     )
-    return await open_worker(context, node, registry.consumers(), scope_of)
+    said = {each.queue: each.max_concurrency for each in _read_topology(folder).consumers}
+    consumers = [
+        structs.replace(each, operator_concurrency=said.get(each.queue.name))
+        for each in registry.consumers()
+        if Role.WORKER in settings.roles
+    ]
+    worker = await open_worker(context, node, consumers, scope_of)
+    limit_seconds = float(settings.loop_blocked_seconds)
+    watchdog = Watchdog(under_way_in(worker.consumers), limit_seconds=limit_seconds)
+    metrics.watch(worker.consumers, context.isolator, watchdog)
+    return WatchedWorker(worker, metrics, watchdog)
+
+
+@asynccontextmanager
+async def hosted(
+    settings: Settings, work: Callable[..., AbstractAsyncContextManager[Any]]
+) -> AsyncIterator[None]:
+    """Work in a process that is ours: its lines look as the settings say, and its numbers, which
+    are in the `registry` that it is given, are served if they say where."""
+    from tickwork.service.logs import set_up
+    from tickwork.service.metrics import registry_of_process
+    from tickwork.service.metrics_server import serving
+
+    set_up(settings.log_format, settings.log_level)
+    registry = registry_of_process()
+    with ExitStack() as served:
+        if settings.metrics_port is not None:
+            host, port = settings.metrics_host, settings.metrics_port
+            served.enter_context(serving(registry, host=host, port=port))
+        async with work(registry=registry):
+            yield
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:
@@ -179,6 +247,14 @@ async def examine(settings: Settings) -> tuple[Finding, ...]:
     from tickwork.store.sqlite.doctor import examine as examine_sqlite
 
     return await examine_sqlite(settings.database)
+
+
+def _read_topology(folder: Path) -> Topology:
+    """What the file says beside the settings, which were read from it before; or nothing."""
+    try:
+        return parse((folder / SETTINGS_FILE).read_text(encoding="utf-8"), file=SETTINGS_FILE)
+    except FileNotFoundError:
+        return Topology()
 
 
 def _is_postgres(url: str) -> bool:
@@ -230,8 +306,10 @@ def _port(value: object) -> int:
     return _integer(value, 0, _PORT_MAX)
 
 
-def _min_interval(value: object) -> int:
-    return _integer(value, 1, _MIN_INTERVAL_SECONDS_MAX)
+def _one_of(value: object, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ValueError(f"must be one of {', '.join(known)}, not {value!r}")
+    return str(value)
 
 
 def _integer(value: object, low: int, high: int) -> int:
@@ -278,5 +356,11 @@ _READERS: dict[str, Callable[[object], object]] = {
     "database": _database,
     "database_direct": _direct,
     "roles": _roles,
-    "min_interval_seconds": _min_interval,
+    "min_interval_seconds": partial(_integer, low=1, high=_MIN_INTERVAL_SECONDS_MAX),
+    "log_format": partial(_one_of, known=LOG_FORMATS),
+    "log_level": partial(_one_of, known=LOG_LEVELS),
+    "log_successes_per_second": partial(_integer, low=0, high=_LINES_PER_SECOND_MAX),
+    "metrics_host": _host,
+    "metrics_port": _port,
+    "loop_blocked_seconds": partial(_integer, low=1, high=_BLOCKED_SECONDS_MAX),
 }

@@ -23,6 +23,7 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
     Tenant,
+    WholeBatch,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -116,6 +117,22 @@ async def pull_one(store: Store, **fields: Any) -> Message:
 
 def sending(queue: str, **fields: Any) -> Send:
     return Send(queue, new(**fields))
+
+
+def whole(
+    items: Iterable[NewMessage] = (),
+    *,
+    queue: str = WORK,
+    batch_id: UUID | None = None,
+    completion_queue: str | None = None,
+) -> WholeBatch:
+    """A batch for an ending to make."""
+    return WholeBatch(
+        id=batch_id or new_id(),
+        queue=queue,
+        completion_queue=completion_queue,
+        items=tuple(items),
+    )
 
 
 def ack(message: Message, *sends: Send, **fields: Any) -> Ending:

@@ -126,6 +126,16 @@ steps = st.one_of(
         fields=message_fields,
     ),
     *_times(
+        2,
+        "settle_and_make",
+        pick=picks,
+        fate=st.sampled_from([Fate.ACK, *Fate]),
+        queue=st.sampled_from(["own", "own", "shared"]),
+        many=st.lists(message_fields, max_size=3),
+        taken=st.none() | st.none() | picks,
+        again=st.sampled_from([False, False, True]),
+    ),
+    *_times(
         1,
         "settle_what_is_not_held",
         pick=picks,

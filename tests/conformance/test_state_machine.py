@@ -11,7 +11,7 @@ from tests.conformance.machine import StoreMachine
 from tests.stores.opening import Homes
 
 BOUNDED = settings(
-    max_examples=35,
+    max_examples=20,
     stateful_step_count=40,
     derandomize=True,
     database=None,

@@ -49,6 +49,17 @@ async def test_a_queue_that_was_never_used_says_so(store: Store) -> None:
     assert stats.counts == await counts(store)
 
 
+@pytest.mark.parametrize("cap", [None, 128_000])
+async def test_a_message_that_stands_twice_in_a_send_is_counted_once(
+    store: Store, cap: int | None
+) -> None:
+    await make_queue(store, backlog_bytes_max=cap)
+    message = new()
+    await store.messages.send_batch(DEFAULT, WORK, [message, new(), message])
+    assert await passed(store) == {Passing.SENT: 2}
+    assert (await counts(store)).ready == 2
+
+
 async def test_the_counts_are_the_queues(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 4)

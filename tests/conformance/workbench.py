@@ -27,7 +27,10 @@ from tickwork.core.model import (
     Fate,
     NewMessage,
     Scope,
+    Settlement,
+    SettleResult,
     Tenant,
+    WholeBatch,
 )
 from tickwork.errors import BacklogFull, Conflict
 from tickwork.store.contract import Store
@@ -104,6 +107,37 @@ class Workbench(Asking):
             self._ask(lambda store: _created_or_not(store, place.scope, batch, tried))
         if self._ask(lambda store: _created_or_not(store, place.scope, batch, items)):
             self._sent += [(place, item) for item in items]
+
+    def settle_and_make(
+        self,
+        pick: int,
+        fate: Fate,
+        queue: str,
+        many: list[dict[str, Any]],
+        taken: int | None,
+        *,
+        again: bool,
+    ) -> None:
+        """A batch with an ending; sometimes one that was made before, and sometimes one of its
+        items is a message already."""
+        for message in self._some_handed([pick]):
+            place = Place(Scope(message.tenant), queue)
+            batch = NewBatch(id=self._new_id(), queue=queue, completion_queue="own")
+            items = [self._new_message(fields, place) for fields in many]
+            for _, known, old in self._some(self._batches, [pick] * again):
+                batch, items = structs.replace(known, queue=queue), old
+            old_ones = self._some(self._sent, [] if taken is None else [taken])
+            made = WholeBatch(
+                id=batch.id,
+                queue=queue,
+                completion_queue="own",
+                items=(*items, *(old for _, old in old_ones)),
+            )
+            ending = Ending(held=message.held, fate=fate, reason="made", batches=(made,))
+            if self._ask(lambda store, each=ending: _settled_or_not(store, each)) is not None:
+                self._open = [each for each in self._open if each.held != message.held]
+                self._sent += [(place, item) for item in items]
+                self._batches.append((place, batch, items))
 
     def batches(self, what: str, pick: int) -> None:
         for place, batch, items in self._some(self._batches, [pick]):
@@ -182,6 +216,14 @@ class Workbench(Asking):
     def prune(self, days: int) -> None:
         self._stores.clock.advance(seconds=days * DAY_SECONDS)
         self._ask(lambda store: store.pruner.prune(SYSTEM, ALL))
+
+
+async def _settled_or_not(store: Store, ending: Ending) -> SettleResult | None:
+    """None where there are two reasons to refuse, as below."""
+    try:
+        return await store.messages.settle(SYSTEM, Settlement((ending,)))
+    except (Conflict, BacklogFull):
+        return None
 
 
 async def _created_or_not(

@@ -8,6 +8,7 @@
 | test_killed_caps.py | … amid caps: no tenant ever has more in hand |
 | test_killed_moves.py | … amid deaths: one dead letter, one move to the dead-letter queue |
 | test_killed_batches.py | … amid batches, also of who fills them: counted exactly, completed once |
+| test_exactly_once.py | `kill -9` of an app's workers at every commit point; claims taken away |
 | test_killed_replays.py | `kill -9` of two who replay the same dead letters |
 | test_lost_replies.py | a commit happened and its answer did not arrive |
 | test_frozen.py | SIGSTOP beyond the lease, then SIGCONT |

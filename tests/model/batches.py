@@ -19,10 +19,10 @@ from tickwork.core.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.limits import check_item_count, check_limit, check_message, check_new_batch
-from tickwork.core.model import NewMessage, Queue, Scope
+from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
+from tickwork.core.model import NewMessage, Queue, Scope, WholeBatch
 from tickwork.core.states import State
-from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, NotFound
 
 PIECE_ITEMS = 1_000
 
@@ -86,6 +86,18 @@ class MemoryBatches:
                 self._departures.drop(message, REASON_CANCELLED)
         return self._seen(self.seal(self._row(scope, batch_id)))
 
+    def make(self, scope: Scope, batch: WholeBatch) -> None:
+        """A batch with all its items, unless it is there; part of the caller's transaction."""
+        queue, tenant = self._tables.queue(scope, batch.queue), own_tenant(scope)
+        known = self._tables.batches.get((tenant, batch.id))
+        if known is not None:
+            if (known.queue_id, known.total) != (queue.id, len(batch.items)):
+                raise Conflict(f"the id {batch.id} is another batch's")
+            return
+        new = NewBatch(id=batch.id, queue=batch.queue, completion_queue=batch.completion_queue)
+        row = self._begin(tenant, queue, new)
+        self.seal(self._add(row, queue, batch.items) if batch.items else row)
+
     def seal(self, row: BatchRow) -> BatchRow:
         """Whole, with what is stored; and completed, if all of it has ended."""
         if row.total is None:
@@ -113,7 +125,7 @@ class MemoryBatches:
         check_item_count(row.stored + len(piece))
         with self._tables.transaction():
             for index, item in enumerate(piece, start=row.stored):
-                _check_item(item, index)
+                check_item(item, index)
                 if not self._arrivals.store(row.tenant, queue, item, batch_id=row.id):
                     raise Conflict(f"item {item.id} is a message already")
             self._arrivals.check_backlogs({queue.id})
@@ -160,12 +172,3 @@ class MemoryBatches:
             created_at=row.created_at,
             completed_at=row.completed_at,
         )
-
-
-def _check_item(item: NewMessage, index: int) -> None:
-    try:
-        check_message(item)
-    except InvalidInput as error:
-        raise InvalidInput(
-            FieldError(f"items[{index}].{fault.field}", fault.message) for fault in error.errors
-        ) from None

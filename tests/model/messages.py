@@ -8,6 +8,7 @@ from inspect import isawaitable
 from uuid import UUID
 
 from tests.model.arrivals import Arrivals
+from tests.model.batches import MemoryBatches
 from tests.model.claiming import Claiming
 from tests.model.departures import Departures
 from tests.model.tables import Now, Row, Tables, own_tenant
@@ -41,10 +42,15 @@ class MemoryMessages:
     """In, handed out, and done with."""
 
     def __init__(
-        self, tables: Tables, now: Now, arrivals: Arrivals, departures: Departures
+        self,
+        tables: Tables,
+        now: Now,
+        arrivals: Arrivals,
+        departures: Departures,
+        batches: MemoryBatches,
     ) -> None:
         self._tables, self._now = tables, now
-        self._arrivals, self._departures = arrivals, departures
+        self._arrivals, self._departures, self._batches = arrivals, departures, batches
         self._claiming = Claiming(tables, now, departures)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
@@ -150,6 +156,9 @@ class MemoryMessages:
         for ending in counted:
             for send in ending.sends:
                 self._send(Scope(ending.held.tenant), send.queue, [send.message])
+        for ending in counted:
+            for batch in ending.batches:
+                self._batches.make(Scope(ending.held.tenant), batch)
         return SettleResult(tuple(refused), tuple(duplicates))
 
     def _check(self, settlement: Settlement) -> None:
@@ -157,6 +166,8 @@ class MemoryMessages:
         for ending in settlement.endings:
             for send in ending.sends:
                 self._tables.queue(Scope(ending.held.tenant), send.queue)
+            for batch in ending.batches:
+                self._tables.queue(Scope(ending.held.tenant), batch.queue)
 
     def _end(self, row: Row, ending: Ending) -> None:
         if ending.fate is Fate.ACK:

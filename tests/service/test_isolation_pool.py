@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +29,7 @@ from tickwork.app.declarations import (
     Isolation,
     QueueDeclaration,
 )
-from tickwork.app.handling import HandlerEnded
+from tickwork.app.handling import HandlerEnded, Made, Written
 from tickwork.app.messages import Message
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic
@@ -39,7 +40,7 @@ from tickwork.core.policy.scaling import AUTO_MAX
 from tickwork.core.states import State
 from tickwork.errors import InvalidInput
 from tickwork.ops.sending import compose
-from tickwork.service.carried_rows import CarriedRows
+from tickwork.service.carried_rows import CarriedRows, statements_of
 from tickwork.service.invoking import Said
 from tickwork.service.isolating import PROCESSES_PER_CORE, auto_slots_max
 from tickwork.service.processes import ProcessPool
@@ -116,7 +117,7 @@ async def outcome(pool: ProcessPool, handler: HandlerDeclaration, body: bytes = 
 
 async def pid(pool: ProcessPool) -> bytes:
     """The number of the process that handles a message now."""
-    (send,) = (await said(pool, declared(handlers.tell_pid))).sends
+    (send,) = (await said(pool, declared(handlers.tell_pid))).made.sends
     return send.message.body
 
 
@@ -180,6 +181,7 @@ async def test_values_of_every_plain_kind_cross(pool: ProcessPool) -> None:
         (b'"allocate"', "used more than 128 MiB of memory"),
         (b'"_exit"', "its process ended by itself, with exit code 3"),
         (b'"raise"', "ValueError: no luck"),
+        (b'"cancel"', "cancelled from within"),
     ],
 )
 async def test_coroutines_have_the_same_limits(pool: ProcessPool, bad: bytes, error: str) -> None:
@@ -188,7 +190,7 @@ async def test_coroutines_have_the_same_limits(pool: ProcessPool, bad: bytes, er
     (one,) = invoked.said
     assert isinstance(one.outcome, Failed)
     assert error in one.outcome.error
-    assert (invoked.is_failed, one.sends) == (True, ())
+    assert (invoked.is_failed, one.made) == (True, Made())
 
 
 async def test_processor_time_counts_for_each_message(pool: ProcessPool) -> None:
@@ -207,13 +209,18 @@ async def test_who_takes_the_signal_of_the_limit_for_himself_meets_another(
 
 
 async def test_what_a_carried_row_may_hold() -> None:
-    rows = CarriedRows()
+    written = Written()
+    rows = CarriedRows(written)
     rows.execute("a statement", Kind.FIRST)
-    (statement,) = rows.statements
+    (statement,) = statements_of(written)
     assert statement.values == (("str", "first"),)
     with pytest.raises(TypeError, match="value 2 has more than 64 bits"):
         rows.execute("a statement", 1, 2**63)
-    rows.end()
+    with suppress(ValueError), rows:
+        rows.execute("dropped")
+        raise ValueError
+    assert statements_of(written) == (statement,)
+    written.end()
     with pytest.raises(HandlerEnded):
         rows.execute("a statement")
 

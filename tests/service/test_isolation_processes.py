@@ -37,6 +37,7 @@ def pids(worker: Worker) -> list[int]:
     ("bad", "error"),
     [
         ("raise", "ValueError: no luck"),
+        ("cancel", "cancelled from within"),
         ("exit", "SystemExit: that is all"),
         ("burn", "used more than 0.5 seconds of processor time, and was stopped"),
         ("allocate", "used more than 128 MiB of memory"),

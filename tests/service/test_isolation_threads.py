@@ -104,6 +104,41 @@ async def test_a_function_that_fails_costs_its_own_message(
     await eventually(lambda: not handler_threads())
 
 
+async def test_the_first_word_counts_in_a_thread_too(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, max_retries=3)
+
+    def handle(message: Any) -> None:
+        message.send("out", message.attempts)
+        message.ack()
+        message.ack()
+        message.retry()
+        raise ValueError("too late")
+
+    place.handle(handle)
+    await place.send("a")
+    async with place.app.running():
+        assert await place.until_out() == [1]
+        assert await place.waiting() == ()
+
+
+async def test_who_burns_a_processor_is_left_behind_and_holds_nobody_up(
+    tmp_path: Path, doors: Callable[[], threading.Event]
+) -> None:
+    place, door = Workplace(tmp_path, timeout_seconds=1), doors()
+
+    def handle(message: Any) -> None:
+        while message.body == "bad" and not door.is_set():
+            pass
+        message.send("out", message.body)
+
+    place.handle(handle, max_concurrency=2)
+    await place.send("bad", "a", "b")
+    async with place.app.running():
+        assert sorted(await place.until_out(2)) == ["a", "b"]
+        (error,) = await place.until_dead()
+        assert "took longer than 1 seconds" in error
+
+
 async def test_functions_block_together_and_hold_nobody_up(
     tmp_path: Path, doors: Callable[[], threading.Event]
 ) -> None:

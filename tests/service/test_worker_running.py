@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.stores.home import Home
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, ClaimRequest, Counts
+from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.service import consumer, node
 from tickwork.store.contract import Store
@@ -118,6 +120,50 @@ async def test_a_number_by_hand_is_kept(app: Tickwork) -> None:
     async with app.running():
         await until(lambda: len(most) == 100, "all of them")
     assert max(most) == 3
+
+
+@pytest.mark.parametrize("in_code", [None, 1, 9])
+async def test_what_the_operator_says_counts_in_place_of_the_code(
+    app: Tickwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_code: int | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tickwork.toml").write_text(
+        '[[queues]]\nname = "work"\n[[consumers]]\nqueue = "work"\nmax_concurrency = 4\n'
+    )
+    work, running, together = app.queue("work"), set[str](), asyncio.Event()
+    app.queue("other")
+
+    @app.on("work", max_concurrency=in_code)
+    async def handle(message: Message[Any]) -> None:
+        running.add(message.id)
+        if len(running) == 4:
+            together.set()
+        await together.wait()
+
+    @app.on("other", max_concurrency=2)
+    async def other(message: Message[Any]) -> None: ...
+
+    await work.send_batch([*range(4)])
+    async with app.running() as worker:
+        await until(together.is_set, "four at a time")
+        assert [each.slots for each in worker.consumers] == [4, 2]
+
+
+async def test_a_topology_that_is_wrong_is_refused(
+    app: Tickwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tickwork.toml").write_text(
+        '[[queues]]\nname = "work"\n[[consumers]]\nqueue = "work"\nmax_concurrency = 0\n'
+    )
+    app.queue("work")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"consumers\[0\].max_concurrency"):
+        async with app.running():
+            pass
 
 
 async def test_stopping_lets_what_runs_finish(app: Tickwork) -> None:

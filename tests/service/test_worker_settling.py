@@ -11,13 +11,12 @@ from uuid import UUID
 import pytest
 
 from tests.core.messages import handed_out
-from tickwork.app.handling import Rows
+from tickwork.app.handling import Made, Rows, Written
 from tickwork.core.model import (
     REASON_MAX_RETRIES,
     Ending,
     Fate,
     Held,
-    Message,
     NewMessage,
     Queue,
     QueueSettings,
@@ -34,8 +33,8 @@ from tickwork.errors import (
     StoreUnavailable,
 )
 from tickwork.service import settling
-from tickwork.service.observing import Lines
-from tickwork.service.settling import SETTLED_AT_ONCE, End, Settler, with_sends
+from tickwork.service.observing import Unmoved
+from tickwork.service.settling import SETTLED_AT_ONCE, End, Settler
 from tickwork.store.contract import Store
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))
@@ -50,6 +49,7 @@ class Server:
         self.raised: list[Exception] = []
         self.raised_jointly: list[Exception] = []
         self.refused: tuple[Held, ...] = ()
+        self.duplicates: tuple[Held, ...] = ()
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -58,7 +58,11 @@ class Server:
         if self.raised:
             raise self.raised.pop(0)
         self.settled.append(settlement)
-        return SettleResult(self.refused)
+        held = {each.held for each in settlement.endings}
+        return SettleResult(
+            tuple(each for each in self.refused if each in held),
+            tuple(each for each in self.duplicates if each in held),
+        )
 
     async def settle_jointly(
         self, _: object, settlement: Settlement, joined: Callable[[Any], Any]
@@ -74,7 +78,7 @@ class Server:
         return sorted((each.held.id.int, each.fate, each.reason) for each in endings)
 
 
-class Notes(Lines):
+class Notes(Unmoved):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -82,11 +86,9 @@ class Notes(Lines):
         self.troubles: list[str] = []
         self.handled_ends: list[Fate] = []
 
-    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:  # noqa: ARG002
-        self.handled_ends.append(ending.fate)
-
-    def refused(self, held: Sequence[Held]) -> None:
-        self.lost += held
+    def settled(self, _: Queue, ends: Sequence[End], result: SettleResult) -> None:
+        self.handled_ends += [end.ending.fate for end in ends]
+        self.lost += result.refused
 
     def trouble(self, what: str, error: Exception) -> None:
         self.troubles.append(f"{what}: {error}")
@@ -112,7 +114,7 @@ def settler(server: Server, notes: Notes) -> Settler:
     return Settler(cast(Store, store), QUEUE, notes, lambda _: None)
 
 
-def end(number: int, *sends: Send, rows: Rows | None = None) -> End:
+def end(number: int, *sends: Send, rows: Written | None = None) -> End:
     message = handed_out(id=UUID(int=number))
     return End(message, Ending(held=message.held, fate=Fate.ACK, sends=sends), rows)
 
@@ -121,10 +123,10 @@ def send(body: bytes = b"1") -> Send:
     return Send("out", NewMessage(id=UUID(int=99), body=body))
 
 
-def own_rows() -> Rows:
-    rows = Rows()
-    rows.run(lambda _: None)
-    return rows
+def own_rows() -> Written:
+    written = Written()
+    Rows(written).run(lambda _: None)
+    return written
 
 
 async def test_ends_travel_together(server: Server, settler: Settler) -> None:
@@ -206,13 +208,76 @@ async def test_what_came_too_late_is_told(server: Server, settler: Settler, note
     assert notes.lost == [late.ending.held]
 
 
-def test_what_an_invocation_sends_goes_with_the_first_that_is_done() -> None:
+def carriers(server: Server) -> list[int]:
+    """The messages whose ends carried what was made as a whole, in order."""
+    endings = [each for settled in server.settled for each in settled.endings]
+    return [each.held.id.int for each in endings if b"all" in [s.message.body for s in each.sends]]
+
+
+ALL = Made((send(b"all"),))
+"""What an invocation made as a whole."""
+
+
+async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
+    server: Server, settler: Settler
+) -> None:
     first, second, third = end(1), end(2, send(b"own")), end(3)
     retried = first._replace(ending=Ending(held=first.ending.held, fate=Fate.RETRY))
-    assert with_sends([retried, second, third], ()) == [retried, second, third]
-    ends = with_sends([retried, second, third], [send(b"all")])
-    assert [len(each.ending.sends) for each in ends] == [0, 2, 0]
-    sent = ends[1].ending.sends[1].message
-    assert (sent.body, sent.causation_id, sent.hops) == (b"all", str(UUID(int=2)), 1)
-    (alone,) = with_sends([retried], [send()])
-    assert (alone.ending.fate, len(alone.ending.sends)) == (Fate.RETRY, 1)
+    settler.add_together([retried, second, third], ALL)
+    assert settler.waiting == len(settler.unsettled()) == 3
+    await settler.drain()
+    assert (settler.waiting, carriers(server)) == (0, [3])
+    assert server.fates() == [(1, Fate.RETRY, None), (2, Fate.ACK, None), (3, Fate.ACK, None)]
+    (sent,) = server.settled[0].endings[0].sends
+    assert (sent.message.causation_id, sent.message.hops) == (str(UUID(int=3)), 1)
+
+
+async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Settler) -> None:
+    """The next one carries it, until one counts; and nobody, if none does."""
+    ends = [end(number) for number in range(1, 5)]
+    held = [each.ending.held for each in ends]
+    server.refused, server.duplicates = (held[0],), (held[1],)
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert carriers(server) == [1, 2, 3]
+    assert [number for number, *_ in server.fates()] == [1, 2, 3, 4]
+    server.settled.clear()
+    server.refused, server.duplicates = tuple(held), ()
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert carriers(server) == [1, 2, 3, 4]
+
+
+async def test_rows_carry_too(server: Server, settler: Settler) -> None:
+    server.raised_jointly = [EventDone(["x"]), ClaimLost(["x"]), ValueError("the caller's own")]
+    settler.add_together([end(number, rows=own_rows()) for number in range(1, 6)], ALL)
+    await settler.drain()
+    assert [settled.endings[0].held.id.int for settled in server.jointly] == [4, 5]
+    assert [len(settled.endings[0].sends) for settled in server.jointly] == [1, 0]
+    assert server.fates() == [(1, Fate.ACK, None), (3, Fate.DEAD, REASON_MAX_RETRIES)]
+
+
+async def test_what_all_of_them_made_and_cannot_be_stored_fails_all(
+    server: Server, settler: Settler
+) -> None:
+    ends = [end(number) for number in range(1, 4)]
+    retried = ends[0]._replace(ending=Ending(held=ends[0].ending.held, fate=Fate.RETRY))
+    server.raised = [BacklogFull("out", 7)]
+    settler.add_together([retried, *ends[1:]], ALL)
+    await settler.drain()
+    dead = [(number, Fate.DEAD, REASON_MAX_RETRIES) for number in (2, 3)]
+    assert (server.fates(), carriers(server)) == ([(1, Fate.RETRY, None), *dead], [])
+
+
+async def test_who_comes_from_far_is_told_of_once(
+    settler: Settler, caplog: pytest.LogCaptureFixture
+) -> None:
+    for hops, type_ in [(3, "near"), (4, "far"), (5, "far"), (4, None)]:
+        message = handed_out(id=UUID(int=1), hops=hops, type=type_)
+        settler.add(End(message, Ending(held=message.held, fate=Fate.ACK)))
+    await settler.drain()
+    told = [record.getMessage() for record in caplog.records]
+    assert [("type far has 4 hops" in each, "type None" in each) for each in told] == [
+        (True, False),
+        (False, True),
+    ]

@@ -23,8 +23,10 @@ WAIT_SECONDS = 60
 class Workplace:
     """The app, and what is to be seen of its messages."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.app = Tickwork(f"sqlite:///{folder / 'work.db'}")
+    def __init__(self, place: Path | str, **settings: Any) -> None:
+        """In a folder of its own, or at an address."""
+        url = place if isinstance(place, str) else f"sqlite:///{place / 'work.db'}"
+        self.app = Tickwork(url)
         self.app.queue("work", **{"max_retries": 0, "timeout_seconds": 60} | settings)
         self.app.queue("out")
 

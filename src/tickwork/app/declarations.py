@@ -12,6 +12,7 @@ from weakref import WeakSet
 from msgspec import Struct, structs
 
 from tickwork.app.payloads import Payload
+from tickwork.app.settings import queue_settings
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 
@@ -69,11 +70,13 @@ class HandlerDeclaration(Struct, frozen=True, kw_only=True):
 
 
 class Consumer(Struct, frozen=True):
-    """Everything that handles one queue."""
+    """Everything that handles one queue; `operator_concurrency` is what whoever runs the app says,
+    in place of what the code says."""
 
     queue: QueueDeclaration
     batch: HandlerDeclaration | None
     by_type: dict[str | None, HandlerDeclaration]
+    operator_concurrency: int | None = None
 
     def handler_for(self, message_type: str | None) -> HandlerDeclaration | None:
         """Who handles a type; whoever takes any type, else."""
@@ -82,6 +85,8 @@ class Consumer(Struct, frozen=True):
     @property
     def max_concurrency(self) -> int | None:
         """By hand, if anybody said so."""
+        if self.operator_concurrency is not None:
+            return self.operator_concurrency
         handlers = [self.batch] if self.batch else [*self.by_type.values()]
         said = [each.max_concurrency for each in handlers]
         known = [each for each in said if each is not None]
@@ -98,6 +103,8 @@ class Registry:
         self.made: set[str] = set()
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
+        self.completions: dict[str, str] = {}
+        """Where batches of a queue tell that they have ended."""
 
     @classmethod
     def known(cls) -> tuple[Registry, ...]:
@@ -114,6 +121,20 @@ class Registry:
             fault = "is declared twice, with different settings; declare it once and keep it"
             raise InvalidInput([FieldError(queue.name, fault)])
         self.queues[queue.name] = queue
+
+    def add_completion(self, queue: str) -> str:
+        """Declares a queue for the ends of another one's batches, unless it is there; its name."""
+        if queue not in self.queues:
+            fault = f"is not declared; {_nearest(queue, self.queues)}"
+            raise InvalidInput([FieldError(queue, fault)])
+        name, payload = f"{queue}.completed", Payload[Any](Any)
+        if name not in self.queues:
+            settings, is_shared = queue_settings(name, {}), self.queues[queue].is_shared
+            self.add_queue(
+                QueueDeclaration(name=name, settings=settings, payload=payload, is_shared=is_shared)
+            )
+        self.completions[queue] = name
+        return name
 
     def add_handler(self, handler: HandlerDeclaration) -> None:
         """Declares a handler; what cannot be is refused where it is written."""

@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from inspect import isawaitable
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from tickwork.core.limits import check_message
-from tickwork.core.model import Send
-from tickwork.errors import TickworkError
+from tickwork.core.hashing import derived_id
+from tickwork.core.limits import ENDING_ITEMS_MAX, check_ending_items, check_message
+from tickwork.core.model import Message, Send, WholeBatch
+from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 SENDS_MAX = 10_000
 """As many messages as one handler may send: they are one transaction."""
@@ -52,22 +54,74 @@ class TooManySends(TickworkError):
         return ()
 
 
-class Write(NamedTuple):
-    """A write of the caller's own, for the transaction that ends its message."""
+class BatchNotStored(TickworkError):
+    """A batch that a handler made, asked for before it is there."""
 
-    run: Callable[[Any], Awaitable[None] | None]
+    code = "batch_not_stored"
+
+    def __init__(self, batch_id: str) -> None:
+        self.batch_id = batch_id
+        super().__init__(
+            f"batch {batch_id} commits with the message that is being handled, and is not there "
+            "before; look at it later, by its id, or use app.batch(…, detached=True)"
+        )
+
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.batch_id,)
+
+
+class Write(NamedTuple):
+    """A write of the caller's own: the how manyeth, by which block, and what is to be done."""
+
+    number: int
+    rows: Rows
+    what: Any
+
+
+class Written:
+    """What a handler wants written with the end of a message, by all its blocks, in order."""
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.noted = 0
+        self.has_ended = False
+
+    def end(self) -> None:
+        """Nothing can be added any more."""
+        self.has_ended = True
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.writes
+
+    def joined(self, connection: Any) -> Awaitable[None] | None:
+        """All of them, in order, as the store calls them."""
+        if hasattr(connection, "fetchrow"):
+            return self._await_all(connection)
+        for write in self.writes:
+            wanted = write.what(connection)
+            if isawaitable(wanted):
+                _refuse(wanted)
+        return None
+
+    async def _await_all(self, connection: Any) -> None:
+        for write in self.writes:
+            wanted = write.what(connection)
+            if isawaitable(wanted):
+                await wanted
 
 
 class Rows:
     """The rows of a handler's own: they commit with its message's end, or not at all.
 
     Nothing is written yet when these return; it happens in one short transaction after the
-    handler, behind the fence of its claim.
+    handler, behind the fence of its claim. What a `with` block noted is dropped if the block
+    raises, also when its handler goes on.
     """
 
-    def __init__(self) -> None:
-        self._writes: list[Write] = []
-        self._has_ended = False
+    def __init__(self, written: Written | None = None) -> None:
+        self._written = written or Written()
+        self._begun: list[int] = []
 
     def execute(self, statement: str, *values: Any) -> None:
         """One statement, in the database's own dialect and with its placeholders."""
@@ -84,43 +138,28 @@ class Rows:
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> None:
         """A function that is given the connection: asyncpg's, awaited, or SQLite's, plain and
         on the writer's thread. It must be short, and must not commit."""
-        self.check_open()
-        self._writes.append(Write(write))
+        self._note(write)
 
     def __enter__(self) -> Rows:
+        self._begun.append(self._written.noted)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        begun = self._begun.pop()
+        if kind is not None:
+            # Of the others nothing is dropped: blocks may run side by side.
+            self._written.writes[:] = [
+                each
+                for each in self._written.writes
+                if each.rows is not self or each.number < begun
+            ]
 
-    def end(self) -> None:
-        """Nothing can be added any more."""
-        self._has_ended = True
-
-    def check_open(self) -> None:
-        """Raises `HandlerEnded` if nothing can be added any more."""
-        if self._has_ended:
+    def _note(self, what: Any) -> None:
+        written = self._written
+        if written.has_ended:
             raise HandlerEnded
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._writes
-
-    def joined(self, connection: Any) -> Awaitable[None] | None:
-        """All of them, in order, as the store calls them."""
-        if hasattr(connection, "fetchrow"):
-            return self._await_all(connection)
-        for write in self._writes:
-            wanted = write.run(connection)
-            if isawaitable(wanted):
-                _refuse(wanted)
-        return None
-
-    async def _await_all(self, connection: Any) -> None:
-        for write in self._writes:
-            wanted = write.run(connection)
-            if isawaitable(wanted):
-                await wanted
+        written.writes.append(Write(written.noted, self, what))
+        written.noted += 1
 
 
 def keep(send: Send, kept: list[Send]) -> None:
@@ -137,23 +176,74 @@ def _refuse(wanted: Awaitable[None]) -> None:
     raise TypeError("on SQLite a write is a plain function: there is nothing to await")
 
 
-class Handling:
-    """One invocation of a handler."""
+class Made(NamedTuple):
+    """What a handler sent, and the batches that it made."""
 
-    def __init__(self) -> None:
+    sends: tuple[Send, ...] = ()
+    batches: tuple[WholeBatch, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sends or self.batches)
+
+
+class Handling:
+    """One invocation of a handler; `given` is what it was given, until it ends. Without
+    `has_store` it runs where no database is."""
+
+    def __init__(self, given: object = None, *, has_store: bool = True) -> None:
+        self.given, self._has_store = given, has_store
         self._sends: list[Send] = []
+        self._batches: list[WholeBatch] = []
+        self._batches_named = self._items = self._items_bytes = 0
         self._background: set[asyncio.Task[Any]] = set()
-        self._has_ended = False
+        self.has_ended = False
 
     def send(self, send: Send) -> None:
         """Keeps a message until the end."""
-        if self._has_ended:
-            raise HandlerEnded
+        self._check_open()
         keep(send, self._sends)
+
+    def batch(self, batch: WholeBatch) -> None:
+        """Keeps a batch until the end."""
+        self._check_open()
+        items = self._items + (len(batch.items) or 1)
+        items_bytes = self._items_bytes + sum(len(item.body) for item in batch.items)
+        check_ending_items(items, items_bytes)
+        self._items, self._items_bytes = items, items_bytes
+        self._batches.append(batch)
+
+    @property
+    def cause(self) -> Message | None:
+        """The one message that is handled; None if there are several."""
+        return getattr(self.given, "stored", None)
+
+    def room(self) -> int:
+        """How many items of batches it may still make."""
+        return ENDING_ITEMS_MAX - self._items
+
+    def number_batch(self) -> int:
+        """The number of one more batch that is made here, in whichever way."""
+        self._check_open()
+        self._batches_named += 1
+        return self._batches_named
+
+    def detached_id(self, number: int) -> UUID | None:
+        """The id of a batch that is stored at once: the same one when the message is handled
+        again. None if nothing stays the same then: batches of messages are put together anew."""
+        if not self._has_store:
+            fault = "needs the database, which is not in this process; use isolation='task'"
+            raise InvalidInput([FieldError("detached", fault)])
+        if self.cause is None:
+            return None
+        return derived_id(self.cause.id, f"batch {number}")
+
+    def _check_open(self) -> None:
+        if self.has_ended:
+            raise HandlerEnded
 
     def background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Starts work that ends before the handler is settled; what it raises, the handler did."""
-        if self._has_ended:
+        if self.has_ended:
             work.close()
             raise HandlerEnded
         task = asyncio.create_task(work)
@@ -176,12 +266,12 @@ class Handling:
         if left:
             _raised((await asyncio.wait(left))[0])
 
-    def end(self) -> tuple[Send, ...]:
-        """Nothing can be added any more; returns what was sent."""
-        self._has_ended = True
+    def end(self) -> Made:
+        """Nothing can be added any more; returns what was sent and made."""
+        self.has_ended, self.given = True, None
         for task in self._background:
             task.cancel()
-        return tuple(self._sends)
+        return Made(tuple(self._sends), tuple(self._batches))
 
 
 def _raised(tasks: Iterable[asyncio.Task[Any]]) -> list[BaseException]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tickwork.app.handling import HandlerEnded, Rows, keep
+from tickwork.app.handling import HandlerEnded, Rows, Written, keep
 from tickwork.app.raising import checked_seconds
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
@@ -32,8 +32,8 @@ class Message(Generic[T]):
         "_has_ended",
         "_make_rows",
         "_monotonic",
-        "_rows",
         "_sends",
+        "_written",
         "body",
         "said",
         "stored",
@@ -47,14 +47,14 @@ class Message(Generic[T]):
         compose: Composer,
         monotonic: Callable[[], float],
         deadline: float,
-        make_rows: Callable[[], Rows] = Rows,
+        make_rows: Callable[[Written], Rows] = Rows,
     ) -> None:
         self.stored, self.body = stored, body
         self.said: Outcome | None = None
         self._make_rows, self._has_ended = make_rows, False
         self._compose, self._monotonic, self._deadline = compose, monotonic, deadline
         self._sends: list[Send] | None = None
-        self._rows: Rows | None = None
+        self._written: Written | None = None
 
     def ack(self) -> None:
         """It is done."""
@@ -74,9 +74,9 @@ class Message(Generic[T]):
     def transaction(self) -> Rows:
         """Rows of your own, in the same database, that commit with this message's ack."""
         self._check_open()
-        if self._rows is None:
-            self._rows = self._make_rows()
-        return self._rows
+        if self._written is None:
+            self._written = Written()
+        return self._make_rows(self._written)
 
     def time_left(self) -> float:
         """Seconds until the handler is stopped."""
@@ -146,15 +146,15 @@ class Message(Generic[T]):
         return self._sends or ()
 
     @property
-    def rows(self) -> Rows | None:
+    def rows(self) -> Written | None:
         """The rows of the handler's own, if it wrote any."""
-        return None if self._rows is None or self._rows.is_empty else self._rows
+        return None if self._written is None or self._written.is_empty else self._written
 
     def end(self) -> None:
         """Its handler has ended, or nobody waits for it any longer."""
         self._has_ended = True
-        if self._rows is not None:
-            self._rows.end()
+        if self._written is not None:
+            self._written.end()
 
     def _check_open(self) -> None:
         if self._has_ended:

@@ -37,6 +37,7 @@ from tickwork.core.model import (
     NewMessage,
     QueueSettings,
     Send,
+    WholeBatch,
 )
 from tickwork.core.outcome import (
     Expired,
@@ -73,15 +74,17 @@ def settle(
     *,
     spread: float = 0.0,
     sends: Iterable[Send] = (),
+    batches: Iterable[WholeBatch] = (),
 ) -> Ending:
     """The end of this handing-out.
 
-    `spread` is `spread_of` the message, or 0 where delays must be exact. The sends are as the
-    handler made them; they happen only with a success, and each knows then what caused it.
+    `spread` is `spread_of` the message, or 0 where delays must be exact. The sends and batches
+    are as the handler made them; they happen only with a success, and each message knows then
+    what caused it.
     """
     match outcome:
         case Succeeded():
-            return _done(message, sends)
+            return _done(message, sends, batches)
         case RetryRequested(delay):
             return _retried(message, settings, spread, delay=delay)
         case Failed(error):
@@ -119,6 +122,18 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
     )
 
 
+def causing(
+    message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[WholeBatch]
+) -> Ending:
+    """An ending of the message that brings about this, too."""
+    sent = tuple(Send(each.queue, caused_by(message, each.message)) for each in sends)
+    made = tuple(
+        structs.replace(each, items=tuple(caused_by(message, item) for item in each.items))
+        for each in batches
+    )
+    return structs.replace(ending, sends=ending.sends + sent, batches=ending.batches + made)
+
+
 def spread_of(message: Message) -> float:
     """A stable number from 0 to 1 for this attempt at the message, the same on every node."""
     return stable_number(f"{message.id}:{message.attempts + 1}") / 2**64
@@ -136,11 +151,14 @@ def clean_error(text: str) -> str:
     return _UNSTORABLE.sub(_REPLACEMENT, text)
 
 
-def _done(message: Message, sends: Iterable[Send]) -> Ending:
-    caused = tuple(Send(send.queue, caused_by(message, send.message)) for send in sends)
-    if caused and message.hops >= HOPS_MAX:
+def _done(message: Message, sends: Iterable[Send], batches: Iterable[WholeBatch]) -> Ending:
+    ending = Ending(held=message.held, fate=Fate.ACK)
+    sends, batches = tuple(sends), tuple(batches)
+    if not sends and not batches:
+        return ending
+    if message.hops >= HOPS_MAX:
         return _too_far(message)
-    return Ending(held=message.held, fate=Fate.ACK, sends=caused)
+    return causing(message, ending, sends, batches)
 
 
 def _retried(

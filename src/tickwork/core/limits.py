@@ -18,6 +18,7 @@ from tickwork.core.model import (
     Scope,
     Settlement,
     Tenant,
+    WholeBatch,
 )
 from tickwork.core.policy.backoff import backoff_faults
 from tickwork.core.policy.rate import RATE_MAX, RATE_MIN
@@ -42,6 +43,12 @@ CLAIM_NUMBER_MAX = 2**63 - 1
 CLAIMED_MAX = 1_000_000
 BACKLOG_BYTES_MAX = 10**15
 EXCERPT_LENGTH_MAX = 2_000
+ENDING_ITEMS_MAX = 10_000
+"""As many items as the batches of one ending may have together: they are one transaction. A batch
+of none counts as one."""
+
+ENDING_ITEMS_BYTES_MAX = 64_000_000
+"""As many bytes as these may have."""
 
 _TEXTS = ("key", "event_id", "type", "source", "correlation_id", "causation_id")
 
@@ -189,6 +196,28 @@ def check_new_batch(batch: NewBatch) -> None:
         raise InvalidInput(faults)
 
 
+def check_ending_items(items: int, items_bytes: int) -> None:
+    """Raises `InvalidInput` for more than the batches of one handler may have together."""
+    for count, most, what in (
+        (items, ENDING_ITEMS_MAX, "items"),
+        (items_bytes, ENDING_ITEMS_BYTES_MAX, "bytes of items"),
+    ):
+        if count > most:
+            fault = (
+                f"the batches of one handler have at most {most} {what} together: they commit "
+                "with its message; use app.batch(…, detached=True), which is stored in pieces"
+            )
+            raise InvalidInput([FieldError("items", fault)])
+
+
+def check_item(item: NewMessage, index: int) -> None:
+    """Raises `InvalidInput` for an item that may not be stored, named by its place."""
+    if not _is_ordinary(item):
+        faults = list(_message_faults(item, f"items[{index}]."))
+        if faults:
+            raise InvalidInput(faults)
+
+
 def check_item_count(items: int) -> None:
     """Raises `InvalidInput` for more items than a batch may have."""
     if items > BATCH_ITEMS_MAX:
@@ -259,6 +288,7 @@ def _is_plain(ending: Ending) -> bool:
         and ending.reason is ending.error is None
         and ending.firing is None
         and not ending.sends
+        and not ending.batches
     )
 
 
@@ -271,8 +301,23 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
         yield from _text_faults(f"{prefix}error", ending.error, ERROR_LENGTH_MAX)
     for index, send in enumerate(ending.sends):
         yield from _message_faults(send.message, f"{prefix}sends[{index}].")
+    yield from _batches_faults(ending.batches, prefix)
     if ending.firing is not None:
         yield from _firing_faults(ending.firing, f"{prefix}firing.")
+
+
+def _batches_faults(batches: Sequence[WholeBatch], prefix: str) -> Iterator[FieldError]:
+    if sum(len(batch.items) or 1 for batch in batches) > ENDING_ITEMS_MAX:
+        yield FieldError(f"{prefix}batches", f"have more than {ENDING_ITEMS_MAX} items together")
+        return
+    for number, batch in enumerate(batches):
+        at = f"{prefix}batches[{number}]."
+        for field, name in (("queue", batch.queue), ("completion_queue", batch.completion_queue)):
+            if name is not None:
+                yield from _text_faults(f"{at}{field}", name, NAME_LENGTH_MAX)
+        for index, item in enumerate(batch.items):
+            if not _is_ordinary(item):
+                yield from _message_faults(item, f"{at}items[{index}].")
 
 
 def _firing_faults(firing: FiringRecord, prefix: str) -> Iterator[FieldError]:

@@ -137,7 +137,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     expires_after_seconds: float | None = None
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """A stored message. `attempts` counts handlers that ran and failed; `lost` claims whose
     holder died; `claim` every handing-out."""
 
@@ -176,7 +176,7 @@ class Message(Struct, frozen=True):
         return Held(self.tenant, self.id, self.claim, self.holder)
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, gc=False):
     """One handing-out of a message: the fence of everything its holder does with it."""
 
     tenant: str
@@ -201,13 +201,23 @@ class Send(Struct, frozen=True):
     message: NewMessage
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class WholeBatch(Struct, frozen=True, kw_only=True):
+    """A batch with all its items, stored in one transaction. One that is there already, in the
+    same queue and with as many items, is the same one."""
+
+    id: UUID
+    queue: str
+    completion_queue: str | None = None
+    items: tuple[NewMessage, ...] = ()
+
+
+class Ending(Struct, frozen=True, kw_only=True, gc=False):
     """The end of one handing-out, and everything that comes about with it.
 
     `retry` counts an attempt, `release` does not; both come back after `delay_seconds`.
-    `dead` leaves a dead letter with `reason` and `error`. The sends happen, and the firing is
-    recorded, only if the message was still held. Its batch counts it, its key goes on to the
-    next one, without being told.
+    `dead` leaves a dead letter with `reason` and `error`. The sends happen, the batches are
+    made and the firing is recorded only if the message was still held. Its batch counts it, its
+    key goes on to the next one, without being told.
     """
 
     held: Held
@@ -216,6 +226,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     error: str | None = None
     sends: tuple[Send, ...] = ()
+    batches: tuple[WholeBatch, ...] = ()
     firing: FiringRecord | None = None
 
     @property
@@ -236,7 +247,8 @@ class SettleResult(Struct, frozen=True):
     """Which endings did not count.
 
     A refused one came too late: it changed nothing and sent nothing. A duplicate is an ack
-    of an event that was done already: its message is gone, its sends did not happen.
+    of an event that was done already: its message is gone, its sends did not happen, and its
+    batches were not made.
     """
 
     refused: tuple[Held, ...] = ()

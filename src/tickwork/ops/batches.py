@@ -39,16 +39,17 @@ async def create_batch(
     """
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
-    items = _items(bodies, composing, on_progress, options)
+    items = compose_items(bodies, composing, options, on_progress)
     return await store.batches.create(scope, batch, items)
 
 
-def _items(
+def compose_items(
     bodies: Iterable[object],
     composing: Callable[..., NewMessage],
-    on_progress: Progress | None,
     options: dict[str, Any],
+    on_progress: Progress | None = None,
 ) -> Iterator[NewMessage]:
+    """A message of each body, one after the other; a fault is named by the item's place."""
     number = 0
     for number, body in enumerate(bodies, start=1):
         try:

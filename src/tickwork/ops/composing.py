@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from tickwork.app.declarations import Registry
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.ops import sending
+
+BODY_BYTES_WARNED = 10_000
+"""Whoever sends more than this is told, once for each queue."""
+
+QUEUES_WARNED_MAX = 1_000
+
+_log = logging.getLogger("tickwork")
 
 
 class RegistryComposer:
@@ -14,6 +22,7 @@ class RegistryComposer:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._warned: set[str] = set()
 
     def __call__(
         self, queue: str, body: Any, *, content_type: ContentType = ContentType.JSON, **options: Any
@@ -26,4 +35,17 @@ class RegistryComposer:
         """The message of a body and options."""
         declared = self._registry.queues.get(queue)
         encoded = declared.payload.encode(body, content_type) if declared else None
-        return sending.compose(body, content_type=content_type, encoded=encoded, **options)
+        message = sending.compose(body, content_type=content_type, encoded=encoded, **options)
+        if len(message.body) > BODY_BYTES_WARNED and queue not in self._warned:
+            self._warn(queue, len(message.body))
+        return message
+
+    def _warn(self, queue: str, body_bytes: int) -> None:
+        if len(self._warned) < QUEUES_WARNED_MAX:
+            self._warned.add(queue)
+            _log.warning(
+                "queue %s: a body has %d bytes; send references, not documents (told once for "
+                "each queue)",
+                queue,
+                body_bytes,
+            )

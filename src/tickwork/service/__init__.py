@@ -9,6 +9,10 @@
   isolating.py  where a handler runs: a task, threads.py, or processes.py
   worker.py     all consumers of an app, and the keepers of the store
   keeping.py    reaper, pruner, tallies: what keeps a store in order
+  observing.py  what a worker tells, to lines.py for people and metrics.py for Prometheus
+  watchdog.py   a thread that sees the event loop stand still
+  watched.py    a worker with all who watch it
+  logs.py       how lines look in a process that is ours
   loop.py       doing something again and again, whatever happens
 ```
 """

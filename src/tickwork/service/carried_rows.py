@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.app.handling import Rows
+from tickwork.app.handling import Rows, Written
 from tickwork.service.frames import Statement
 
 Plain = None | bool | int | float | str | bytes
@@ -59,14 +59,9 @@ _NAMES = {kind.type: name for name, kind in KINDS.items()}
 class CarriedRows(Rows):
     """Keeps statements until they are carried to whoever writes them."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._statements: list[Statement] = []
-
     def execute(self, statement: str, *values: Any) -> None:
-        self.check_open()
         carried = tuple(_carried(index, value) for index, value in enumerate(values, start=1))
-        self._statements.append(Statement(statement, carried))
+        self._note(Statement(statement, carried))
 
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> None:
         raise TypeError(
@@ -74,14 +69,10 @@ class CarriedRows(Rows):
             "execute(statement, *values), or a handler with isolation='task' or 'thread'"
         )
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._statements
 
-    @property
-    def statements(self) -> tuple[Statement, ...]:
-        """All of them, in order."""
-        return tuple(self._statements)
+def statements_of(written: Written | None) -> tuple[Statement, ...]:
+    """What is to be carried, in order."""
+    return () if written is None else tuple(each.what for each in written.writes)
 
 
 def take(statements: tuple[Statement, ...], rows: Rows) -> None:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from tickwork.app.declarations import HandlerDeclaration, Registry
 from tickwork.app.handling import Handling, enter
 from tickwork.app.messages import Composer, Message
@@ -27,7 +29,7 @@ from tickwork.core.decide import clean_error
 from tickwork.core.outcome import Failed, Outcome
 from tickwork.ops.composing import RegistryComposer
 from tickwork.service.budget import Budget
-from tickwork.service.carried_rows import CarriedRows
+from tickwork.service.carried_rows import CarriedRows, statements_of
 from tickwork.service.frames import (
     LENGTH,
     Ended,
@@ -130,15 +132,14 @@ class Child:
     def _told(self, work: Work) -> bytes:
         budget = Budget(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
         deadline = monotonic() + work.seconds_left
-        rows = CarriedRows()
         try:
-            invoked = self._invoke(work, budget, deadline, rows)
-            return packed(_ended(invoked, rows, is_worn=budget.is_used_up))
+            invoked = self._invoke(work, budget, deadline)
+            return packed(_ended(invoked, is_worn=budget.is_used_up))
         except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
             told = clean_error(str(error))
             return packed(Ended(outcome=Failed.__name__, value=told, is_failed=True))
 
-    def _invoke(self, work: Work, budget: Budget, deadline: float, rows: CarriedRows) -> Invoked:
+    def _invoke(self, work: Work, budget: Budget, deadline: float) -> Invoked:
         handler, compose = self._known[work.load]
         message = Message(
             work.message,
@@ -146,9 +147,9 @@ class Child:
             compose=compose,
             monotonic=monotonic,
             deadline=deadline,
-            make_rows=lambda: rows,
+            make_rows=CarriedRows,
         )
-        handling = Handling()
+        handling = Handling(message, has_store=False)
         if inspect.iscoroutinefunction(handler.function):
             failure = self._runner.run(_awaited(handler.function, handling, message, budget))
         else:
@@ -181,14 +182,15 @@ def _called(
     return run_plain(limited, message)
 
 
-def _ended(invoked: Invoked, rows: CarriedRows, *, is_worn: bool) -> Ended:
+def _ended(invoked: Invoked, *, is_worn: bool) -> Ended:
     (said,) = invoked.said
     value = value_of(said.outcome)
     return Ended(
         outcome=type(said.outcome).__name__,
         value=clean_error(value) if isinstance(value, str) else value,
-        sends=said.sends,
-        statements=rows.statements,
+        sends=said.made.sends,
+        batches=said.made.batches,
+        statements=statements_of(said.message.rows),
         is_failed=invoked.is_failed,
         is_worn=is_worn,
     )
@@ -199,7 +201,7 @@ def _declared(function: Callable[..., Any], load: Load) -> tuple[Registry, Handl
     for registry in Registry.known():
         for each in registry.handlers:
             if each.function is function and (each.queue, each.type) == (load.queue, load.type):
-                return registry, each
+                return registry, structs.replace(each, payload=registry.payload_of(each))
     payload: Payload[Any] = Payload(declared_payload(function, Message))
     handler = HandlerDeclaration(
         queue=load.queue, type=load.type, function=function, payload=payload, is_batch=False

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from math import inf
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from tickwork.clock import monotonic
 from tickwork.core import decide
 from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import Failed, InvalidPayload, Outcome, Snoozed, UnhandledType
+from tickwork.core.outcome import Failed, InvalidPayload, Outcome, Snoozed, Succeeded, UnhandledType
 from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service.claims import Claims
@@ -33,7 +34,7 @@ from tickwork.service.intake import Intake
 from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, Said, payload_of, stopped
 from tickwork.service.isolating import Isolator, auto_slots_max
 from tickwork.service.observing import Observer
-from tickwork.service.settling import End, Settler, with_sends
+from tickwork.service.settling import End, Settler
 from tickwork.store.contract import Store, Watch
 
 POLL_SECONDS_MIN = 0.05
@@ -60,7 +61,7 @@ class Invocation(NamedTuple):
 
 class Context(NamedTuple):
     """What all consumers of a worker share. With `is_virtual` every delay is exact, and time is
-    what `monotonic` says."""
+    what `monotonic` says. After `trusted_until` what was claimed may be somebody else's."""
 
     store: Store
     claims: Claims
@@ -70,6 +71,7 @@ class Context(NamedTuple):
     observer: Observer
     is_virtual: bool = False
     monotonic: Callable[[], float] = monotonic
+    trusted_until: Callable[[], float] = lambda: inf
 
 
 class QueueConsumer:
@@ -85,6 +87,7 @@ class QueueConsumer:
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
+        self._is_auto = consumer.max_concurrency is None
         self._slots = consumer.max_concurrency or AUTO_MIN
         self._auto_max = auto_slots_max(consumer)
         self._ended = self._failed = 0
@@ -121,9 +124,9 @@ class QueueConsumer:
         """Claims as much as there is room for, and begins what fits; how much it claimed."""
         found: tuple[Stored, ...] = ()
         if (room := self._room()) > 0:
-            holder = self._context.holder()
-            request = ClaimRequest(queue=self.queue.name, holder=holder, limit=room)
+            request = ClaimRequest(queue=self.queue.name, holder=self._context.holder(), limit=room)
             found = await self._context.claims.claim(self.scope, request)
+            self._context.observer.claimed(self.queue, len(found))
             self._more_waiting = len(found) >= room
             if self._is_draining:
                 self._release(found)
@@ -170,13 +173,14 @@ class QueueConsumer:
 
     def _dispatch(self) -> None:
         """Begins what fits."""
+        if self._now() > self._context.trusted_until():
+            return  # The lease is renewed, or the node finds that it is lost and forgets.
         slots = self.slots
         while self._intake and len(self._running) < slots and not self._is_paused:
             if self._consumer.batch is None:
-                self._begin_next([self._intake.take()])
+                self._begin_next(self._intake.take(1))
             elif self._is_batch_due():
-                size = min(len(self._intake), self._settings.max_batch_size)
-                self._begin_next([self._intake.take() for _ in range(size)])
+                self._begin_next(self._intake.take(self._settings.max_batch_size))
             else:
                 break
         self._scale()
@@ -189,24 +193,19 @@ class QueueConsumer:
 
     def _begin_next(self, claimed: Sequence[Stored]) -> None:
         """One invocation with these, as far as a handler may see them."""
-        opened = [self._opened(each) for each in claimed]
+        now = self._now()
+        opened = [self._opened(each, now) for each in claimed]
         messages = [message for message in opened if message is not None]
         if not messages:
             return
         handler = self._consumer.handler_for(messages[0].type)
         assert handler is not None
-        if handler.is_batch:
-            self._begin(handler, messages, MessageBatch(self.queue.name, messages))
-        else:
-            self._begin(handler, messages, messages[0])
-
-    def _begin(
-        self, handler: HandlerDeclaration, messages: Sequence[Message[Any]], given: Given
-    ) -> None:
+        is_batch = handler.is_batch
+        given: Given = MessageBatch(self.queue.name, messages) if is_batch else messages[0]
         task = asyncio.create_task(self._handle(handler, given))
-        self._running[task] = Invocation(messages, given, self._now())
+        self._running[task] = Invocation(messages, given, now)
 
-    def _opened(self, stored: Stored) -> Message[Any] | None:
+    def _opened(self, stored: Stored, now: float) -> Message[Any] | None:
         """The message with its payload; None if no handler may see it."""
         handler = self._consumer.handler_for(stored.type)
         unseen = decide.unseen(stored) if handler else UnhandledType()
@@ -224,7 +223,7 @@ class QueueConsumer:
             body,
             compose=self._context.compose,
             monotonic=self._now,
-            deadline=self._now() + self._settings.timeout_seconds,
+            deadline=now + self._settings.timeout_seconds,
         )
 
     async def _handle(self, handler: HandlerDeclaration, given: Given) -> None:
@@ -238,10 +237,11 @@ class QueueConsumer:
             if task in self._stopped:  # It took no notice, and went on until it was done.
                 invoked = stopped(given, self._stopped[task])
         self._stopped.pop(task, None)
-        if self._running.pop(task, None) is None:
+        invocation = self._running.pop(task, None)
+        if invocation is None:
             self._context.isolator.left_behind.remove(self.queue.name)
         else:
-            self._end(invoked)
+            self._end(invoked, invocation.started)
         self._dispatch()
 
     def stop_overdue(self) -> None:
@@ -257,7 +257,8 @@ class QueueConsumer:
                 self._stop(task, late)
             elif invocation.started <= began - STOP_SECONDS:
                 self._leave_behind(task)
-        self._has_room.set()  # What was left behind may have ended, and its slot be back.
+        self._has_room.set()  # What was left behind may have ended, and its slot be back;
+        self._dispatch()  # or the lease is trusted again.
 
     def overdue_at(self) -> float | None:
         """When `stop_overdue` will next have something to do, if what runs goes on."""
@@ -277,30 +278,36 @@ class QueueConsumer:
         invocation, outcome = self._running.pop(task), self._stopped.pop(task)
         if not task.done():  # Else it was stopped before it began.
             self._context.isolator.left_behind.add(self.queue.name)
-        self._end(stopped(invocation.given, outcome))
+        self._end(stopped(invocation.given, outcome), invocation.started)
 
     # Into settlements
 
-    def _end(self, invoked: Invoked) -> None:
+    def _end(self, invoked: Invoked, started: float) -> None:
         self._ended += 1
         self._failed += invoked.is_failed
-        for end in with_sends([self._ended_so(said) for said in invoked.said], invoked.sends):
-            self._context.observer.handled(end.message, self.queue, end.ending)
-            self._settler.add(end)
+        took = self._now() - started
+        self._context.observer.handled(self.queue, took)
+        ends = [self._ended_so(said, started, took) for said in invoked.said]
+        self._settler.add_together(ends, invoked.made)
 
-    def _ended_so(self, said: Said) -> End:
+    def _ended_so(self, said: Said, started: float, took_seconds: float) -> End:
         stored = said.message.stored
+        spread, (sends, batches) = self._spread(stored, said.outcome), said.made
         ending = decide.settle(
-            stored, said.outcome, self._settings, spread=self._spread(stored), sends=said.sends
+            stored, said.outcome, self._settings, spread=spread, sends=sends, batches=batches
         )
-        return End(stored, ending, said.message.rows if ending.fate is Fate.ACK else None)
+        rows = said.message.rows if ending.fate is Fate.ACK else None
+        return End(stored, ending, rows, started, took_seconds)
 
-    def _spread(self, stored: Stored) -> float:
-        return 0.0 if self._context.is_virtual else decide.spread_of(stored)
+    def _spread(self, stored: Stored, outcome: Outcome) -> float:
+        # Most are done and never come back; a hash for each of them would be dear.
+        if self._context.is_virtual or isinstance(outcome, Succeeded):
+            return 0.0
+        return decide.spread_of(stored)
 
     def _end_unseen(self, stored: Stored, outcome: Outcome) -> None:
-        ending = decide.settle(stored, outcome, self._settings, spread=self._spread(stored))
-        self._context.observer.handled(stored, self.queue, ending)
+        spread = self._spread(stored, outcome)
+        ending = decide.settle(stored, outcome, self._settings, spread=spread)
         self._settler.add(End(stored, ending))
 
     def _release(self, given: Sequence[Stored]) -> None:
@@ -310,8 +317,8 @@ class QueueConsumer:
     # How many at a time
 
     def _scale(self) -> None:
-        if self._consumer.max_concurrency is not None or self._ended < self._slots:
-            return  # By hand; or not all slots have been round yet.
+        if self._ended < self._slots or not self._is_auto:
+            return  # Not all slots have been round yet; or by hand.
         load = Load(
             ended=self._ended,
             failed=self._failed,
@@ -330,6 +337,15 @@ class QueueConsumer:
     def running(self) -> int:
         """How many do."""
         return len(self._running)
+
+    @property
+    def unsettled(self) -> int:
+        """How many messages have ended, and are not settled yet."""
+        return self._settler.waiting
+
+    def under_way(self) -> dict[asyncio.Task[None], Invocation]:
+        """What runs now; may be asked from any thread."""
+        return self._running.copy()
 
     # With nothing beside it
 

@@ -5,7 +5,7 @@
          ── Load ──▶                once for each handler: import it
          ◀─ Loaded ─
          ── Work ──▶                one message at a time
-         ◀─ Ended ──                what the handler said, sent and wrote
+         ◀─ Ended ──                what the handler said, sent, made and wrote
 ```
 
 No code crosses, and no object: only these values. Times do not cross either, since two processes
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core import outcome as outcomes
-from tickwork.core.model import Message, Send
+from tickwork.core.model import Message, Send, WholeBatch
 from tickwork.core.outcome import Outcome
 from tickwork.service.places import Place
 
@@ -75,6 +75,7 @@ class Ended(Struct, frozen=True, array_like=True, kw_only=True):
     outcome: str
     value: float | str | None = None
     sends: tuple[Send, ...] = ()
+    batches: tuple[WholeBatch, ...] = ()
     statements: tuple[Statement, ...] = ()
     is_failed: bool = False
     is_worn: bool = False

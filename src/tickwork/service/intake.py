@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 from tickwork.clock import monotonic
 from tickwork.core.model import Message
@@ -46,12 +47,14 @@ class Intake:
         self._waiting_bytes += sum(len(each.body) for each in messages)
         self._since.extend([now] * len(messages))
 
-    def take(self) -> Message:
-        """The next one."""
-        message = self._waiting.popleft()
-        self._since.popleft()
-        self._waiting_bytes -= len(message.body)
-        return message
+    def take(self, count: int) -> list[Message]:
+        """The next ones: so many, or all there are."""
+        messages = list(islice(self._waiting, count))
+        for message in messages:
+            self._waiting.popleft()
+            self._since.popleft()
+            self._waiting_bytes -= len(message.body)
+        return messages
 
     def waits_seconds(self) -> float:
         """How long the first one has been waiting."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tickwork.app.declarations import HandlerDeclaration
-from tickwork.app.handling import Handling, enter
+from tickwork.app.handling import Handling, Made, enter
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.raising import Permanent, Snooze
 from tickwork.core import outcome as outcomes
 from tickwork.core.model import Message as Stored
-from tickwork.core.model import Send
 from tickwork.core.outcome import Failed, Outcome, Snoozed, Succeeded
 
 TRACEBACK_FRAMES_MAX = 20
+OWN_CODE = str(Path(__file__).parents[1])
 CANCELLED_WITHIN = Failed("the handler was cancelled from within")
 
 Given: TypeAlias = Message[Any] | MessageBatch[Any]
@@ -31,21 +32,21 @@ Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
 
 
 class Said(NamedTuple):
-    """What came of a message: the outcome, and what was sent with it."""
+    """What came of a message: the outcome, and what was sent and made with it."""
 
     message: Message[Any]
     outcome: Outcome
-    sends: tuple[Send, ...]
+    made: Made
 
 
 class Invoked(NamedTuple):
     """What came of an invocation; `is_failed` if the handler raised or was stopped.
 
-    `sends` are those of the invocation as a whole, which happen if it returned.
+    `made` is what belongs to the invocation as a whole, which happens if it returned.
     """
 
     said: Sequence[Said]
-    sends: tuple[Send, ...]
+    made: Made
     is_failed: bool
 
 
@@ -61,32 +62,32 @@ def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
 
 async def invoke(run: Run, given: Given) -> Invoked:
     """One invocation; what it sends meanwhile is its own."""
-    handling = Handling()
+    handling = Handling(given)
     enter(handling)
     try:
         failure = await run(handling, given)
     finally:
-        sends = handling.end()
-    return concluded(given, sends, failure)
+        made = handling.end()
+    return concluded(given, made, failure)
 
 
-def concluded(given: Given, sends: tuple[Send, ...], failure: Outcome | None) -> Invoked:
+def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     """What comes of an invocation that returned, or (`failure`) did not."""
     given.end()
     is_failed = failure is not None and not isinstance(failure, Snoozed)
     if isinstance(given, MessageBatch):
         said = [_said(each, each.said or given.said, failure) for each in given.messages]
-        return Invoked(said, sends if failure is None else (), is_failed)
+        return Invoked(said, made if failure is None else Made(), is_failed)
     message, outcome, own = _said(given, given.said, failure)
     if failure is None:
-        own = (*own, *sends)
-    return Invoked([Said(message, outcome, own)], (), is_failed)
+        own = Made((*own.sends, *made.sends), made.batches)
+    return Invoked([Said(message, outcome, own)], Made(), is_failed)
 
 
 def stopped(given: Given, outcome: Outcome) -> Invoked:
     """What comes of an invocation that was stopped from outside: what it had said counts, and
     the rest ends so."""
-    return concluded(given, (), outcome)
+    return concluded(given, Made(), outcome)
 
 
 async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
@@ -141,11 +142,18 @@ def meaning(error: BaseException) -> Outcome:
 
 
 def describe(error: BaseException) -> str:
-    """An error for whoever looks at a dead letter: what it was, and where."""
-    return "".join(traceback.format_exception(error, limit=-TRACEBACK_FRAMES_MAX)).strip()
+    """An error for whoever looks at a dead letter: what it was, and where. It begins with the
+    app's own code: how that was called says nothing about the error."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(OWN_CODE):
+        frame = frame.tb_next
+    shown = frame or error.__traceback__
+    return "".join(
+        traceback.format_exception(type(error), error, shown, limit=-TRACEBACK_FRAMES_MAX)
+    ).strip()
 
 
 def _said(message: Message[Any], said: Outcome | None, failure: Outcome | None) -> Said:
     outcome = said or failure or Succeeded()
     kept = tuple(message.sends) if isinstance(outcome, Succeeded) else ()
-    return Said(message, outcome, kept)
+    return Said(message, outcome, Made(kept))

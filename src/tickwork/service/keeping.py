@@ -1,4 +1,5 @@
-"""What keeps a store in order, whichever process does it: reaper, pruner, tallies.
+"""What keeps a store in order, whichever process does it: reaper, pruner, tallies; and what a
+process keeps in mind about its store.
 
 Every node does it all. Each pass is bounded and takes only what nobody else is taking, so that
 many do no harm, and as long as one node lives it is done.
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from tickwork.core.model import SYSTEM
+from tickwork.service.observing import Observer
 from tickwork.store.contract import Store
 
 REAP_SECONDS = 1.0
@@ -17,6 +19,7 @@ REAPED_AT_ONCE = 1_000
 PRUNE_SECONDS = 60.0
 PRUNED_AT_ONCE = 1_000
 FLUSH_SECONDS = 1.0
+LOOK_SECONDS = 30.0
 
 
 class Keeper(NamedTuple):
@@ -26,7 +29,7 @@ class Keeper(NamedTuple):
     step: Callable[[], Awaitable[float]]
 
 
-def keepers(store: Store) -> list[Keeper]:
+def keepers(store: Store, observer: Observer) -> list[Keeper]:
     """All there is to be done."""
 
     async def reap() -> float:
@@ -42,4 +45,13 @@ def keepers(store: Store) -> list[Keeper]:
         await store.stats.flush(SYSTEM)
         return FLUSH_SECONDS
 
-    return [Keeper("reaper", reap), Keeper("pruner", prune), Keeper("tallies", flush)]
+    async def look() -> float:
+        await observer.look(store)
+        return LOOK_SECONDS
+
+    return [
+        Keeper("reaper", reap),
+        Keeper("pruner", prune),
+        Keeper("tallies", flush),
+        Keeper("clock", look),
+    ]

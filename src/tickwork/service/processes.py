@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tickwork.app.declarations import HandlerDeclaration
+from tickwork.app.handling import Made
 from tickwork.app.messages import Message
 from tickwork.clock import monotonic
 from tickwork.core.outcome import Failed
@@ -63,6 +64,7 @@ class ProcessPool:
         self._idle: list[HandlerProcess] = []
         self._burials: dict[HandlerProcess, asyncio.Task[int | None]] = {}
         self._looking: asyncio.TimerHandle | None = None
+        self.killed = 0
 
     @property
     def pids(self) -> list[int]:
@@ -107,6 +109,7 @@ class ProcessPool:
             ended = await process.ask(self._work(handler, message), Ended)
             invoked = _invoked(message, ended)
         except ProcessEnded:
+            self.killed += 1
             code = await asyncio.shield(self._bury(process))
             return stopped(message, Failed(_cause(code, handler)))
         except NotLoaded as error:
@@ -116,6 +119,7 @@ class ProcessPool:
             self._bury(process)
             return stopped(message, Failed(f"it did not end as handlers do: {error}"))
         except asyncio.CancelledError:
+            self.killed += 1
             process.kill()
             self._bury(process)
             raise
@@ -230,7 +234,8 @@ def _invoked(message: Message[object], ended: Ended) -> Invoked:
     if ended.statements:
         take(ended.statements, message.transaction())
     message.end()
-    return Invoked([Said(message, outcome, ended.sends)], (), ended.is_failed)
+    said = Said(message, outcome, Made(ended.sends, ended.batches))
+    return Invoked([said], Made(), ended.is_failed)
 
 
 def _cause(code: int | None, handler: HandlerDeclaration) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,11 +11,14 @@ from threading import Event
 from typing import Any
 
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.lines import Line
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has."""
 
 _is_forbidden = Event()
+
+_log = logging.getLogger("tickwork")
 
 
 def forbid_running() -> None:
@@ -68,6 +72,7 @@ async def _run(
     async with work():
         on_started()
         await stop.wait()
+        _log.info(Line("stopping: what runs is finished, the rest is given back"))
 
 
 def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:

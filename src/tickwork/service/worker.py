@@ -72,7 +72,7 @@ class Worker:
             self._begin(f"consumer of {each.queue.name}", _claiming(each, watch))
         self._begin("overdue", self._stop_overdue)
         self._begin("alone", self._look_for_alone)
-        for keeper in keepers(store):
+        for keeper in keepers(store, self._context.observer):
             self._begin(*keeper)
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:

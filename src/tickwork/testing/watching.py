@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any
@@ -14,9 +14,11 @@ from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.raising import Snooze
-from tickwork.core.model import Ending, Message, Queue
+from tickwork.core.model import Message, Queue, SettleResult
 from tickwork.errors import TickworkError
-from tickwork.service.observing import Lines
+from tickwork.service.lines import Lines
+from tickwork.service.observing import Unmoved
+from tickwork.service.settling import End
 
 
 class HandlerFailed(TickworkError):
@@ -31,19 +33,25 @@ class NeverEnds(TickworkError):
     code = "never_ends"
 
 
-class Notes(Lines):
+class Notes(Unmoved):
     """Remembers every message that came to an end, and the first error."""
 
     def __init__(self) -> None:
         self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
         self._raised: list[BaseException] = []
         self._failed: list[str] = []
+        self._lines = Lines()
 
-    def handled(self, message: Message, queue: Queue, ending: Ending) -> None:
-        self.handled_messages.setdefault(queue.id, {})[message.id] = message
-        if ending.error is not None or ending.reason is not None:
-            what = ending.error or ending.reason
-            self._failed.append(f"a message of {queue.name!r} failed: {what}")
+    def settled(self, queue: Queue, ends: Sequence[End], _: SettleResult) -> None:
+        for end in ends:
+            message, ending = end.message, end.ending
+            self.handled_messages.setdefault(queue.id, {})[message.id] = message
+            if ending.error is not None or ending.reason is not None:
+                what = ending.error or ending.reason
+                self._failed.append(f"a message of {queue.name!r} failed: {what}")
+
+    def trouble(self, what: str, error: Exception) -> None:
+        self._lines.trouble(what, error)
 
     def take_error(self) -> BaseException | None:
         """The first error since the last call: a handler's own, if there was one."""

@@ -67,8 +67,14 @@ def fail() -> None:
     raise ValueError("no luck \udc80")
 
 
+def cancel() -> None:
+    """As if somebody had stopped it."""
+    raise asyncio.CancelledError
+
+
 ENDS: dict[str, Callable[[], object]] = {
     "raise": fail,
+    "cancel": cancel,
     "exit": functools.partial(sys.exit, "that is all"),
     "burn": burn,
     "allocate": allocate,

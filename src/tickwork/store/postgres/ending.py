@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -20,16 +20,26 @@ from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
 from tickwork.store.postgres.database import SQL, Connection
+from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
 from tickwork.store.tallying import Tallied, Tallies
 
+T = TypeVar("T")
+
 LOOKS_MAX = 3
 """A row that moves while it is looked for (somebody extends its lease) is missed: look again."""
 
-Sends = Mapping[int, Sequence[Parcel]]
-"""What endings send, by their place."""
+
+class Caused(NamedTuple):
+    """What endings bring about, by their place: what they send, and the batches they make."""
+
+    sends: Mapping[int, Sequence[Parcel]]
+    batches: Mapping[int, Sequence[Whole]]
+
+
+NOTHING = Caused({}, {})
 
 
 class Ended(NamedTuple):
@@ -72,7 +82,7 @@ class Ender:
         self._leaving, self._tallies = leaving, tallies
 
     async def carry_out(
-        self, connection: Connection, endings: Sequence[Ending], sends: Sends
+        self, connection: Connection, endings: Sequence[Ending], caused: Caused
     ) -> Settled:
         """Of several ends of one handing-out the first counts; the others come too late."""
         places: dict[Held, int] = {}
@@ -87,23 +97,31 @@ class Ender:
             await self._end(connection, endings, left, ended)
         await _forget(connection, [endings[place].held for place in ended.duplicates], recorded)
         counted = ended.done - ended.duplicates
-        parcels = [parcel for cause in sorted(counted & sends.keys()) for parcel in sends[cause]]
-        needed = await self._take_keys(connection, parcels, ended)
+        parcels, wholes = _of(counted, caused.sends), _of(counted, caused.batches)
+        needed = await self._take_keys(connection, parcels, wholes, ended)
         room, sent = Room(), list[Group]()
         if parcels:
             sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
         if ended.moved:
             sent += await self._sender.store(connection, ended.moved, new_id(), room)
+        if wholes:
+            sent += await store_whole(connection, self._moment(), wholes, self._sender, room)
         aftermath = await self._leaving.follow(connection, ended.left, room, needed)
-        return Settled(ended, sent, aftermath)
+        empty = {(each.group.tenant, each.id) for each in wholes if not each.group.messages}
+        return Settled(ended, sent, aftermath._replace(batches=aftermath.batches | empty))
 
     async def _take_keys(
-        self, connection: Connection, parcels: Sequence[Parcel], ended: Ended
+        self,
+        connection: Connection,
+        parcels: Sequence[Parcel],
+        wholes: Sequence[Whole],
+        ended: Ended,
     ) -> set[Key]:
         """Takes what will be sent to and what will be freed at once; returns what is sent to."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
+        groups += [whole.group for whole in wholes]
         keyed = [key for group in (*groups, *ended.moved) for key in group.keyed()]
         needed = {key for key in keyed if key is not None}
         if groups or ended.moved:
@@ -222,6 +240,11 @@ class Ender:
             [msgspec.json.encode(firing.channels).decode() for firing in firings],
         )
         return recorded
+
+
+def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
+    """What was caused at these places, in their order."""
+    return [each for place in sorted(places & caused.keys()) for each in caused[place]]
 
 
 def _acked(rows: Sequence[Any], places: Sequence[int], ended: Ended) -> None:

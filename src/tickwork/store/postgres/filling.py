@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
@@ -16,9 +17,10 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.core.batch import NewBatch
-from tickwork.core.limits import check_item_count, check_message
+from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.model import NewMessage, Queue
-from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.errors import Conflict
+from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room, change_backlog
 from tickwork.store.postgres.database import SQL, Connection, Database
@@ -29,6 +31,61 @@ PIECE_ITEMS = 5_000
 
 ITEMS_PER_TURN = 250
 """As many as are checked before others get their turn."""
+
+
+class Whole(NamedTuple):
+    """A batch with all its items: they are its group's."""
+
+    id: UUID
+    group: Group
+    completion_queue: str | None
+
+
+async def store_whole(
+    connection: Connection,
+    now: datetime | None,
+    wholes: Sequence[Whole],
+    sender: Sender,
+    room: Room,
+) -> list[Group]:
+    """Stores batches with all their items, as part of a transaction, unless they are there; says
+    what was stored. `Conflict` if an id is another batch's or message's. The room is the
+    caller's to write down."""
+    # In one order everywhere: whoever makes the same ones does not wait for us crosswise.
+    wholes = [whole for _, whole in sorted(_each_once(wholes).items())]
+    rows = await connection.fetch(
+        SQL.open_whole_batches,
+        now,
+        [whole.group.tenant for whole in wholes],
+        [whole.id for whole in wholes],
+        [whole.group.queue_id for whole in wholes],
+        [whole.completion_queue for whole in wholes],
+        [len(whole.group.messages) for whole in wholes],
+    )
+    others = [str(row["id"]) for row in rows if not row["is_new"] and not row["is_same"]]
+    if others:
+        raise Conflict(f"another batch's: {', '.join(others)}")
+    fresh = {(row["tenant"], row["id"]) for row in rows if row["is_new"]}
+    groups = [whole.group for whole in wholes if (whole.group.tenant, whole.id) in fresh]
+    groups = [group for group in groups if group.messages]
+    if not groups:
+        return []
+    items = {(group.tenant, item.id) for group in groups for item in group.messages}
+    stored = await sender.store(connection, groups, new_id(), room, says_which=True)
+    known = {(group.tenant, item.id) for group in stored for item in group.messages}
+    if known != items or len(items) < sum(len(group.messages) for group in groups):
+        raise Conflict("an item has the id of another message")
+    return stored
+
+
+def _each_once(wholes: Sequence[Whole]) -> dict[tuple[str, UUID], Whole]:
+    """By name; `Conflict` if two of one name are not the same."""
+    named: dict[tuple[str, UUID], Whole] = {}
+    for whole in wholes:
+        group, known = whole.group, named.setdefault((whole.group.tenant, whole.id), whole).group
+        if (known.queue_id, len(known.messages)) != (group.queue_id, len(group.messages)):
+            raise Conflict(f"another batch's: {whole.id}")
+    return named
 
 
 class _Filling(NamedTuple):
@@ -131,7 +188,8 @@ async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMess
     """The items from a place on that are stored together; `InvalidInput` if one may not be."""
     piece: list[NewMessage] = []
     while some := tuple(islice(source, min(ITEMS_PER_TURN, PIECE_ITEMS - len(piece)))):
-        _check_items(some, place + len(piece))
+        for index, item in enumerate(some, place + len(piece)):
+            check_item(item, index)
         piece += some
         await asyncio.sleep(0)
     check_item_count(place + len(piece))
@@ -142,14 +200,3 @@ async def _check_none_ended(connection: Connection, group: Group) -> None:
     ids = [item.id for item in group.messages]
     if await connection.fetchval(SQL.ended_among, group.tenant, group.batch_id, ids):
         raise Conflict(f"an item has the id of one of batch {group.batch_id} that has ended")
-
-
-def _check_items(piece: Sequence[NewMessage], place: int) -> None:
-    for index, item in enumerate(piece, place):
-        try:
-            check_message(item)
-        except InvalidInput as invalid:
-            raise InvalidInput(
-                FieldError(f"items[{index}].{fault.field}", fault.message)
-                for fault in invalid.errors
-            ) from None

@@ -24,7 +24,7 @@ from tickwork.store.lanes import LANES_MAX
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.batches import PostgresBatches
 from tickwork.store.postgres.database import SQL, Connection, Database
-from tickwork.store.postgres.ending import Ender, Settled
+from tickwork.store.postgres.ending import NOTHING, Ender, Settled
 from tickwork.store.postgres.leaving import Leaving
 
 NODES_PER_PASS = 10
@@ -165,7 +165,7 @@ class PostgresReaper:
         return Reaped(dead=len(settled.ended.done)), settled
 
     async def _end(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        return await self._ender.carry_out(connection, endings, {})
+        return await self._ender.carry_out(connection, endings, NOTHING)
 
 
 def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:

@@ -119,9 +119,19 @@ class Sender:
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
         """The messages for their queue, and who gets copies of them."""
+        return await self._with_subscribers(await self.group(scope, queue, messages))
+
+    async def group(
+        self,
+        scope: Scope,
+        queue: str,
+        messages: Sequence[NewMessage],
+        batch_id: UUID | None = None,
+    ) -> Group:
+        """The messages for their queue; `NotFound` if there is no such queue."""
         queue_id = await self._queues.id_of(scope, queue)
-        group = Group(scope.tenant or DEFAULT_TENANT, queue_id, queue, tuple(messages))
-        return await self._with_subscribers(group)
+        tenant = scope.tenant or DEFAULT_TENANT
+        return Group(tenant, queue_id, queue, tuple(messages), batch_id)
 
     async def copies(self, group: Group) -> list[Group]:
         """What subscribers get of a group."""
@@ -317,13 +327,13 @@ class _CapUnknown(Exception):
 def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Group]:
     """What of each group was not there already. Where it is only known how many, the first ones
     stand for them: that is counted, and nothing else is done with it."""
-    ids = {row["id"]: None if row["ids"] is None else set(row["ids"]) for row in rows}
+    ids = {r["id"]: None if r["ids"] is None else dict.fromkeys(r["ids"], True) for r in rows}
     left = {row["id"]: row["messages"] or 0 for row in rows}
     stored: list[Group] = []
     for group in groups:
         known, sent = ids[group.queue_id], group.messages
         if known is not None:
-            sent = tuple(message for message in sent if message.id in known)
+            sent = tuple(each for each in sent if known.pop(each.id, False))  # Each id once.
         elif left[group.queue_id] < len(sent):
             sent = sent[: left[group.queue_id]]
         left[group.queue_id] -= len(sent)

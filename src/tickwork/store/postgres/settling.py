@@ -14,7 +14,8 @@ from tickwork.errors import ClaimLost, EventDone, NotFound, StoreUnavailable
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.contract import Joined
 from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, Connection, Database
-from tickwork.store.postgres.ending import Ended, Ender, Sends, Settled
+from tickwork.store.postgres.ending import Caused, Ended, Ender, Settled
+from tickwork.store.postgres.filling import Whole
 from tickwork.store.postgres.sending import Parcel, Sender
 
 
@@ -32,7 +33,8 @@ class Settler:
         own = tuple(ending for ending in settlement.endings if _is_own(scope, ending))
         result = SettleResult()
         if own:
-            result = await self._coalescer.submit(Settlement(own), len(own))
+            items = sum(len(batch.items) for ending in own for batch in ending.batches)
+            result = await self._coalescer.submit(Settlement(own), len(own) + items)
         if len(own) == len(settlement.endings):
             return result
         strange = {ending.held for ending in settlement.endings if not _is_own(scope, ending)}
@@ -51,10 +53,10 @@ class Settler:
         endings = settlement.endings
         if strange := [ending.held.id for ending in endings if not _is_own(scope, ending)]:
             raise ClaimLost(strange)
-        sends = await self._sends(endings)
+        caused = await self._caused(endings)
 
         async def work(connection: Connection) -> Settled:
-            settled = await self._ender.carry_out(connection, endings, sends)
+            settled = await self._ender.carry_out(connection, endings, caused)
             result = settled.ended.result(endings, 0, len(endings))
             if result.refused:
                 raise ClaimLost(held.id for held in result.refused)
@@ -90,7 +92,10 @@ class Settler:
     async def _ack_plain(self, endings: Sequence[Ending]) -> Ended | None:
         """The usual case, in one statement and one round trip: acks on which nothing hangs. If
         anything hangs on any of them nothing is done; None if it is not known what was."""
-        if any(ending.fate is not Fate.ACK or ending.sends or ending.firing for ending in endings):
+        if any(
+            ending.fate is not Fate.ACK or ending.sends or ending.batches or ending.firing
+            for ending in endings
+        ):
             return Ended.nothing()
         try:
             settled = await self._database.run(
@@ -106,10 +111,10 @@ class Settler:
         before = known or Ended.nothing()
         rest = [place for place in range(len(endings)) if place not in before.done]
         left = [endings[place] for place in rest]
-        sends = await self._sends(left)
+        caused = await self._caused(left)
 
         async def work(connection: Connection) -> Settled:
-            return await self._ender.carry_out(connection, left, sends)
+            return await self._ender.carry_out(connection, left, caused)
 
         # An answer may get lost after the commit: then ask again, and believe a refusal only where
         # somebody else may really have got the message.
@@ -139,15 +144,20 @@ class Settler:
         own = {place for place in refused if endings[place].held.holder in alive}
         return ended._replace(done=ended.done | own)
 
-    async def _sends(self, endings: Sequence[Ending]) -> Sends:
-        """What the endings send, their queues and subscribers found."""
+    async def _caused(self, endings: Sequence[Ending]) -> Caused:
+        """What the endings bring about, their queues and subscribers found."""
         sends: dict[int, list[Parcel]] = {}
+        batches: dict[int, list[Whole]] = {}
         for place, ending in enumerate(endings):
             scope = Scope(ending.held.tenant)
             for send in ending.sends:
                 parcel = await self._sender.parcel(scope, send.queue, [send.message])
                 sends.setdefault(place, []).append(parcel)
-        return sends
+            for batch in ending.batches:
+                group = await self._sender.group(scope, batch.queue, batch.items, batch.id)
+                whole = Whole(batch.id, group, batch.completion_queue)
+                batches.setdefault(place, []).append(whole)
+        return Caused(sends, batches)
 
 
 def _is_own(scope: Scope, ending: Ending) -> bool:

@@ -14,14 +14,14 @@ from tickwork.core.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.limits import check_item_count, check_limit, check_message, check_new_batch
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
+from tickwork.core.model import NewMessage, Scope, WholeBatch
 from tickwork.core.tally import Passing
-from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
+from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.completing import BatchName, complete, seal
 from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.finding import find_queue, is_storable
+from tickwork.store.sqlite.finding import Found, find_queue, is_storable
 from tickwork.store.sqlite.leaving import SOME_MESSAGES, leave
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import DEFAULT_TENANT, Load
@@ -50,7 +50,7 @@ class SqliteBatches:
         while piece := tuple(islice(rest, PIECE_ITEMS)):
             check_item_count(stored + len(piece))
             for index, item in enumerate(piece, start=stored):
-                _check_item(item, index)
+                check_item(item, index)
             filling = _Piece(scope, batch, piece, stored)
             await self._database.write(filling.store, rows=len(piece))
             stored += len(piece)
@@ -115,6 +115,30 @@ class SqliteBatches:
                 rows=SOME_MESSAGES,
             )
         return await self._database.write(finish)
+
+
+class Whole:
+    """A batch with all its items, stored together or not at all."""
+
+    def __init__(self, scope: Scope, batch: WholeBatch) -> None:
+        self._scope, self._batch, self._load = scope, batch, Load(batch.items)
+
+    def find(self, transaction: Transaction) -> Found:
+        """The queue; `NotFound` if there is no such queue."""
+        return find_queue(transaction, self._scope, self._batch.queue)
+
+    def store(self, transaction: Transaction) -> None:
+        """Unless it is there; `Conflict` if that is another one, or an item's id is in use."""
+        queue, batch = self.find(transaction), self._batch
+        name, total = (_tenant(self._scope), batch.id.bytes), len(batch.items)
+        values = (*name, queue.id, batch.completion_queue, transaction.now, total)
+        if not transaction.execute(SQL.put_whole_batch, values).rowcount:
+            if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
+                raise Conflict(f"the id {batch.id} is another batch's")
+            return
+        if batch.items:
+            self._load.store(transaction, name[0], queue, batch_id=name[1])
+        complete(transaction, *name)
 
 
 class _Piece:
@@ -193,15 +217,6 @@ def _has_ended(
         if known:
             return True
     return False
-
-
-def _check_item(item: NewMessage, index: int) -> None:
-    try:
-        check_message(item)
-    except InvalidInput as error:
-        raise InvalidInput(
-            FieldError(f"items[{index}].{fault.field}", fault.message) for fault in error.errors
-        ) from None
 
 
 def _items_of(status: ItemStatus) -> str:

@@ -18,6 +18,7 @@ from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.core.tally import Passing
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
+from tickwork.store.sqlite.batches import Whole
 from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import breaks_connection, primary_code
@@ -44,7 +45,7 @@ class Settler:
         if not settlement.endings:
             return SettleResult()
         endings = _Endings(scope, settlement.endings)
-        return await self._database.write(endings.carry_out, rows=len(settlement.endings))
+        return await self._database.write(endings.carry_out, rows=endings.rows)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         _check_plain(joined)
@@ -77,7 +78,9 @@ class _Endings:
         self._endings = endings
         self._places: dict[Fence, int] = {}
         self._firings: dict[Fence, FiringRecord] = {}
-        self._sends: list[tuple[int, Parcel]] = []
+        self._caused: list[tuple[int, Parcel | Whole]] = []
+        batches: list[tuple[int, Whole]] = []
+        self.rows = len(endings)
         for place, ending in enumerate(endings):
             held = ending.held
             if (scope.is_system or held.tenant == scope.tenant) and can_be_held(held):
@@ -87,11 +90,15 @@ class _Endings:
                     self._firings[fence] = ending.firing
                 for send in ending.sends:
                     parcel = Parcel(Scope(held.tenant), send.queue, [send.message])
-                    self._sends.append((place, parcel))
+                    self._caused.append((place, parcel))
+                for batch in ending.batches:
+                    batches.append((place, Whole(Scope(held.tenant), batch)))
+                    self.rows += len(batch.items)
+        self._caused += batches
 
     def carry_out(self, transaction: Transaction) -> SettleResult:
-        for _, parcel in self._sends:
-            parcel.find(transaction)
+        for _, caused in self._caused:
+            caused.find(transaction)
         slots = {
             fence: transaction.execute(SQL.held_slot, fence).fetchone() for fence in self._firings
         }
@@ -101,13 +108,13 @@ class _Endings:
         for fence, slot in slots.items():
             if slot is not None and fence not in duplicates:
                 record(transaction, slot, self._firings[fence])
-        if len(done) == len(self._endings) and not duplicates and not self._sends:
+        if len(done) == len(self._endings) and not duplicates and not self._caused:
             return SettleResult()
         ended = {self._places[fence] for fence in done}
         doubled = {self._places[fence] for fence in duplicates}
-        for place, parcel in self._sends:
+        for place, caused in self._caused:
             if place in ended and place not in doubled:
-                parcel.store(transaction)
+                caused.store(transaction)
         return SettleResult(
             tuple(each.held for place, each in enumerate(self._endings) if place not in ended),
             tuple(self._endings[place].held for place in sorted(doubled)),

@@ -1,0 +1,191 @@
+"""Batches as an app makes them: stored at once, or in a handler with the end of its message.
+
+```
+  outside a handler ─────────────▶ stored at once, in pieces
+  in a handler ──────────────────▶ kept, and commits whole with the ack
+  in a handler, detached ────────▶ stored at once, in pieces; made again, it is the same batch
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from tickwork.app.handling import BatchNotStored, Handling, current_handling
+from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch
+from tickwork.core.decide import caused_by
+from tickwork.core.limits import check_item, check_new_batch
+from tickwork.core.model import Message, NewMessage, Scope, WholeBatch
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.batches import compose_items, create_batch
+from tickwork.ops.composing import RegistryComposer
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+WAIT_SECONDS_MIN = 0.05
+WAIT_SECONDS_MAX = 2.0
+
+OpenStore = Callable[[], Awaitable[Store]]
+
+
+class RunningBatch:
+    """A batch that was made: how far it is.
+
+    While the handler runs that made it, it is not there: `BatchNotStored`.
+    """
+
+    def __init__(
+        self,
+        open_store: OpenStore,
+        scope: Scope,
+        batch_id: UUID,
+        kept_by: Handling | None = None,
+    ) -> None:
+        self._open_store, self._scope, self._id = open_store, scope, batch_id
+        self._kept_by = kept_by
+
+    @property
+    def id(self) -> str:
+        return str(self._id)
+
+    async def progress(self) -> Batch:
+        """How many items are where, exactly."""
+        return await (await self._stored()).batches.get(self._scope, self._id)
+
+    async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
+        """The first items of a status."""
+        store = await self._stored()
+        return await store.batches.items(self._scope, self._id, status, limit)
+
+    async def wait(self) -> Batch:
+        """Returns when all items have ended."""
+        pause = WAIT_SECONDS_MIN
+        while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, WAIT_SECONDS_MAX)
+        return progress
+
+    async def cancel(self) -> Batch:
+        """Ends what has not begun."""
+        return await (await self._stored()).batches.cancel(self._scope, self._id)
+
+    async def _stored(self) -> Store:
+        if self._kept_by is not None and not self._kept_by.has_ended:
+            raise BatchNotStored(self.id)
+        return await self._open_store()
+
+
+class BatchMaker:
+    """Makes the batches of an app."""
+
+    def __init__(
+        self,
+        open_store: OpenStore,
+        ensure: Callable[[str], Awaitable[None]],
+        compose: RegistryComposer,
+    ) -> None:
+        self._open_store, self._ensure, self._compose = open_store, ensure, compose
+
+    async def make(
+        self,
+        scope: Scope,
+        queue: str,
+        bodies: Iterable[object],
+        *,
+        completion_queue: str | None,
+        batch_id: UUID | None,
+        detached: bool,
+        options: dict[str, Any],
+    ) -> RunningBatch:
+        """A message of each body, counted together."""
+        handling = current_handling()
+        if handling is None:
+            batch = NewBatch(
+                id=batch_id or new_id(), queue=queue, completion_queue=completion_queue
+            )
+            return await self._store(scope, batch, bodies, options)
+        # Before anything is waited for: batches that are made side by side keep their numbers.
+        number, cause = handling.number_batch(), handling.cause
+        scope = Scope(cause.tenant) if cause else scope
+        if not detached:
+            batch = NewBatch(
+                id=batch_id or new_id(), queue=queue, completion_queue=completion_queue
+            )
+            return await self._keep(handling, scope, batch, bodies, options)
+        batch_id = batch_id or handling.detached_id(number)
+        if batch_id is None:
+            fault = (
+                "is needed for a detached batch of a handler that is given several messages: they "
+                "are put together anew when they come again, and nothing else would tell that it "
+                "is the same batch"
+            )
+            raise InvalidInput([FieldError("batch_id", fault)])
+        batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
+        return await self._store(scope, batch, bodies, options, cause)
+
+    async def _store(
+        self,
+        scope: Scope,
+        batch: NewBatch,
+        bodies: Iterable[object],
+        options: dict[str, Any],
+        cause: Message | None = None,
+    ) -> RunningBatch:
+        """Stores it now, in pieces."""
+        store = await self._open_store()
+        await self._ensure_queues(batch)
+
+        def composing(body: object, **options: Any) -> NewMessage:
+            message = self._compose(batch.queue, body, **options).message
+            return caused_by(cause, message) if cause else message
+
+        await create_batch(
+            store,
+            scope,
+            batch.queue,
+            bodies,
+            batch_id=batch.id,
+            completion_queue=batch.completion_queue,
+            composing=composing,
+            **options,
+        )
+        return RunningBatch(self._open_store, scope, batch.id)
+
+    async def _keep(
+        self,
+        handling: Handling,
+        scope: Scope,
+        batch: NewBatch,
+        bodies: Iterable[object],
+        options: dict[str, Any],
+    ) -> RunningBatch:
+        """Keeps it until the handler ends; what cannot be stored then is refused now."""
+        check_new_batch(batch)
+        await self._ensure_queues(batch)
+
+        def composing(body: object, **options: Any) -> NewMessage:
+            return self._compose(batch.queue, body, **options).message
+
+        # One more than it may have, so that it is refused; there may be any number.
+        few = islice(bodies, handling.room() + 1)
+        items = tuple(compose_items(few, composing, options))
+        for index, item in enumerate(items):
+            check_item(item, index)
+        handling.batch(
+            WholeBatch(
+                id=batch.id,
+                queue=batch.queue,
+                completion_queue=batch.completion_queue,
+                items=items,
+            )
+        )
+        return RunningBatch(self._open_store, scope, batch.id, handling)
+
+    async def _ensure_queues(self, batch: NewBatch) -> None:
+        await self._ensure(batch.queue)
+        if batch.completion_queue is not None:
+            await self._ensure(batch.completion_queue)

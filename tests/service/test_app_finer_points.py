@@ -1,0 +1,114 @@
+"""Smaller promises of handlers: blocks that raise, errors as they are told, and warnings."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.own_rows import OwnRows
+from tests.service.programs import typed_queue
+from tickwork.app.messages import Message
+from tickwork.core.model import DEFAULT
+from tickwork.facade import Tickwork
+from tickwork.ops.composing import BODY_BYTES_WARNED
+from tickwork.testing import harness
+
+
+async def test_what_a_block_noted_is_dropped_if_the_block_raises(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work", max_retries=0), OwnRows(app, database)
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        own.insert(message.transaction(), "before")
+        rows = message.transaction()
+        with rows:
+            own.insert(rows, "first")
+        with suppress(ValueError), rows:
+            own.insert(rows, "dropped")
+            with rows:
+                own.insert(rows, "dropped too")
+            own.insert(message.transaction(), "of another one")
+            raise ValueError("caught by the handler")
+        own.insert(rows, "after")
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert await own.all(h) == ["after", "before", "first", "of another one"]
+        assert await h.dead("work") == []
+
+
+async def test_an_error_is_told_from_the_apps_own_code_on(app: Tickwork) -> None:
+    work, bad = app.queue("work", max_retries=0), app.queue("bad", payload=int)
+
+    def deeper() -> None:
+        raise ValueError("no luck")
+
+    async def in_the_background() -> None:
+        deeper()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        if message.body == "background":
+            app.background(in_the_background())
+        elif message.body == "ours":
+            bad_body: Any = "no number"
+            await bad.send(bad_body)
+        else:
+            deeper()
+
+    async with harness(app) as h:
+        for body in ("plain", "background", "ours"):
+            await work.send(body)
+        await h.drain()
+        errors = {each.body: each.error or "" for each in await h.dead("work")}
+    for body, function in (("plain", "handle"), ("background", "in_the_background")):
+        first = errors[body].splitlines()[1]
+        assert first.startswith(f'  File "{__file__}", line '), errors[body]
+        assert first.endswith(f" in {function}")
+    assert errors["ours"].splitlines()[1].endswith(" in handle")
+    assert "facade.py" in errors["ours"]
+
+
+async def test_a_process_knows_what_its_queue_carries(database: str | None) -> None:
+    """And what it makes crosses, but for what needs the database."""
+    async with harness(typed_queue.app, database=database) as h:
+        await typed_queue.work.send(typed_queue.Order(3))
+        await h.drain()
+        assert await h.dead("work") == []
+        name, caught, refused = sorted(each.body for each in await h.sent("out"))
+        assert (name, caught, "isolation='task'" in refused) == ("Order", "caught", True)
+        (batch,) = await h.store.batches.list(DEFAULT, 10)
+        assert (batch.total, len(await h.sent("items"))) == (3, 3)
+
+
+async def test_a_large_body_is_told_of_once_for_each_queue(
+    app: Tickwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    work, other = app.queue("work"), app.queue("other")
+    caplog.set_level(logging.WARNING, "tickwork")
+    async with harness(app):
+        await work.send("x" * (BODY_BYTES_WARNED - 2))
+        assert caplog.records == []
+        for queue in (work, other, work):
+            await queue.send("x" * BODY_BYTES_WARNED)
+        await app.batch("other", ["x" * BODY_BYTES_WARNED])
+    told = [record.getMessage() for record in caplog.records]
+    assert [each.partition(":")[0] for each in told] == ["queue work", "queue other"]
+    assert all("send references" in each for each in told)
+
+
+async def test_a_queue_may_be_declared_when_the_store_is_open(tmp_path: Path) -> None:
+    app = Tickwork(f"sqlite:///{tmp_path / 'work.db'}")
+    await app.open()
+    app.queue("late")
+    app.on("late")(lambda message: message.ack())
+    async with app.running() as worker:
+        assert [each.queue.name for each in worker.consumers] == ["late"]
