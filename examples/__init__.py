@@ -1,0 +1,1 @@
+"""Whole systems built with Tickwork, small enough to read in one sitting."""

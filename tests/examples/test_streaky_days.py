@@ -1,0 +1,135 @@
+"""A day of Streaky, with a worker and a stand-in in processes of their own, on both stores."""
+
+import pytest
+
+from tests.examples.streaky_kit import (
+    BATCH,
+    DAY,
+    WAIT_SECONDS,
+    Streaky,
+    expected_checks,
+    expected_keys,
+    people,
+)
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.letters import Selection
+from tickwork.core.model import DEFAULT, Counts
+
+FOREVER = r"^(.+)+!$"
+"""A pattern that takes 2^n steps for a name of n letters."""
+
+
+async def keys(streaky: Streaky) -> list[str]:
+    return [key for key, *_ in await streaky.rows("streaky_reminders")]
+
+
+async def test_everybody_is_checked_once_and_only_who_has_not_committed_is_reminded(
+    streaky: Streaky, children: Children
+) -> None:
+    users = people(24)
+    away = users[22]._replace(id=100, is_active=False)
+    without_token = users[23]._replace(id=101, token=None)
+    await streaky.prepare([*users, away, without_token])
+    await streaky.stand_in()
+    worker, day = streaky.worker(), streaky.day()
+    await day.succeeded(WAIT_SECONDS)
+    assert day.lines()[0] == f"batch {BATCH}"
+    assert day.lines()[-1] == "24 users: 0 pending, 0 processing, 24 completed, 0 failed"
+    await streaky.done()
+    assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
+    assert await keys(streaky) == sorted(expected_keys(users))
+    seen = await streaky.seen()
+    assert sorted(seen["notified"]) == expected_keys(users)
+    assert {*seen["notified"].values(), *seen["fetched"].values()} == {1}
+    assert seen["texts"][f"{DAY}/3"] == "user-3, your streak of 3 days ends tonight: no commit yet."
+    assert seen["texts"][f"{DAY}/7"] == "user-7, a good day to begin a streak."
+
+    # The same day again, with one user more: the same batch, and nothing happens.
+    await streaky.users.add([users[0]._replace(id=102)])
+    again = streaky.day()
+    await again.succeeded(WAIT_SECONDS)
+    assert again.lines() == [day.lines()[0], day.lines()[-1]]
+    assert len(await streaky.rows("streaky_checks")) == 24
+    assert len(await streaky.rows("streaky_days")) == 1
+
+    shown = children.spawn("tickwork", "batches", "show", str(BATCH), "--database", streaky.url)
+    await shown.succeeded(WAIT_SECONDS)
+    assert "completed" in shown.lines()[-1]
+    worker.terminate()
+    await worker.succeeded(WAIT_SECONDS)
+
+
+async def test_a_bad_credential_is_dead_at_once_and_the_day_is_done_without_it(
+    streaky: Streaky, home: Home
+) -> None:
+    users = people(6)
+    await streaky.prepare([*users, users[1]._replace(id=100, token="revoked")])  # noqa: S106
+    await streaky.stand_in()
+    streaky.worker()
+    await streaky.start()
+    ended = await streaky.done()
+    assert (ended.completed, ended.failed, ended.total) == (6, 1, 7)
+    assert [row[1:] for row in await streaky.rows("streaky_days")] == [(7, 6, 1)]
+    assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
+    store = await home.open()
+    (letter,) = await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))
+    await store.close()
+    assert (letter.reason, letter.attempts) == ("permanent", 1)
+    assert "Bad credentials" in str(letter.error)
+    assert "revoked" not in str(letter)
+
+
+async def test_units_come_through_when_what_they_call_was_away_broken_and_busy(
+    streaky: Streaky, home: Home
+) -> None:
+    users = people(8)
+    await streaky.prepare(users)
+    streaky.worker()  # There is nobody at the other end yet.
+    await streaky.start()
+    store = await home.open()
+
+    async def have_all_tried() -> bool:
+        return (await store.queues.counts(DEFAULT, "checks")).delayed == 8
+
+    await eventually(have_all_tried, timeout_seconds=WAIT_SECONDS)
+    await store.close()
+    await streaky.stand_in()
+    await streaky.faults(failing=True)
+
+    async def have_all_been_refused() -> bool:
+        return len((await streaky.seen())["fetched"]) == 8
+
+    await eventually(have_all_been_refused, timeout_seconds=WAIT_SECONDS)
+    await streaky.faults(limited=3)
+    ended = await streaky.done()
+    assert (ended.completed, ended.failed) == (8, 0)
+    assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
+    assert await keys(streaky) == expected_keys(users)
+
+
+@pytest.mark.parametrize(
+    "streaky",
+    [{"ISOLATION": "process", "SLOTS": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
+    indirect=True,
+    ids=["process"],
+)
+async def test_who_burns_the_processor_is_cut_off_and_the_others_finish(
+    streaky: Streaky, home: Home
+) -> None:
+    users = people(12)
+    burning = [each._replace(id=each.id + 100, repositories=FOREVER) for each in users[:2]]
+    await streaky.prepare([*users, *burning])
+    await streaky.stand_in()
+    streaky.worker()
+    await streaky.start()
+    ended = await streaky.done()
+    assert (ended.completed, ended.failed) == (12, 2)
+    assert list(await streaky.rows("streaky_checks")) == expected_checks(users)
+    assert await keys(streaky) == sorted(expected_keys(users))
+    store = await home.open()
+    letters = await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))
+    assert await store.queues.counts(DEFAULT, "checks") == Counts(dead=2)
+    await store.close()
+    assert all("processor time" in str(letter.error) for letter in letters), letters
