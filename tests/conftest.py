@@ -1,6 +1,12 @@
 """Fixtures for every test; what they do is in tests/kit and tests/stores."""
 
-from tests.kit.fixtures import children, durable_postgres, postgres_server, postgres_url
+from tests.kit.fixtures import (
+    children,
+    durable_postgres,
+    known_types,
+    postgres_server,
+    postgres_url,
+)
 from tests.stores.fixtures import clock, home, homes, store
 
 __all__ = [
@@ -9,6 +15,7 @@ __all__ = [
     "durable_postgres",
     "home",
     "homes",
+    "known_types",
     "postgres_server",
     "postgres_url",
     "store",

@@ -35,6 +35,9 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+)\.py\n")
 _COMMAND_SECONDS_MAX = 60
 
+_AT_A_TERMINAL = {"PYTHONUNBUFFERED": "1", "TICKWORK_LOG_FORMAT": "console"}
+"""What a reader sees who runs it there."""
+
 
 class Block(NamedTuple):
     """A fenced block: its language, its text, and the line it begins at."""
@@ -132,7 +135,7 @@ class Reader:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **_AT_A_TERMINAL},
             )
         try:
             with contextlib.suppress(TimeoutError):  # Then it is told by what it said instead.
@@ -140,12 +143,14 @@ class Reader:
                     lambda: _fits(expected, output.read_text()) or process.poll() is not None,
                     timeout_seconds=_COMMAND_SECONDS_MAX,
                 )
+            said_before = output.read_text()
             process.terminate()
             assert process.wait(_COMMAND_SECONDS_MAX) == 0, output.read_text()
+            assert "Traceback" not in output.read_text()
         finally:
             process.kill()
             process.wait()
-        return output.read_text()
+        return said_before
 
     def _compare(self, block: Block, expected: str, found: str) -> None:
         if not _fits(expected, found):

@@ -18,6 +18,7 @@ PAGES = (
     "queues",
     "dead-letters",
     "batches",
+    "operating",
     "order-and-fairness",
     "topology",
 )

@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.kit.databases import ExternalPostgres, PostgresHost
+from tests.kit.known_types import remembered_types
 from tests.kit.postgres import PostgresServer
 from tests.kit.process import Children
 
 EXTERNAL_URL = "TICKWORK_TEST_POSTGRES_URL"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_types() -> Iterator[None]:
+    """New connections need not ask what others were told."""
+    with remembered_types():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,23 @@ async def test_what_a_killed_process_left_is_swept_by_the_next(
     assert not exists(left)
 
 
+@pytest.mark.parametrize("room", [0, 1 << 62])
+def test_what_need_not_last_is_in_memory_where_there_is_room(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(work_dirs, "MEMORY", memory)
+    monkeypatch.setattr(work_dirs, "MEMORY_BYTES_MIN", room)
+    quick, lasting = WorkDir.take("example", in_memory=True), WorkDir.take("example")
+    assert quick.path.parent == (place if room else memory)
+    assert lasting.path.parent == place
+    quick.remove()
+    lasting.remove()
+    monkeypatch.setattr(work_dirs, "MEMORY", tmp_path / "none")
+    WorkDir.take("example", in_memory=True).remove()
+
+
 def test_what_is_no_work_directory_is_left_alone(place: Path) -> None:
     other = place / f"tickwork-example-{os.geteuid()}-other"
     other.mkdir()

@@ -16,6 +16,9 @@ from typing import Self
 from tests.kit.machine_cache import cache_root, locked, shared_temp_dir
 
 LOCK = "in-use"
+MEMORY = Path("/dev/shm")  # noqa: S108  each directory in it has a name that nobody can guess
+MEMORY_BYTES_MIN = 2 * 1024**3
+"""Containers often have a few megabytes there, which is too little to work in."""
 
 
 class WorkDir:
@@ -24,8 +27,11 @@ class WorkDir:
         self._lock_fd = lock_fd
 
     @classmethod
-    def take(cls, name: str) -> Self:
-        place, prefix = shared_temp_dir(), f"tickwork-{name}-{os.geteuid()}-"
+    def take(cls, name: str, *, in_memory: bool = False) -> Self:
+        """`in_memory` is for what need not outlive the machine: where there is room for it nothing
+        waits for a disk."""
+        place = MEMORY if in_memory and _has_room(MEMORY) else shared_temp_dir()
+        prefix = f"tickwork-{name}-{os.geteuid()}-"
         with locked(cache_root() / f"{name}.lock"):  # nobody sweeps what is not locked yet
             for abandoned in _abandoned(place, prefix):
                 shutil.rmtree(abandoned, ignore_errors=True)
@@ -37,6 +43,13 @@ class WorkDir:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock_fd)
+
+
+def _has_room(place: Path) -> bool:
+    try:
+        return os.access(place, os.W_OK) and shutil.disk_usage(place).free >= MEMORY_BYTES_MIN
+    except OSError:
+        return False
 
 
 def _abandoned(place: Path, prefix: str) -> Iterator[Path]:

@@ -1,10 +1,11 @@
 """Stores as pytest fixtures; tests/conftest.py hands them to every test."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.kit.databases import PostgresHost
+from tests.kit.work_dirs import WorkDir
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tests.stores.opening import Homes
@@ -12,9 +13,11 @@ from tickwork.store.contract import Store
 
 
 @pytest.fixture(scope="session")
-def homes(postgres_server: PostgresHost, tmp_path_factory: pytest.TempPathFactory) -> Homes:
-    """Databases for stores."""
-    return Homes(postgres_server, tmp_path_factory.mktemp("stores"))
+def homes(postgres_server: PostgresHost) -> Iterator[Homes]:
+    """Databases for stores. None of them is asked for after the machine lost its power."""
+    files = WorkDir.take("stores", in_memory=True)
+    yield Homes(postgres_server, files.path)
+    files.remove()
 
 
 @pytest.fixture

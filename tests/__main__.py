@@ -1,0 +1,78 @@
+"""`python -m tests`: all tests, in as many processes side by side as the machine has cores for.
+
+Contract: every test runs once, and as `pytest` alone would run it. What the processes say is shown
+one after the other; the exit status is the worst of theirs. Options are pytest's. Each process has
+servers and files of its own.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent
+PROCESSES_MAX = 3
+
+SECONDS = {"conformance": 110, "faults": 110, "service": 80, "when": 40, "store": 30, "cli": 25}
+"""How long the longest take, to share them out evenly; nothing else hangs on it."""
+
+SECONDS_OF_OTHERS = 5
+
+
+def parts() -> dict[str, int]:
+    """What can run by itself, each folder and each file here that has tests, with its weight."""
+    names = {path.relative_to(ROOT).parts[0] for path in ROOT.rglob("test_*.py")}
+    return {name: SECONDS.get(name, SECONDS_OF_OTHERS) for name in sorted(names)}
+
+
+def shared_out(weights: Mapping[str, int], processes: int) -> list[list[str]]:
+    """What each process runs: the heaviest is given away first, and to whoever has least."""
+    shares: list[list[str]] = [[] for _ in range(processes)]
+    for name in sorted(weights, key=lambda each: -weights[each]):
+        min(shares, key=lambda share: sum(weights[each] for each in share)).append(name)
+    return [sorted(share) for share in shares if share]
+
+
+def run(options: Sequence[str]) -> int:
+    """Runs everything. The first share is seen at once, the others when it is through."""
+    first, *others = shared_out(parts(), min(os.cpu_count() or 1, PROCESSES_MAX))
+    with ExitStack() as stack:
+
+        def start(share: list[str], output: int | None) -> subprocess.Popen[bytes]:
+            command = [sys.executable, "-m", "pytest", *options, *(str(ROOT / n) for n in share)]
+            process = subprocess.Popen(command, cwd=ROOT.parent, stdout=output, stderr=output)
+            stack.callback(_end, process)
+            return process
+
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
+        seen = start(first, None)
+        unseen = [start(share, to.fileno()) for share, to in zip(others, outputs, strict=True)]
+        statuses = [seen.wait()]
+        for process, output in zip(unseen, outputs, strict=True):
+            statuses.append(process.wait())
+            output.seek(0)
+            sys.stdout.write(output.read().decode(errors="replace"))
+            sys.stdout.flush()
+    return max(map(abs, statuses))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Lets a process that still runs clean up after itself."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _stopped(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    for told in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(told, _stopped)
+    sys.exit(run(sys.argv[1:]))
