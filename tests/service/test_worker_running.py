@@ -269,8 +269,9 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
     await work.send_batch([*range(20)])
     async with app.running():
         await until(lambda: "poison" in beside, "the poison")
+        # It may have come before all others; they run beside each other after it as well.
+        await until(lambda: max(beside.values()) > 0, "some beside each other")
     assert beside["poison"] == 0
-    assert max(beside.values()) > 0
 
 
 async def die_with_one(store: Store) -> None:
