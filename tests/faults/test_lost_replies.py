@@ -5,7 +5,7 @@ as behind a pooler, within a transaction, whose COMMIT is what gets lost.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -242,6 +242,51 @@ async def test_a_joint_settlement_with_a_lost_answer_had_its_effect_once(bench: 
         await bench.store.messages.settle_jointly(DEFAULT, settlement, effect)
     assert await tables.effects_of(bench.url) == [str(message.id)]
     assert len(await bench.messages(OUTPUTS)) == 1
+
+
+async def settle_a_group(bench: Bench, messages: Sequence[Message]) -> list[type | None]:
+    """Joint settlements at the same moment, which share a COMMIT; how each ends."""
+    answers = await asyncio.gather(
+        *(
+            bench.store.messages.settle_jointly(
+                DEFAULT,
+                Settlement((ending(message, sends=1),)),
+                tables.writing(bench.url, str(message.id), "test"),
+            )
+            for message in messages
+        ),
+        return_exceptions=True,
+    )
+    return [None if answer is None else type(answer) for answer in answers]
+
+
+async def test_a_group_of_joint_settlements_with_a_lost_answer_had_its_effects_once(
+    bench: Bench,
+) -> None:
+    await tables.fetch(bench.url, tables.EFFECTS)
+    await send(bench.past, 3)
+    messages = await claim(bench.store, await join(bench.store))
+    fault = bench.proxy.lose_commit_reply()
+    assert await settle_a_group(bench, messages) == [StoreUnavailable] * 3
+    assert fault.struck == 1
+    assert await settle_a_group(bench, messages) == [ClaimLost] * 3
+    assert sorted(await tables.effects_of(bench.url)) == sorted(str(each.id) for each in messages)
+    assert len(await bench.messages(OUTPUTS)) == 3
+
+
+async def test_a_group_of_joint_settlements_that_did_not_arrive_has_its_effects_when_repeated(
+    bench: Bench,
+) -> None:
+    await tables.fetch(bench.url, tables.EFFECTS)
+    await send(bench.past, 3)
+    messages = await claim(bench.store, await join(bench.store))
+    fault = bench.proxy.lose_commit_request()
+    assert await settle_a_group(bench, messages) == [StoreUnavailable] * 3
+    assert fault.struck == 1
+    assert await tables.effects_of(bench.url) == []
+    assert await settle_a_group(bench, messages) == [None] * 3
+    assert sorted(await tables.effects_of(bench.url)) == sorted(str(each.id) for each in messages)
+    assert len(await bench.messages(OUTPUTS)) == 3
 
 
 async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cost(

@@ -1,5 +1,6 @@
 """A caller's own rows on SQLite: in a plain function, on the writer's thread, and nothing else."""
 
+import asyncio
 import sqlite3
 import threading
 from functools import partial
@@ -212,3 +213,39 @@ async def test_rows_can_join_without_an_ending(
     )
     assert entries(path) == ["booked"]
     assert await store.messages.settle(DEFAULT, acked(message)) == SettleResult()
+
+
+async def test_ends_at_the_same_moment_share_a_commit(store: SqliteStore, message: Message) -> None:
+    traced: list[str] = []
+    await book(store, message, lambda connection: connection.set_trace_callback(traced.append))
+    for _ in range(20):
+        await send(store)
+    messages = await pull(store)
+    while more := await pull(store):
+        messages += more
+    assert len(messages) == 20
+    traced.clear()
+    await asyncio.gather(*(book(store, each, lambda _: None) for each in messages))
+    assert 1 <= traced.count("COMMIT") <= 2
+
+
+async def test_a_rollback_that_was_caught_undoes_its_own_settlement_only(
+    store: SqliteStore, message: Message, path: Path
+) -> None:
+    def joined(connection: sqlite3.Connection) -> None:
+        connection.execute(ENTRY)
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("INSERT OR ROLLBACK INTO ledger (entry) VALUES ('booked')")
+
+    for _ in range(2):
+        await send(store)
+    one, two = await pull(store)
+    answers = await asyncio.gather(
+        book(store, one, lambda c: c.execute("INSERT INTO ledger VALUES ('one')").close()),
+        book(store, message, joined),
+        book(store, two, lambda c: c.execute("INSERT INTO ledger VALUES ('two')").close()),
+        return_exceptions=True,
+    )
+    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert sorted(entries(path)) == ["one", "two"]
+    assert await held(store) == 1

@@ -137,7 +137,7 @@ class Rows:
 
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> None:
         """A function that is given the connection: asyncpg's, awaited, or SQLite's, plain and
-        on the writer's thread. It must be short, and must not commit."""
+        on the writer's thread. It must be short, must not commit, and may be called again."""
         self._note(write)
 
     def __enter__(self) -> Rows:

@@ -1,8 +1,8 @@
 """Ends into settlements: many in one call, two calls under way at a time.
 
 Plain ends travel together. One that sends goes by itself into the store's own grouping, so that
-a fault of its own (a full queue, one that is gone) is its own. One with rows of its handler's own
-has a transaction of its own. Whatever cannot be settled as it should is settled as a failure.
+a fault of its own (a full queue, one that is gone) is its own; so does one with rows of its
+handler's own. Whatever cannot be settled as it should is settled as a failure.
 
 What an invocation of several messages made as a whole is carried by one of its ends, which goes
 first: if that one came too late, or its event was done before, the next one carries it. So it

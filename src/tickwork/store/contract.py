@@ -146,7 +146,8 @@ class Messages(Protocol):
         All or nothing: if any claim is no longer held, `ClaimLost`, if its event is done
         already, `EventDone`, and nothing happened. What the caller's writes raise arrives
         unchanged. They must be short: PostgreSQL ends a transaction that idles for seconds. They
-        may run again: a transaction that another one undid is begun anew.
+        may run again: a transaction that another one undid is begun anew, and so is one that was
+        shared with calls of the same moment, if any of these failed.
         """
 
     async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:

@@ -70,6 +70,11 @@ class Database:
             raise as_store_error(error) from error
         return cls(pool, url, pooled=pooled)
 
+    @property
+    def bounds(self) -> str:
+        """What a transaction must say for itself, if its session cannot; else nothing."""
+        return f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}" if self._pooled else ""
+
     async def close(self) -> None:
         try:
             await asyncio.wait_for(self._pool.close(), timeout=_CONNECT_TIMEOUT_SECONDS)
@@ -95,8 +100,8 @@ class Database:
 
         async def whole(connection: Connection) -> Result:
             async with connection.transaction(isolation="read_committed"):
-                if self._pooled:
-                    await connection.execute(f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}")
+                if self.bounds:
+                    await connection.execute(self.bounds)
                 return await work(connection)
 
         return await self._try(whole, repeatable=repeatable)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import isawaitable
 from itertools import accumulate, pairwise
 
 from msgspec import structs
 
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
-from tickwork.errors import ClaimLost, EventDone, NotFound, StoreUnavailable
+from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.contract import Joined
-from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, Connection, Database
+from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.ending import Caused, Ended, Ender, Settled
 from tickwork.store.postgres.filling import Whole
+from tickwork.store.postgres.joining import Joiner
 from tickwork.store.postgres.sending import Parcel, Sender
 
 
@@ -27,6 +27,7 @@ class Settler:
         self._coalescer: Coalescer[Settlement, SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
+        self._joiner = Joiner(database, ender, self._caused)
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
@@ -44,35 +45,17 @@ class Settler:
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)
-        try:
-            await self._settle_jointly(scope, settlement, joined)
-        except NotFound:
-            await self._settle_jointly(scope, settlement, joined)
-
-    async def _settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         endings = settlement.endings
         if strange := [ending.held.id for ending in endings if not _is_own(scope, ending)]:
             raise ClaimLost(strange)
-        caused = await self._caused(endings)
-
-        async def work(connection: Connection) -> Settled:
-            settled = await self._ender.carry_out(connection, endings, caused)
-            result = settled.ended.result(endings, 0, len(endings))
-            if result.refused:
-                raise ClaimLost(held.id for held in result.refused)
-            if result.duplicates:
-                raise EventDone(held.id for held in result.duplicates)
-            await _join(joined, connection)
-            return settled
-
         try:
-            settled = await self._database.transact(work, repeatable=False)
-        except _JoinedFailed as failed:
-            raise failed.error from None
-        await self._ender.finish(settled)
+            await self._joiner.settle(endings, joined)
+        except NotFound:
+            await self._joiner.settle(endings, joined)
 
     async def drain(self) -> None:
         await self._coalescer.drain()
+        await self._joiner.drain()
 
     async def _commit(self, settlements: Sequence[Settlement]) -> list[SettleResult]:
         try:
@@ -164,21 +147,3 @@ def _is_own(scope: Scope, ending: Ending) -> bool:
     """Whether the scope can be the holder at all."""
     held = ending.held
     return can_be_held(held) and (scope.is_system or held.tenant == scope.tenant)
-
-
-class _JoinedFailed(Exception):
-    """Carries an error of the caller's own past those that are the database's."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-async def _join(joined: Joined, connection: Connection) -> None:
-    """The caller's writes; what they changed of the session is undone, it is not theirs."""
-    try:
-        wanted = joined(connection)
-        if isawaitable(wanted):
-            await wanted
-        await connection.execute("RESET ALL")
-    except CONNECT_ERRORS as error:
-        raise _JoinedFailed(error) from error

@@ -6,6 +6,7 @@ happens, and only on them.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.core.tally import Passing
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
+from tickwork.store.joining import Gathering, Joint
 from tickwork.store.sqlite.batches import Whole
 from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.database import Database
@@ -39,6 +41,7 @@ class Settler:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._gathering = Gathering(self._settle_together, flights_max=1)
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
@@ -50,18 +53,19 @@ class Settler:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         _check_plain(joined)
         check_settlement(settlement)
-        endings = _Endings(scope, settlement.endings)
+        joint = _Joint(_Endings(scope, settlement.endings), settlement.endings, joined)
+        await self._gathering.settle(joint, lambda: self._settle_all([joint]))
 
+    async def _settle_together(self, joints: Sequence[_Joint], _: asyncio.Event) -> None:
+        await self._settle_all(joints)
+
+    async def _settle_all(self, joints: Sequence[_Joint]) -> None:
         def work(transaction: Transaction) -> None:
-            result = endings.carry_out(transaction)
-            if result.refused:
-                raise ClaimLost(held.id for held in result.refused)
-            if result.duplicates:
-                raise EventDone(held.id for held in result.duplicates)
-            _call(joined, transaction)
+            for joint in joints:
+                joint.carry_out(transaction)
 
         try:
-            # Alone: what it does wrong, and how long it takes, is no neighbour's trouble.
+            # Alone: what they do wrong, and how long it takes, is no trouble of plain ends.
             await self._database.write(work, alone=True)
         except _JoinedFailed as failed:
             raise failed.error from None
@@ -128,6 +132,22 @@ class _Endings:
             for fence, place in self._places.items()
             if endings[place].fate in fates
         }
+
+
+class _Joint(Joint):
+    """A settlement that waits for its turn, made ready to be written."""
+
+    def __init__(self, ready: _Endings, endings: Sequence[Ending], joined: Joined) -> None:
+        super().__init__(endings, joined)
+        self._ready = ready
+
+    def carry_out(self, transaction: Transaction) -> None:
+        result = self._ready.carry_out(transaction)
+        if result.refused:
+            raise ClaimLost(held.id for held in result.refused)
+        if result.duplicates:
+            raise EventDone(held.id for held in result.duplicates)
+        _call(self.joined, transaction)
 
 
 def _ack(
@@ -215,6 +235,9 @@ def _call(joined: Joined, transaction: Transaction) -> None:
                 "committed with the settlement, and undone if it raises"
             ) from error
         raise _JoinedFailed(error) from error
+    if not transaction.connection.in_transaction:
+        # By a conflict that rolls back, and was caught: what follows would commit by itself.
+        raise RuntimeError("what joins a settlement has rolled it back: nothing of it happened")
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()

@@ -1,0 +1,145 @@
+"""Settlements with writes of their callers' own on PostgreSQL: several in one transaction.
+
+First all of a group are ended, then each one's writes are made, in order, then one COMMIT. A
+write that waits too long for a lock, and a deadlock, undo the group as any other fault does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+
+import asyncpg
+
+from tickwork.core.model import Ending
+from tickwork.errors import ClaimLost, EventDone
+from tickwork.store.contract import Joined
+from tickwork.store.joining import Gathering, Joint
+from tickwork.store.postgres.database import CONNECT_ERRORS, Connection, Database
+from tickwork.store.postgres.ending import Caused, Ender, Settled
+
+TOGETHER_SECONDS_MAX = 2.0
+
+FLIGHTS_MAX = 4
+"""Groups under way at a time. A write costs its round trips, one after the other: over a slow line
+fewer would be slower than everybody by himself."""
+
+LOCK_WAIT_SECONDS_MAX = 0.2
+"""For a write; far less than the server takes to find a deadlock. In a group the rows of many are
+taken in an order that nobody chose, so two groups may well wait for each other."""
+
+UNDONE_TRIES_MAX = 3
+"""How often writes are made that other transactions undo, until that is their own fault."""
+
+_LOCK_WAIT = f"SET LOCAL lock_timeout = {int(LOCK_WAIT_SECONDS_MAX * 1000)}"
+_AS_IT_WAS = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL"
+
+
+class Joiner:
+    """Carries out joint settlements; `caused` finds what endings bring about."""
+
+    def __init__(
+        self,
+        database: Database,
+        ender: Ender,
+        caused: Callable[[Sequence[Ending]], Awaitable[Caused]],
+    ) -> None:
+        self._database, self._ender, self._caused = database, ender, caused
+        self._gathering = Gathering(self._settle_together, flights_max=FLIGHTS_MAX)
+
+    async def settle(self, endings: Sequence[Ending], joined: Joined) -> None:
+        """All or nothing: with others if that is possible, else by itself."""
+        await self._gathering.settle(
+            Joint(endings, joined), lambda: self._settle_alone(endings, joined)
+        )
+
+    async def drain(self) -> None:
+        """Waits until nothing is under way."""
+        await self._gathering.drain()
+
+    async def _settle_together(self, group: Sequence[Joint], is_committing: asyncio.Event) -> None:
+        endings = [ending for joint in group for ending in joint.endings]
+        caused = await self._caused(endings)
+
+        async def work(connection: Connection) -> Settled:
+            is_committing.clear()
+            try:
+                async with asyncio.timeout(TOGETHER_SECONDS_MAX):
+                    settled = await self._end(connection, endings, caused)
+                    # Not before: whoever waits for us there has no rows of callers' own yet.
+                    await connection.execute(_LOCK_WAIT)
+                    for joint in group:
+                        writing = _write(joint.joined, connection)
+                        await asyncio.create_task(writing, context=joint.context)
+                        await self._clean_up(connection)
+            except (asyncpg.PostgresError, TimeoutError) as error:
+                raise _Undone from error  # By itself it may get on: not again as a group.
+            is_committing.set()
+            return settled
+
+        settled = await self._database.transact(work, repeatable=False)
+        await self._ender.finish(settled)
+
+    async def _clean_up(self, connection: Connection) -> None:
+        """What one caller's writes left in the transaction is not the next one's to find."""
+        await connection.execute(
+            f"{_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}"
+        )
+
+    async def _settle_alone(self, endings: Sequence[Ending], joined: Joined) -> None:
+        caused = await self._caused(endings)
+        tries = 0
+
+        async def work(connection: Connection) -> Settled:
+            nonlocal tries
+            tries += 1
+            settled = await self._end(connection, endings, caused)
+            await _join(joined, connection, is_last=tries >= UNDONE_TRIES_MAX)
+            return settled
+
+        try:
+            settled = await self._database.transact(work, repeatable=False)
+        except _JoinedFailed as failed:
+            raise failed.error from None
+        await self._ender.finish(settled)
+
+    async def _end(
+        self, connection: Connection, endings: Sequence[Ending], caused: Caused
+    ) -> Settled:
+        """Ends all of them, or raises."""
+        settled = await self._ender.carry_out(connection, endings, caused)
+        result = settled.ended.result(endings, 0, len(endings))
+        if result.refused:
+            raise ClaimLost(held.id for held in result.refused)
+        if result.duplicates:
+            raise EventDone(held.id for held in result.duplicates)
+        return settled
+
+
+class _Undone(Exception):
+    """A group cannot be carried out as one."""
+
+
+class _JoinedFailed(Exception):
+    """Carries an error of the caller's own past those that are the database's."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+async def _write(joined: Joined, connection: Connection) -> None:
+    wanted = joined(connection)
+    if isawaitable(wanted):
+        await wanted
+
+
+async def _join(joined: Joined, connection: Connection, *, is_last: bool) -> None:
+    """The caller's writes; what they changed of the session is undone, it is not theirs."""
+    try:
+        await _write(joined, connection)
+        await connection.execute(_AS_IT_WAS)
+    except CONNECT_ERRORS as error:
+        if isinstance(error, asyncpg.TransactionRollbackError) and not is_last:
+            raise  # The victim of another transaction: it is begun anew.
+        raise _JoinedFailed(error) from error

@@ -1,0 +1,305 @@
+"""Joint settlements on PostgreSQL that share a transaction, and those that had better not."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.conformance.acts import ack, counts, make_queue, pull, send_many
+from tests.conformance.barriers import Rival
+from tests.kit.waiting import eventually
+from tickwork.core.model import DEFAULT, Counts, Message, Settlement
+from tickwork.errors import StoreUnavailable
+from tickwork.store.joining import TOGETHER_MAX
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.joining import FLIGHTS_MAX, UNDONE_TRIES_MAX
+from tickwork.store.postgres.migrate import migrate
+
+Write = Callable[[Any], Awaitable[Any]]
+
+BOOK = "INSERT INTO booked VALUES ($1, pg_current_xact_id()::text)"
+A_ROLE = "pg_monitor"
+"""Somebody else, who is there on every server."""
+
+HELD_UP_SECONDS_MAX = 10.0
+
+
+@pytest.fixture
+async def url(postgres_url: str) -> str:
+    """A database with a table of a caller's own."""
+    await migrate(postgres_url)
+    connection = await asyncpg.connect(postgres_url)
+    await connection.execute("CREATE TABLE booked (entry text NOT NULL, within text)")
+    await connection.execute("CREATE TABLE sums (name text PRIMARY KEY, value int DEFAULT 0)")
+    await connection.execute("INSERT INTO sums VALUES ('x'), ('y')")
+    await connection.close()
+    return postgres_url
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    opened = await PostgresStore.open(url)
+    await make_queue(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def own(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection of the caller's own."""
+    connection = await asyncpg.connect(url)
+    yield connection
+    await connection.close()
+
+
+def book(entry: str) -> Write:
+    return lambda connection: connection.execute(BOOK, entry)
+
+
+async def held(store: PostgresStore, number: int) -> tuple[Message, ...]:
+    await send_many(store, number)
+    return await pull(store)
+
+
+def settling(store: PostgresStore, message: Message, write: Write) -> Awaitable[None]:
+    return store.messages.settle_jointly(DEFAULT, Settlement((ack(message),)), write)
+
+
+async def settle_at_once(store: PostgresStore, *writes: Write) -> list[BaseException | None]:
+    """New messages, each with a write, at the same moment."""
+    return await settle_these(store, await held(store, len(writes)), *writes)
+
+
+async def settle_these(
+    store: PostgresStore, messages: Sequence[Message], *writes: Write
+) -> list[BaseException | None]:
+    pairs = zip(messages, writes, strict=True)
+    return await asyncio.gather(*(settling(store, *pair) for pair in pairs), return_exceptions=True)
+
+
+async def entries(own: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
+    return [row["entry"] for row in await own.fetch("SELECT entry FROM booked ORDER BY entry")]
+
+
+async def test_ends_at_the_same_moment_share_a_commit(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    number = 2 * TOGETHER_MAX
+    assert await settle_at_once(store, *[book("paid")] * number) == [None] * number
+    assert await entries(own) == ["paid"] * number
+    assert await own.fetchval("SELECT count(DISTINCT within) FROM booked") == 2
+    assert await counts(store) == Counts()
+
+
+async def test_who_comes_while_others_commit_goes_with_the_next(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    """Nobody waits to fill a group: the first go at once, the rest when these are through."""
+    began, goes_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def waits(connection: Any) -> None:
+        began.release()
+        await goes_on.wait()
+        await book("first")(connection)
+
+    messages = await held(store, FLIGHTS_MAX + 20)
+    firsts: list[asyncio.Future[None]] = []
+    for message in messages[:FLIGHTS_MAX]:
+        firsts.append(asyncio.ensure_future(settling(store, message, waits)))
+        await began.acquire()
+    rest = [
+        asyncio.ensure_future(settling(store, message, book("rest")))
+        for message in messages[FLIGHTS_MAX:]
+    ]
+    await asyncio.sleep(0)
+    goes_on.set()
+    await asyncio.gather(*firsts, *rest)
+    found = await own.fetch("SELECT entry, count(DISTINCT within) AS n FROM booked GROUP BY entry")
+    commits = {row["entry"]: row["n"] for row in found}
+    assert commits["first"] == FLIGHTS_MAX
+    assert commits["rest"] <= FLIGHTS_MAX
+
+
+async def test_what_one_left_in_the_transaction_the_next_does_not_find(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    """A search path, a role, a table of its own for the time being."""
+
+    async def leaves_much(connection: Any) -> None:
+        await connection.execute("CREATE TEMP TABLE IF NOT EXISTS mine (v int) ON COMMIT DROP")
+        await connection.execute("INSERT INTO mine VALUES (1)")
+        assert await connection.fetchval("SELECT count(*) FROM mine") == 1
+        assert await connection.fetchval("SELECT current_user") != A_ROLE
+        await book(await connection.fetchval("SHOW search_path"))(connection)
+        await connection.execute("SET LOCAL search_path = nowhere")
+        await connection.execute(f"SET LOCAL ROLE {A_ROLE}")
+
+    assert await settle_at_once(store, *[leaves_much] * 4) == [None] * 4
+    assert len(set(await entries(own))) == 1
+    assert await own.fetchval("SELECT count(DISTINCT within) FROM booked") == 1
+
+
+async def test_a_session_that_one_of_them_ends_is_its_own_trouble(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    async def ends_it(connection: Any) -> None:
+        await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    answers = await settle_at_once(store, book("a"), ends_it, book("b"))
+    assert [type(each) for each in answers] == [type(None), StoreUnavailable, type(None)]
+    assert await entries(own) == ["a", "b"]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_a_check_at_the_commit_is_its_own_trouble(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    await own.execute(
+        "ALTER TABLE booked ADD FOREIGN KEY (entry) REFERENCES sums DEFERRABLE INITIALLY DEFERRED"
+    )
+    answers = await settle_at_once(store, book("x"), book("not there"), book("y"))
+    assert [type(each) for each in answers] == [
+        type(None),
+        asyncpg.ForeignKeyViolationError,
+        type(None),
+    ]
+    assert await entries(own) == ["x", "y"]
+
+
+async def test_a_write_that_is_cancelled_from_within_is_its_own_trouble(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    async def gives_up(_: object) -> None:
+        raise asyncio.CancelledError
+
+    answers = await settle_at_once(store, book("a"), gives_up, book("b"))
+    assert [type(each) for each in answers] == [type(None), asyncio.CancelledError, type(None)]
+    assert await entries(own) == ["a", "b"]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_one_that_waits_for_a_lock_holds_nobody_up(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    rival = Rival(own)
+    await rival.does("UPDATE sums SET value = 1 WHERE name = 'x'")
+
+    async def waits(connection: Any) -> None:
+        await connection.execute("UPDATE sums SET value = value + 1 WHERE name = 'x'")
+
+    one, two, three = await held(store, 3)
+    waiting = asyncio.ensure_future(settling(store, two, waits))
+    async with asyncio.timeout(HELD_UP_SECONDS_MAX):
+        await asyncio.gather(settling(store, one, book("a")), settling(store, three, book("b")))
+    assert not waiting.done()
+    await eventually(rival.is_waited_for, timeout_seconds=30)
+    await rival.commits()
+    await waiting
+    assert await own.fetchval("SELECT value FROM sums WHERE name = 'x'") == 2
+
+
+async def test_groups_that_lock_each_other_out_all_commit_once(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", url: str
+) -> None:
+    """Each write takes one row, so by themselves they never could; two groups can."""
+    other = await PostgresStore.open(url)
+    has_first = {"x": asyncio.Event(), "y": asyncio.Event()}
+
+    def adding(name: str, then: str) -> Write:
+        async def add(connection: Any) -> None:
+            await connection.execute("UPDATE sums SET value = value + 1 WHERE name = $1", name)
+            has_first[name].set()
+            await has_first[then].wait()
+
+        return add
+
+    messages = await held(store, 4)
+    answers = await asyncio.gather(
+        settle_these(store, messages[:2], adding("x", "y"), adding("y", "x")),
+        settle_these(other, messages[2:], adding("y", "x"), adding("x", "y")),
+    )
+    await other.close()
+    assert [*answers[0], *answers[1]] == [None] * 4
+    assert [row["value"] for row in await own.fetch("SELECT value FROM sums")] == [2, 2]
+
+
+async def test_writes_that_another_transaction_undid_are_made_again_but_not_for_ever(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    calls = 0
+
+    def undone(times: int) -> Write:
+        async def write(connection: Any) -> None:
+            nonlocal calls
+            calls += 1
+            await book("done")(connection)
+            if calls <= times:
+                await connection.execute(
+                    "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"
+                )
+
+        return write
+
+    assert await settle_at_once(store, undone(UNDONE_TRIES_MAX - 1)) == [None]
+    assert (calls, await entries(own)) == (UNDONE_TRIES_MAX, ["done"])
+    calls = 0
+    (answer,) = await settle_at_once(store, undone(1_000))
+    assert isinstance(answer, asyncpg.DeadlockDetectedError)
+    assert (calls, await entries(own)) == (UNDONE_TRIES_MAX, ["done"])
+
+
+async def test_each_writes_in_the_context_of_its_own_caller(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    caller: ContextVar[str] = ContextVar("caller")
+
+    async def say_who(connection: Any) -> None:
+        await book(caller.get())(connection)
+
+    async def call(name: str, message: Message) -> None:
+        caller.set(name)
+        await settling(store, message, say_who)
+
+    messages = await held(store, 3)
+    await asyncio.gather(*(call(*pair) for pair in zip("abc", messages, strict=True)))
+    assert await entries(own) == ["a", "b", "c"]
+    assert await own.fetchval("SELECT count(DISTINCT within) FROM booked") == 1
+
+
+async def test_who_stopped_waiting_before_its_turn_has_no_effect(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    messages = await held(store, 3)
+    tasks = [
+        asyncio.ensure_future(settling(store, message, book(str(place))))
+        for place, message in enumerate(messages)
+    ]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in answers] == [
+        type(None),
+        asyncio.CancelledError,
+        type(None),
+    ]
+    assert await entries(own) == ["0", "2"]
+    assert await counts(store) == Counts(claimed=1)
+
+
+async def test_after_a_group_that_failed_the_next_ones_go_by_themselves_for_a_while(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    async def fails(_: object) -> None:
+        raise ConnectionError("the mail server is down")
+
+    answers = await settle_at_once(store, fails, book("a"))
+    assert isinstance(answers[0], ConnectionError)
+    await settle_at_once(store, *[book("b")] * TOGETHER_MAX)
+    await settle_at_once(store, *[book("c")] * TOGETHER_MAX)
+    found = await own.fetch(
+        "SELECT entry, count(DISTINCT within) AS commits FROM booked GROUP BY entry ORDER BY entry"
+    )
+    assert [row["commits"] for row in found] == [1, TOGETHER_MAX, 1]
