@@ -50,6 +50,12 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert settings.min_interval_seconds == 5
 
 
+@pytest.mark.parametrize("seconds", [0, "0", 1.5, "1.5", 86_400])
+def test_a_drain_may_take_any_time(tmp_path: Path, seconds: float | str) -> None:
+    assert load(tmp_path, {"drain_seconds": seconds}).drain_seconds == float(seconds)
+    assert load(tmp_path).drain_seconds == 30.0
+
+
 @pytest.mark.parametrize("url", ["sqlite:///a.db", "sqlite:////var/a.db", "postgresql://u:p@h/d"])
 def test_the_forms_of_a_database_are_accepted(tmp_path: Path, url: str) -> None:
     assert load(tmp_path, environ={"TICKWORK_DATABASE": url}).database == url
@@ -76,6 +82,10 @@ def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) 
         ({}, {"TICKWORK_PORT": "٣"}, None, "TICKWORK_PORT"),
         ({}, {"TICKWORK_ROLES": "api,king"}, None, "TICKWORK_ROLES"),
         ({}, {"TICKWORK_MIN_INTERVAL_SECONDS": "0"}, None, "TICKWORK_MIN_INTERVAL_SECONDS"),
+        ({"drain_seconds": "soon"}, {}, None, "--drain-seconds"),
+        ({"drain_seconds": "nan"}, {}, None, "--drain-seconds"),
+        ({}, {"TICKWORK_DRAIN_SECONDS": "-1"}, None, "TICKWORK_DRAIN_SECONDS"),
+        ({}, {}, "[server]\ndrain_seconds = true", "server.drain_seconds in tickwork.toml"),
         ({}, {}, "[server]\nport = true", "server.port in tickwork.toml"),
         ({}, {}, "[server]\nroles = []", "server.roles in tickwork.toml"),
         ({}, {}, "[server]\nroles = [1]", "server.roles in tickwork.toml"),

@@ -28,25 +28,25 @@ from uuid import UUID
 
 from tickwork import wiring
 from tickwork.app.declarations import (
-    CPU_SECONDS,
-    MEMORY_BYTES,
     HandlerDeclaration,
-    Isolation,
     QueueDeclaration,
     Registry,
+    handler_options,
 )
 from tickwork.app.handling import current_handling
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.settings import queue_settings
 from tickwork.core.batch import BATCH_COMPLETED
+from tickwork.core.limits import check_batch
 from tickwork.core.model import SYSTEM, ContentType, NewMessage, Scope, Send
 from tickwork.core.tally import QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.making import BatchMaker, RunningBatch
-from tickwork.service.running import run_until_stopped
-from tickwork.service.worker import DRAIN_SECONDS, Worker
+from tickwork.ops.opening import LoopStores
+from tickwork.service.running import announce, run_until_stopped
+from tickwork.service.worker import Worker
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Tickwork:
         self._flags = {"database": database, "database_direct": database_direct}
         self.tenant, self._scope = tenant, Scope(tenant)
         self.registry = Registry()
-        self._store: Store | None = None
-        self._opening = asyncio.Lock()
+        self._stores = LoopStores(self._open)
+        self._is_running = False
         self.composer = RegistryComposer(self.registry)
         self._batches = BatchMaker(self.open, self._ensure, self.composer)
 
@@ -177,14 +177,6 @@ class Tickwork:
         def declare(function: Handler) -> Handler:
             declared = declared_payload(function, MessageBatch if is_batch else Message)
             is_coroutine = asyncio.iscoroutinefunction(function)
-            isolation = Isolation.TASK if is_coroutine else Isolation.THREAD
-            known: dict[str, Any] = {
-                "isolation": isolation,
-                "max_concurrency": None,
-                "cpu_seconds": CPU_SECONDS,
-                "memory_bytes": MEMORY_BYTES,
-            }
-            chosen = known | _checked(options, known)
             self.registry.add_handler(
                 HandlerDeclaration(
                     queue=queue,
@@ -192,7 +184,7 @@ class Tickwork:
                     payload=Payload(declared),
                     is_batch=is_batch,
                     type=type_,
-                    **chosen,
+                    **handler_options(options, is_coroutine=is_coroutine),
                 )
             )
             return function
@@ -217,6 +209,7 @@ class Tickwork:
         fit into one transaction: stored at once, and the same batch when the message is handled
         again. With a `batch_id` of your own a batch is made once, however often it is asked for.
         """
+        await self._check_there(queue)
         return await self._batches.make(
             self._scope,
             queue,
@@ -237,52 +230,51 @@ class Tickwork:
     # Running
 
     async def open(self) -> Store:
-        """The store, opened when it is first asked for; its schema and queues are there then."""
-        if self._store is not None:
-            return self._store
-        async with self._opening:
-            if self._store is None:
-                async with AsyncExitStack() as failed:
-                    store = await wiring.open_store(self._settings())
-                    failed.push_async_callback(store.close)
-                    await self._declare_queues(store)
-                    failed.pop_all()
-                self._store = store
-        return self._store
+        """The store, opened when it is first asked for; its schema and queues are there then.
+        Each event loop has one of its own, which is closed with it."""
+        return await self._stores.get()
+
+    async def _open(self) -> Store:
+        async with AsyncExitStack() as failed:
+            store = await wiring.open_store(self._settings())
+            failed.push_async_callback(store.close)
+            await self._declare_queues(store)
+            failed.pop_all()
+        return store
 
     async def close(self) -> None:
         """Finishes what was accepted, and lets go of the database."""
-        async with self._opening:
-            if self._store is not None:
-                store, self._store = self._store, None
-                self.registry.made.clear()
-                await store.close()
+        await self._stores.close()
+        self.registry.made.clear()
 
     @asynccontextmanager
     async def lent(self, store: Store) -> AsyncIterator[None]:
         """Works on this store meanwhile, and not on its own database."""
-        async with self._opening:
-            own, self._store = self._store, None
-            made, self.registry.made = self.registry.made, set()
+        made, self.registry.made = self.registry.made, set()
         try:
             await self._declare_queues(store)
-            self._store = store
-            yield
+            with self._stores.lent(store):
+                yield
         finally:
-            self._store, self.registry.made = own, made
+            self.registry.made = made
 
     @asynccontextmanager
     async def running(
         self,
         *,
-        drain_seconds: float = DRAIN_SECONDS,
+        drain_seconds: float | None = None,
         roles: Iterable[str] | None = None,
         registry: CollectorRegistry | None = None,
     ) -> AsyncIterator[Worker]:
         """Does meanwhile what its roles say: with `worker`, handles messages. The numbers of it
-        are in the registry, if one is given."""
-        settings = self._settings(roles=None if roles is None else [*roles])
+        are in the registry, if one is given. Once at a time."""
+        chosen_roles = None if roles is None else [*roles]
+        settings = self._settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()
+        if self._is_running:
+            fault = "the app runs already; enter it once, or make another Tickwork(…) for it"
+            raise InvalidInput([FieldError("app.running()", fault)])
+        self._is_running = True
         try:
             store = await self.open()
             for name in [*self.registry.queues]:  # Some may be declared since it was opened.
@@ -295,27 +287,34 @@ class Tickwork:
                 self.composer,
                 folder=Path.cwd(),
             )
+            drain_seconds = settings.drain_seconds
             async with watched.running(drain_seconds=drain_seconds, registry=registry) as worker:
                 yield worker
         finally:
+            self._is_running = False
             await self.close()
 
     def run(
         self,
         *,
-        drain_seconds: float = DRAIN_SECONDS,
         on_started: Callable[[], None] = lambda: None,
         **settings: Any,
     ) -> None:
         """A process that does so until it is told to stop (SIGTERM, SIGINT), then drains; the
-        settings are those of `tickwork run`, such as `log_format` and `metrics_port`."""
+        settings are those of `tickwork run`, such as `drain_seconds` and `metrics_port`."""
 
         def hosted() -> AbstractAsyncContextManager[None]:
             chosen = self._settings(**settings)
-            running = partial(self.running, drain_seconds=drain_seconds, roles=chosen.roles)
+            running = partial(self.running, drain_seconds=chosen.drain_seconds, roles=chosen.roles)
             return wiring.hosted(chosen, running)
 
-        run_until_stopped(hosted, on_started)
+        def started() -> None:
+            queues = sorted({handler.queue for handler in self.registry.handlers})
+            if queues:
+                announce(queues, self._settings(**settings).log_format)
+            on_started()
+
+        run_until_stopped(hosted, started)
 
     def _settings(self, **flags: Any) -> wiring.Settings:
         try:
@@ -337,6 +336,17 @@ class Tickwork:
         if name in self.registry.queues and name not in self.registry.made:
             await self._declare_queue(await self.open(), name)
 
+    async def _check_there(self, name: str) -> None:
+        """Raises `InvalidInput` for a queue that neither the app nor the store has; what runs in
+        a process without the database is told later."""
+        handling = current_handling()
+        if name in self.registry.queues or (handling is not None and not handling.has_store):
+            return
+        if not await _is_there(await self.open(), self._scope, name):
+            raise InvalidInput(
+                [FieldError(name, f"is not declared; {self.registry.nearest(name)}")]
+            )
+
     async def _declare_queue(self, store: Store, name: str) -> None:
         """Who says nothing about a queue leaves it as it is: only its owner knows its settings."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
@@ -354,26 +364,13 @@ class Tickwork:
         await self._ensure(queue)
         handling = current_handling()
         if handling is not None:
+            if len(messages) != 1:  # One alone is looked at when it is kept.
+                check_batch(messages)
             for message in messages:
                 handling.send(Send(queue, message))
             return
         store = await self.open()
         await store.messages.send_batch(self._scope, queue, messages)
-
-
-def _checked(options: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The options of a handler; `InvalidInput` for those that it does not have."""
-    faults = [
-        FieldError(name, f"is no option of a handler; use {', '.join(known)}")
-        for name in options
-        if name not in known
-    ]
-    isolation = options.get("isolation", Isolation.TASK)
-    if isolation not in [*Isolation]:
-        faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
-    if faults:
-        raise InvalidInput(faults)
-    return options | {"isolation": Isolation(isolation)} if "isolation" in options else options
 
 
 async def _is_there(store: Store, scope: Scope, name: str) -> bool:

@@ -17,6 +17,7 @@ A setting is a flag, else an environment variable, else an entry in the section 
  metrics_host = "127.0.0.1"             --metrics-host  TICKWORK_METRICS_HOST
  metrics_port = 9464                    --metrics-port  TICKWORK_METRICS_PORT
  loop_blocked_seconds = 1                               TICKWORK_LOOP_BLOCKED_SECONDS
+ drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
 ```
 
 What cannot be used is refused by the name under which it was given. The file may hold a topology
@@ -26,6 +27,7 @@ invocations its consumers may have at a time.
 
 from __future__ import annotations
 
+import logging
 import socket
 import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -64,6 +66,7 @@ _PORT_MAX = 65_535
 _MIN_INTERVAL_SECONDS_MAX = 86_400
 _LINES_PER_SECOND_MAX = 1_000_000
 _BLOCKED_SECONDS_MAX = 3_600
+_DRAIN_SECONDS_MAX = 86_400
 
 
 class Role(StrEnum):
@@ -89,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     loop_blocked_seconds: int = 1
+    drain_seconds: float = 30.0
 
 
 class Given(NamedTuple):
@@ -168,7 +172,7 @@ async def build_worker(
     folder says about them counts, and one that is wrong is refused. Without the role `worker`
     there are none, and only the store is kept in order."""
     from tickwork.service.claims import Claims
-    from tickwork.service.consumer import Context
+    from tickwork.service.context import Context
     from tickwork.service.isolating import Isolator
     from tickwork.service.lines import Lines
     from tickwork.service.metrics import Metrics
@@ -185,6 +189,7 @@ async def build_worker(
     metrics = Metrics(time)
     node.on_lost(lines.lease_lost)
     node.on_lost(metrics.lease_lost)
+    node.on_trouble(lines.trouble)
     context = Context(
         store=store,
         claims=Claims(store),
@@ -200,6 +205,9 @@ async def build_worker(
         for each in registry.consumers()
         if Role.WORKER in settings.roles
     ]
+    if Role.WORKER in settings.roles and not consumers:
+        told = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
+        logging.getLogger("tickwork").warning(told)
     worker = await open_worker(context, node, consumers, scope_of)
     limit_seconds = float(settings.loop_blocked_seconds)
     watchdog = Watchdog(under_way_in(worker.consumers), limit_seconds=limit_seconds)
@@ -321,6 +329,16 @@ def _integer(value: object, low: int, high: int) -> int:
     return number
 
 
+def _seconds(value: object, high: int) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) else -1.0
+    except ValueError:
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number <= high:
+        raise ValueError(f"must be a number of seconds from 0 to {high}, not {value!r}")
+    return number
+
+
 def _database(value: object) -> str:
     """Only the form is looked at. The value is not shown: there may be a password in it."""
     if isinstance(value, str):
@@ -363,4 +381,5 @@ _READERS: dict[str, Callable[[object], object]] = {
     "metrics_host": _host,
     "metrics_port": _port,
     "loop_blocked_seconds": partial(_integer, low=1, high=_BLOCKED_SECONDS_MAX),
+    "drain_seconds": partial(_seconds, high=_DRAIN_SECONDS_MAX),
 }

@@ -116,6 +116,20 @@ def test_a_type_has_one_handler(app: Tickwork) -> None:
         app.on("emails")(handle)
 
 
+@pytest.mark.parametrize(("first", "second"), [(1, 50), (1, None), (None, 1)])
+def test_handlers_of_one_queue_share_one_concurrency(
+    app: Tickwork, first: int | None, second: int | None
+) -> None:
+    """They share slots: a limit of one of them would not be kept."""
+    app.queue("other")
+    app.on("emails", type="a", max_concurrency=first)(handle)
+    app.on("other", type="a", max_concurrency=second)(handle)
+    with pytest.raises(InvalidInput, match="say the same on all of them or on none"):
+        app.on("emails", type="b", max_concurrency=second)(handle)
+    app.on("emails", type="b", max_concurrency=first)(handle)
+    assert [each.max_concurrency for each in app.registry.consumers()] == [first, second]
+
+
 def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
     app.on("emails", type="a")(handle)
     app.on("emails", type="b")(plainly)

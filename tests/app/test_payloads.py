@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import FunctionType
 from typing import Any, TypedDict
 
 import msgspec
@@ -126,6 +127,9 @@ def _untyped(message): ...  # type: ignore[no-untyped-def]
 def _bare(message: Message) -> None: ...  # type: ignore[type-arg]
 def _of_batches(batch: MessageBatch[list[int]]) -> None: ...
 def _hidden(message: Message[OnlyForCheckers]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _hidden_batch(batch: MessageBatch[list[OnlyForCheckers]]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _of_something_else(message: OnlyForCheckers) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _beside(message: Message[Struct], *, hidden: OnlyForCheckers = 1) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _nothing() -> None: ...
 
 
@@ -137,7 +141,8 @@ def _nothing() -> None: ...
         (_bare, Message, Any),
         (_of_batches, MessageBatch, list[int]),
         (_of_batches, Message, Any),
-        (_hidden, Message, Any),
+        (_of_something_else, Message, Any),
+        (_beside, Message, Struct),
         (_nothing, Message, Any),
     ],
 )
@@ -145,3 +150,20 @@ def test_a_handlers_annotation_says_what_it_is_given(
     handler: Callable[..., Any], generic: type, declared: Any
 ) -> None:
     assert declared_payload(handler, generic) == declared
+
+
+@pytest.mark.parametrize(
+    ("handler", "generic"), [(_hidden, Message), (_hidden_batch, MessageBatch)]
+)
+def test_a_type_that_only_a_type_checker_sees_is_refused_by_name(
+    handler: Callable[..., Any], generic: type
+) -> None:
+    """Messages of any shape would come in unchecked."""
+    with pytest.raises(InvalidInput, match=r"no 'OnlyForCheckers' .*TYPE_CHECKING"):
+        declared_payload(handler, generic)
+
+
+def test_the_message_itself_may_be_imported_for_type_checkers_only() -> None:
+    elsewhere = FunctionType(_typed.__code__, {})  # A module that has not imported it.
+    elsewhere.__annotations__ = {"message": "Message[int]"}
+    assert declared_payload(elsewhere, Message) is int

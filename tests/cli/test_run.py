@@ -269,6 +269,52 @@ async def test_an_app_handles_messages_until_it_is_told_to_stop(
     await store.close()
 
 
+SLOW = """
+    import asyncio
+
+    from tickwork import Tickwork
+
+    app = Tickwork()
+    app.queue("work")
+
+    @app.on("work")
+    async def handle(message):
+        print("began", flush=True)
+        await asyncio.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("is_flag", [True, False])
+async def test_an_app_may_be_told_how_long_to_drain(
+    children: Children,
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    is_flag: bool,
+) -> None:
+    write(SLOW)
+    monkeypatch.chdir(tmp_path)
+    settings = wiring.Settings(database=f"sqlite:///{tmp_path}/own.db")
+    store = await wiring.open_store(settings)
+    await store.queues.put(DEFAULT, "work", QueueSettings())
+    await send(store, DEFAULT, "work", compose("x"))
+
+    flags = ["--drain-seconds", "0"] if is_flag else []
+    environ = {} if is_flag else {"TICKWORK_DRAIN_SECONDS": "0"}
+    child = children.spawn(
+        "tickwork",
+        "run",
+        "shop:app",
+        *flags,
+        env={"TICKWORK_DATABASE": settings.database, **environ},
+    )
+    await child.line("began", timeout_seconds=30)
+    os.kill(child.pid, signal.SIGTERM)
+    await child.succeeded(timeout_seconds=20)  # By itself it would take thirty.
+    assert await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
+    await store.close()
+
+
 LOGGING = """
     import logging
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.service.own_rows import OwnRows
 from tests.service.programs import typed_queue
-from tickwork.app.messages import Message
+from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.raising import Permanent
 from tickwork.core.model import DEFAULT
 from tickwork.facade import Tickwork
 from tickwork.ops.composing import BODY_BYTES_WARNED
@@ -112,3 +113,40 @@ async def test_a_queue_may_be_declared_when_the_store_is_open(tmp_path: Path) ->
     app.on("late")(lambda message: message.ack())
     async with app.running() as worker:
         assert [each.queue.name for each in worker.consumers] == ["late"]
+
+
+@pytest.mark.parametrize("error", [ValueError("after the ack"), Permanent("after the ack")])
+async def test_an_error_after_the_ack_is_told_and_the_ack_counts(
+    app: Tickwork, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    work = app.queue("work")
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        message.ack()
+        raise error
+
+    async with harness(app) as h:
+        await work.send(1)
+        await h.drain()
+        assert await h.dead("work") == []
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [("the ack counts" in each, "after the ack" in each) for each in told] == [(True, True)]
+
+
+async def test_an_error_after_the_acks_of_a_batch_is_told_once(
+    app: Tickwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = app.queue("work", max_batch_size=3)
+
+    @app.consumer("work")
+    async def handle(batch: MessageBatch[Any]) -> None:
+        for message in batch.messages[:2]:
+            message.ack()
+        raise ValueError("after two acks")
+
+    async with harness(app) as h:
+        await work.send_batch([1, 2, 3])
+        await h.drain()
+    told = [each.getMessage() for each in caplog.records if "had acked" in each.getMessage()]
+    assert ["and 1 more" in each and "Traceback" in each for each in told] == [True]

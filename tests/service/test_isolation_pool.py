@@ -198,7 +198,7 @@ async def test_processor_time_counts_for_each_message(pool: ProcessPool) -> None
     for _ in range(3):
         assert not isinstance(await outcome(pool, handler, b"0.6"), Failed)
     ended = await outcome(pool, handler, b"60")
-    assert ended == Failed("used more than 1 seconds of processor time, and was stopped")
+    assert ended == Failed("used more than 1 second of processor time, and was stopped")
 
 
 async def test_who_takes_the_signal_of_the_limit_for_himself_meets_another(

@@ -14,7 +14,7 @@ from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.handling import HandlerEnded
 from tickwork.core.body import decode_body
-from tickwork.service import consumer
+from tickwork.service import slots
 
 
 class Unlucky(BaseException):
@@ -87,7 +87,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
     async with place.app.running() as worker:
-        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]
         assert worker.consumers[0].running == 0
     assert all(0 < each <= 1 for each in left)
@@ -96,7 +96,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 async def test_who_will_not_be_cancelled_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(slots, "STOP_SECONDS", 0.2)
     place = Workplace(tmp_path, timeout_seconds=1)
     let_go, said = asyncio.Event(), list[type[Exception]]()
 
@@ -118,7 +118,7 @@ async def test_who_will_not_be_cancelled_is_left_behind(
     await place.send("bad", "a")
     async with place.app.running() as worker:
         behind = worker._context.isolator.left_behind
-        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
         assert (behind.of("work"), behind.ever, said) == (1, 1, [])
         let_go.set()
@@ -140,7 +140,7 @@ async def test_who_takes_no_notice_of_the_limit_and_returns_has_failed(tmp_path:
     place.handle(handle)
     await place.send("bad")
     async with place.app.running():
-        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.out() == []
 
 
@@ -199,7 +199,7 @@ async def test_a_handler_that_blocks_the_loop_holds_the_others_up_and_no_more(
 async def test_stopping_the_worker_gives_back_what_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(slots, "STOP_SECONDS", 0.1)
     place = Workplace(tmp_path)
     begun, let_go = list[str](), asyncio.Event()
 

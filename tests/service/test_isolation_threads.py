@@ -136,7 +136,7 @@ async def test_who_burns_a_processor_is_left_behind_and_holds_nobody_up(
     async with place.app.running():
         assert sorted(await place.until_out(2)) == ["a", "b"]
         (error,) = await place.until_dead()
-        assert "took longer than 1 seconds" in error
+        assert "took longer than 1 second" in error
 
 
 async def test_functions_block_together_and_hold_nobody_up(
@@ -187,7 +187,7 @@ async def test_a_function_that_hangs_is_left_behind(
     await place.send("bad", "a")
     async with place.app.running() as worker:
         behind = worker._context.isolator.left_behind
-        assert await place.until_dead() == ["took longer than 1 seconds, and was stopped"]
+        assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
         assert (behind.of("work"), behind.ever) == (1, 1)
         door.set()

@@ -7,7 +7,15 @@ import pytest
 
 from tests.core.messages import handed_out
 from tickwork.core.model import Message
-from tickwork.service.intake import AHEAD_MAX, AHEAD_SECONDS, CLAIM_MAX, HELD_BYTES_MAX, Intake
+from tickwork.service.intake import (
+    AHEAD_MAX,
+    AHEAD_SECONDS,
+    CLAIM_MAX,
+    HELD_BYTES_MAX,
+    PACE_SECONDS,
+    WAIT_SECONDS_MAX,
+    Intake,
+)
 
 _numbers = count(1)
 
@@ -73,6 +81,43 @@ def test_a_pace_that_was_kept_long_ago_does_not_count(intake: Intake, clock: Clo
     intake.count_ended(100)
     clock.seconds += 1_000
     intake.count_ended(1)
+    assert intake.room(1) == 1
+
+
+def test_there_is_no_pace_when_nothing_ends(intake: Intake, clock: Clock) -> None:
+    clock.seconds += 1
+    intake.count_ended(1_000)
+    assert intake.room(0) == 1_000 * AHEAD_SECONDS
+    clock.seconds += PACE_SECONDS / 2
+    intake.count_ended(1_000)
+    clock.seconds += PACE_SECONDS
+    assert intake.room(0) > 0
+    clock.seconds += 2 * PACE_SECONDS
+    assert intake.room(0) == 0
+
+
+def test_what_waits_too_long_for_a_slot_is_no_more_in_hand(intake: Intake, clock: Clock) -> None:
+    first, second = some(3, b"x" * 1_000), some(2)
+    intake.add(first)
+    clock.seconds += WAIT_SECONDS_MAX / 2
+    intake.add(second)
+    assert intake.overstayed(0) == []
+    clock.seconds += WAIT_SECONDS_MAX / 2
+    assert intake.overstayed(0) == [*first]
+    assert (intake.peek(), intake.waits_seconds()) == ([*second], WAIT_SECONDS_MAX / 2)
+    clock.seconds += WAIT_SECONDS_MAX
+    assert intake.overstayed(0) == [*second]
+    assert (len(intake), intake.room(3), intake.overstayed(0)) == (0, 3, [])
+
+
+def test_what_gathers_for_a_free_slot_may_wait_longer(intake: Intake, clock: Clock) -> None:
+    first, second = some(3), some(2)
+    intake.add(first)
+    intake.add(second)
+    clock.seconds += 10 * WAIT_SECONDS_MAX
+    assert intake.overstayed(5) == []
+    assert intake.overstayed(4) == [second[1]]
+    assert intake.take(5) == [*first, second[0]]
     assert intake.room(1) == 1
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.kit.waiting import eventually, eventually_blocking
 from tickwork.errors import NodeExpired, StoreBroken, StoreError, StoreUnavailable
 from tickwork.service import node as nodes
-from tickwork.service.node import Node
+from tickwork.service.node import HeartbeatEnded, Node
 from tickwork.store.contract import Store
 
 
@@ -119,6 +119,63 @@ async def test_a_new_identity_is_tried_for_until_it_is_there(server: Server) -> 
     await node.stop()
     assert lost[0] == first
     assert first not in server.left
+
+
+async def test_a_node_outlives_what_nobody_thought_of_and_tells_it(server: Server) -> None:
+    server.on_beat = [lambda _: RuntimeError("odd")] * 2
+    node, told, lost = make(server), list[str](), list[UUID]()
+    node.on_trouble(lambda what, error: told.append(f"{what}: {error}"))
+    node.on_lost(lost.append)
+    first = node.id
+    await node.start()
+    await eventually(lambda: node.id != first and node.id in server.beats)
+    await node.stop()
+    assert told[0] == "heartbeat: odd"
+    assert (lost[0], server.left) == (first, [node.id])
+
+
+async def test_a_node_that_cannot_start_says_so_whatever_it_is() -> None:
+    async def open_nothing() -> Store:
+        raise RuntimeError("odd")
+
+    node = Node(open_nothing, name="node", roles=["worker"])
+    with pytest.raises(RuntimeError, match="odd"):
+        await node.start()
+    await node.stop()
+
+
+async def test_who_works_for_a_node_whose_heart_stops_is_ended(server: Server) -> None:
+    def fail(_: str, error: Exception) -> None:
+        raise error
+
+    node = make(server)
+    node.on_trouble(fail)
+    await node.start()
+    with pytest.raises(HeartbeatEnded, match="odd"):
+        async with node.guarded():
+            server.on_beat = [lambda _: RuntimeError("odd")]
+            await asyncio.Event().wait()
+    with pytest.raises(HeartbeatEnded, match="odd"):
+        async with node.guarded():  # Also who comes too late.
+            raise AssertionError
+    await node.stop()
+    assert server.is_closed
+
+
+async def test_who_is_cancelled_by_somebody_else_is_only_that(server: Server) -> None:
+    node = make(server)
+    await node.start()
+
+    async def work() -> None:
+        async with node.guarded():
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await asyncio.wait([working], timeout=0.05)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    await node.stop()
 
 
 async def test_the_heart_goes_on_while_the_loop_is_blocked(server: Server) -> None:

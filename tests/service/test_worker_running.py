@@ -4,6 +4,7 @@ goes on when its lease was lost."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,11 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.clock import monotonic
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, ClaimRequest, Counts
+from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
-from tickwork.service import consumer, node
-from tickwork.store.contract import Store
-from tickwork.store.ids import new_id
+from tickwork.service import consumer, intake, node
+from tickwork.service.node import HeartbeatEnded
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""
@@ -251,40 +251,55 @@ async def test_a_worker_whose_lease_was_lost_goes_on_under_a_new_name(
     assert (await counts(app), await counts(app, "out")) == (Counts(), Counts(ready=2))
 
 
-async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tickwork) -> None:
-    work, running, beside = app.queue("work"), set[str](), dict[Any, int]()
+async def test_a_worker_without_a_heartbeat_ends_with_an_error(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
 
-    @app.on("work", max_concurrency=5)
+    async def give_up(*_: object, **__: object) -> None:
+        await asyncio.to_thread(is_over.wait)
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(node, "forever", give_up)
+    app.queue("work")
+    with pytest.raises(HeartbeatEnded, match="no more"):
+        async with app.running():
+            is_over.set()
+            await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that others can have it, and what is more urgent comes first."""
+    monkeypatch.setattr(intake, "WAIT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
+    work, begun, go_on = app.queue("work"), list[Any](), asyncio.Semaphore(0)
+
+    @app.on("work", max_concurrency=2)
     async def handle(message: Message[Any]) -> None:
-        running.add(message.id)
-        await asyncio.sleep(0.01)
-        beside[message.body] = max(len(running) - 1, beside.get(message.body, 0))
-        running.discard(message.id)
-        if message.body != "poison" and "poison" not in beside:
-            await work.send(message.body)  # So that there is always something beside.
+        if message.body != "fast":
+            begun.append(message.body)
+            await go_on.acquire()
 
-    await work.send("poison")
-    for _ in range(LOST_CLAIMS_ALONE):
-        await die_with_one(await app.open())
-    await work.send_batch([*range(20)])
-    async with app.running():
-        await until(lambda: "poison" in beside, "the poison")
-        # It may have come before all others; they run beside each other after it as well.
-        await until(lambda: max(beside.values()) > 0, "some beside each other")
-    assert beside["poison"] == 0
+    async with app.running(drain_seconds=0) as worker:
+        for _ in range(20):
+            await work.send_batch(["fast"] * 100)
+        await work.send_batch(["slow"] * 100)
+        await until(lambda: begun == ["slow"] * 2, "the slow ones")
 
+        async def only_what_runs_is_claimed() -> bool:
+            wants_more = worker.consumers[0]._intake.room(0) > 0
+            return not wants_more and await counts(app) == Counts(ready=98, claimed=2)
 
-async def die_with_one(store: Store) -> None:
-    """A worker claims a message, and is heard of no more."""
-    dead = new_id()
-    await store.nodes.join(SYSTEM, dead, name="dead", roles=["worker"], ttl_seconds=0.2)
-    (message,) = await store.messages.claim(DEFAULT, ClaimRequest(queue="work", holder=dead))
-
-    async def is_back() -> bool:
-        await store.reaper.reap(SYSTEM, 10)
-        return (await store.messages.get(DEFAULT, "work", message.id)).lost > message.lost
-
-    await until(is_back, "the message of a dead worker")
+        await until(only_what_runs_is_claimed, "the others to be given back")
+        back = await (await app.open()).messages.peek(DEFAULT, "work", 100)
+        assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
+        await work.send("urgent", priority=9)
+        go_on.release()
+        await until(lambda: len(begun) == 3, "the next")
+        assert begun[2] == "urgent"
 
 
 async def test_a_worker_that_cannot_start_lets_go_of_the_database(
@@ -298,7 +313,7 @@ async def test_a_worker_that_cannot_start_lets_go_of_the_database(
     with pytest.raises(RuntimeError, match="no node today"):
         async with app.running():
             pass
-    assert app._store is None
+    assert not app._stores.is_open
 
 
 async def test_a_process_that_is_told_to_stop_drains(

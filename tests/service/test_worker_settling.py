@@ -12,6 +12,7 @@ import pytest
 
 from tests.core.messages import handed_out
 from tickwork.app.handling import Made, Rows, Written
+from tickwork.clock import monotonic
 from tickwork.core.model import (
     REASON_MAX_RETRIES,
     Ending,
@@ -32,12 +33,16 @@ from tickwork.errors import (
     StoreBroken,
     StoreUnavailable,
 )
-from tickwork.service import settling
+from tickwork.service import patience
 from tickwork.service.observing import Unmoved
+from tickwork.service.patience import OWN_FAULT_TRIES
 from tickwork.service.settling import SETTLED_AT_ONCE, End, Settler
 from tickwork.store.contract import Store
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))
+
+
+Fates = list[tuple[int, Fate, str | None]]
 
 
 class Server:
@@ -50,6 +55,8 @@ class Server:
         self.raised_jointly: list[Exception] = []
         self.refused: tuple[Held, ...] = ()
         self.duplicates: tuple[Held, ...] = ()
+        self.raised_by_nodes: list[Exception] = []
+        self.is_ended = False
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -72,7 +79,17 @@ class Server:
         joined(SimpleNamespace(execute=lambda *_: None))
         self.jointly.append(settlement)
 
-    def fates(self) -> list[tuple[int, Fate, str | None]]:
+    async def list(self, _: object) -> list[Any]:
+        if self.raised_by_nodes:
+            raise self.raised_by_nodes.pop(0)
+        return [] if self.is_ended else [SimpleNamespace(id=end(1).ending.held.holder)]
+
+    async def give_back_unknown(self, *_: object) -> int:
+        if self.raised_by_nodes:
+            raise self.raised_by_nodes.pop(0)
+        return 0
+
+    def fates(self) -> Fates:
         """What became of which message."""
         endings = [each for settlement in self.settled for each in settlement.endings]
         return sorted((each.held.id.int, each.fate, each.reason) for each in endings)
@@ -97,7 +114,8 @@ class Notes(Unmoved):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """One that is tried again at once."""
-    monkeypatch.setattr(settling, "PAUSE_SECONDS_MIN", 0.001)
+    monkeypatch.setattr(patience, "PAUSE_SECONDS_MIN", 0.001)
+    monkeypatch.setattr(patience, "PAUSE_SECONDS_MAX", 0.001)
     return Server()
 
 
@@ -110,7 +128,7 @@ def notes() -> Notes:
 @pytest.fixture
 def settler(server: Server, notes: Notes) -> Settler:
     """Settles there."""
-    store: Any = SimpleNamespace(messages=server)
+    store: Any = SimpleNamespace(messages=server, nodes=server)
     return Settler(cast(Store, store), QUEUE, notes, lambda _: None)
 
 
@@ -190,7 +208,7 @@ async def test_rows_that_cannot_be_written_end_their_message_as_they_should(
     settler: Settler,
     notes: Notes,
     error: Exception,
-    fates: list[tuple[int, Fate, str | None]],
+    fates: Fates,
 ) -> None:
     server.raised_jointly = [error]
     settler.add(end(1, send(), rows=own_rows()))
@@ -267,6 +285,91 @@ async def test_what_all_of_them_made_and_cannot_be_stored_fails_all(
     await settler.drain()
     dead = [(number, Fate.DEAD, REASON_MAX_RETRIES) for number in (2, 3)]
     assert (server.fates(), carriers(server)) == ([(1, Fate.RETRY, None), *dead], [])
+
+
+async def test_a_refusal_after_a_lost_answer_is_a_success_of_a_node_that_lives(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    """So there is no next one to carry; also when it is hard to find out."""
+    ends = [end(number) for number in range(1, 4)]
+    server.raised = [StoreUnavailable("the answer got lost")]
+    server.raised_by_nodes = [StoreUnavailable("away"), StoreUnavailable("away")]
+    server.refused = (ends[0].ending.held,)
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert (carriers(server), notes.lost) == ([1], [])
+    assert notes.handled_ends == [Fate.ACK] * 3
+
+
+async def test_rows_whose_answer_got_lost_are_written(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    server.raised_jointly = [StoreUnavailable("the answer got lost"), ClaimLost(["x"])]
+    settler.add_together([end(number, rows=own_rows()) for number in (1, 2)], ALL)
+    await settler.drain()
+    assert [len(settled.endings[0].sends) for settled in server.jointly] == [0]
+    assert (notes.handled_ends, notes.lost) == ([Fate.ACK, Fate.ACK], [])
+
+
+async def test_a_refusal_is_believed_of_a_node_that_was_ended(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    """Then all that it held was given to others, and nobody is left to carry anything."""
+    ends = [end(number) for number in range(1, 3)]
+    server.raised, server.is_ended = [StoreUnavailable("the answer got lost")], True
+    server.refused = tuple(each.ending.held for each in ends)
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert notes.lost == [*server.refused]
+
+
+async def test_what_fails_after_a_lost_answer_may_have_been_done(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    ends = [end(number) for number in range(1, 3)]
+    server.raised = [StoreUnavailable("the answer got lost"), NotFound("queue", "out")]
+    server.refused = (ends[0].ending.held,)
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES), (2, Fate.ACK, None)]
+    assert (carriers(server), notes.lost) == ([], [])
+    assert notes.handled_ends == [Fate.ACK, Fate.ACK]
+
+
+async def test_a_failure_whose_answer_got_lost_is_a_failure(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    """It was not done before, so the others fail with it."""
+    ends = [end(number) for number in range(1, 3)]
+    server.raised = [BacklogFull("out", 7), StoreUnavailable("the answer got lost")]
+    server.refused = (ends[0].ending.held,)
+    settler.add_together(ends, ALL)
+    await settler.drain()
+    assert [fate for _, fate, _ in server.fates()] == [Fate.DEAD, Fate.DEAD]
+    assert notes.handled_ends == [Fate.DEAD, Fate.DEAD]
+
+
+async def test_what_the_database_cannot_do_fails_in_the_end(
+    server: Server, settler: Settler, notes: Notes
+) -> None:
+    """If it does other work meanwhile; while it is away nothing is counted."""
+    away = 3 * OWN_FAULT_TRIES
+    server.raised_by_nodes = [StoreUnavailable("away")] * away
+    server.raised_jointly = [StoreUnavailable("killed")] * (away + OWN_FAULT_TRIES + 1)
+    settler.add(end(1, rows=own_rows()))
+    await settler.drain()
+    assert (server.raised_jointly, server.jointly) == ([], [])
+    assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES)]
+    assert [each.error for each in server.settled[0].endings] == ["killed"]
+    assert len(notes.troubles) == away + OWN_FAULT_TRIES + 1
+
+
+async def test_who_drains_waits_for_so_long_only(server: Server, settler: Settler) -> None:
+    server.gate.clear()
+    settler.add(end(1))
+    settler.add_together([end(2), end(3)], ALL)
+    await settler.drain(monotonic() + 0.01)
+    assert (settler.waiting, server.settled) == (0, [])
 
 
 async def test_who_comes_from_far_is_told_of_once(

@@ -23,7 +23,13 @@ PACKAGE = ROOT / "src" / "tickwork"
 CLOCK_READERS = frozenset({PACKAGE / "clock.py"})
 BROAD_CATCHERS = frozenset(
     PACKAGE / name
-    for name in ("service/loop.py", "service/invoking.py", "service/settling.py", "cli/apps.py")
+    for name in (
+        "service/loop.py",
+        "service/invoking.py",
+        "service/patience.py",
+        "service/daemons.py",
+        "cli/apps.py",
+    )
 )
 """Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or
 a statement of its own, becomes an outcome; what an app's module raises becomes a sentence."""

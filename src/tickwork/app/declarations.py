@@ -88,9 +88,7 @@ class Consumer(Struct, frozen=True):
         if self.operator_concurrency is not None:
             return self.operator_concurrency
         handlers = [self.batch] if self.batch else [*self.by_type.values()]
-        said = [each.max_concurrency for each in handlers]
-        known = [each for each in said if each is not None]
-        return max(known) if known else None
+        return handlers[0].max_concurrency  # They all say the same.
 
 
 class Registry:
@@ -122,10 +120,15 @@ class Registry:
             raise InvalidInput([FieldError(queue.name, fault)])
         self.queues[queue.name] = queue
 
+    def nearest(self, queue: str) -> str:
+        """What to do about a queue that is not declared: the nearest name, or to declare it."""
+        near = get_close_matches(queue, self.queues, n=1)
+        return f"did you mean {near[0]!r}?" if near else f"add app.queue({queue!r}) before it"
+
     def add_completion(self, queue: str) -> str:
         """Declares a queue for the ends of another one's batches, unless it is there; its name."""
         if queue not in self.queues:
-            fault = f"is not declared; {_nearest(queue, self.queues)}"
+            fault = f"is not declared; {self.nearest(queue)}"
             raise InvalidInput([FieldError(queue, fault)])
         name, payload = f"{queue}.completed", Payload[Any](Any)
         if name not in self.queues:
@@ -148,8 +151,7 @@ class Registry:
         faults = [
             FieldError(
                 handler.name,
-                f"consumes {handler.queue!r}, which is not declared; "
-                f"{_nearest(handler.queue, self.queues)}",
+                f"consumes {handler.queue!r}, which is not declared; {self.nearest(handler.queue)}",
             )
             for handler in self.handlers
             if handler.queue not in self.queues
@@ -185,6 +187,14 @@ class Registry:
                     "batch consumer, or handlers by type"
                 )
                 yield FieldError(handler.name, fault)
+            elif other.max_concurrency != handler.max_concurrency:
+                fault = (
+                    f"max_concurrency is {handler.max_concurrency}, and that of {other.name} "
+                    f"{other.max_concurrency}: it is one number for all handlers of "
+                    f"{handler.queue!r}; say the same on all of them or on none, or give one of "
+                    "them a queue of its own"
+                )
+                yield FieldError(handler.name, fault)
             elif other.type == handler.type:
                 kind = "any type" if handler.type is None else f"type {handler.type!r}"
                 yield FieldError(handler.name, f"{kind} is handled by {other.name} already")
@@ -208,8 +218,22 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
         yield FieldError(handler.name, f"memory_bytes must be at least {MEMORY_BYTES_MIN}")
 
 
-def _nearest(name: str, known: dict[str, QueueDeclaration]) -> str:
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"add app.queue({name!r}) before it"
+def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, Any]:
+    """All options of a handler; `InvalidInput` for those that it does not have."""
+    known: dict[str, Any] = {
+        "isolation": Isolation.TASK if is_coroutine else Isolation.THREAD,
+        "max_concurrency": None,
+        "cpu_seconds": CPU_SECONDS,
+        "memory_bytes": MEMORY_BYTES,
+    }
+    faults = [
+        FieldError(name, f"is no option of a handler; use {', '.join(known)}")
+        for name in given
+        if name not in known
+    ]
+    chosen = known | given
+    if chosen["isolation"] not in [*Isolation]:
+        faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
+    if faults:
+        raise InvalidInput(faults)
+    return chosen | {"isolation": Isolation(chosen["isolation"])}

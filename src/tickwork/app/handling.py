@@ -191,7 +191,7 @@ class Handling:
     `has_store` it runs where no database is."""
 
     def __init__(self, given: object = None, *, has_store: bool = True) -> None:
-        self.given, self._has_store = given, has_store
+        self.given, self.has_store = given, has_store
         self._sends: list[Send] = []
         self._batches: list[WholeBatch] = []
         self._batches_named = self._items = self._items_bytes = 0
@@ -230,7 +230,7 @@ class Handling:
     def detached_id(self, number: int) -> UUID | None:
         """The id of a batch that is stored at once: the same one when the message is handled
         again. None if nothing stays the same then: batches of messages are put together anew."""
-        if not self._has_store:
+        if not self.has_store:
             fault = "needs the database, which is not in this process; use isolation='task'"
             raise InvalidInput([FieldError("detached", fault)])
         if self.cause is None:

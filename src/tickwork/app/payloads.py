@@ -7,9 +7,11 @@ Pydantic model; without one a body is plain JSON values, a text or bytes, as it 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -55,15 +57,29 @@ class Payload(Generic[T]):
 
 
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
-    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it is not."""
+    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it is not.
+
+    `InvalidInput` if it is, and there is no such `T` when the program runs: messages would come in
+    as whatever they are, and nobody would have checked them.
+    """
     parameters = list(inspect.signature(handler).parameters.values())
-    if not parameters:
+    if not parameters or parameters[0].annotation is inspect.Parameter.empty:
         return Any
+    annotation = parameters[0].annotation
+    function = inspect.unwrap(handler)
+    names = {generic.__name__: generic} | getattr(function, "__globals__", {})
+    alone = SimpleNamespace(__annotations__={"first": annotation})
     try:
-        hints = typing.get_type_hints(handler)
-    except NameError:  # An annotation that only a type checker can see.
-        return Any
-    annotation = hints.get(parameters[0].name)
+        annotation = typing.get_type_hints(alone, globalns=names)["first"]
+    except NameError as error:  # An annotation that only a type checker can see.
+        if not re.match(rf"([\w.]+\.)?{generic.__name__}\s*\[", str(annotation)):
+            return Any
+        fault = (
+            f"is given a {annotation}, but there is no {error.name!r} when it is declared; import "
+            "it at the top of the module, not only for type checkers (TYPE_CHECKING), and not "
+            "inside a function"
+        )
+        raise InvalidInput([FieldError(function.__qualname__, fault)]) from None
     if typing.get_origin(annotation) is generic:
         (payload,) = typing.get_args(annotation)
         return Any if isinstance(payload, TypeVar) else payload

@@ -12,7 +12,7 @@ class Snooze(Exception):
 
     def __init__(self, seconds: float) -> None:
         self.seconds = checked_seconds(seconds)
-        super().__init__(f"snoozed for {self.seconds:g} seconds")
+        super().__init__(f"snoozed for {seconds_text(self.seconds)}")
 
 
 def checked_seconds(value: float) -> float:
@@ -20,3 +20,8 @@ def checked_seconds(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"a number of seconds is wanted, not {type(value).__name__}")
     return float(value)
+
+
+def seconds_text(seconds: float) -> str:
+    """For a sentence: `1 second`, `2.5 seconds`."""
+    return f"{seconds:g} second" if seconds == 1 else f"{seconds:g} seconds"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse, say
-from tickwork.errors import InvalidInput, StoreError
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
     from tickwork.facade import Tickwork
-    from tickwork.wiring import Settings
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
@@ -43,6 +40,10 @@ MetricsPort = Annotated[
 MetricsHost = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Where to; default 127.0.0.1.")
 ]
+DrainSeconds = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="So long what runs may finish when told to stop; default 30."),
+]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of a module that cannot be imported.")
 ]
@@ -55,6 +56,7 @@ def run_command(
     log_level: LogLevel = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = None,
+    drain_seconds: DrainSeconds = None,
     debug: Debug = False,
 ) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
@@ -68,18 +70,18 @@ def run_command(
         "log_level": log_level,
         "metrics_port": metrics_port,
         "metrics_host": metrics_host,
+        "drain_seconds": drain_seconds,
     }
-    settings = _settings(flags)
+    _check_settings(flags)
     app = load_app(target or "", debug=debug)
     try:
         app.registry.check()
-        queues = sorted({handler.queue for handler in app.registry.handlers})
-        if not queues:
+        if not app.registry.handlers:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(on_started=lambda: _announce(settings, queues), **flags)
+        app.run(**flags)
     except InvalidInput as error:
         refuse(error, {"metrics_port": "--metrics-port"})
-    except StoreError as error:
+    except TickworkError as error:
         fail(str(error))
 
 
@@ -102,7 +104,7 @@ def load_app(target: str, *, debug: bool = False) -> Tickwork:
     return app
 
 
-def _settings(flags: dict[str, Any]) -> Settings:
+def _check_settings(flags: dict[str, Any]) -> None:
     """Looked at before anything is imported: a mistyped option is told at once."""
     from tickwork.wiring import Role, load_settings
 
@@ -112,18 +114,6 @@ def _settings(flags: dict[str, Any]) -> Settings:
         refuse(error, {})
     if Role.WORKER not in settings.roles:
         fail("--roles: only the role worker does something so far; name it", code=EXIT_BAD_USAGE)
-    return settings
-
-
-def _announce(settings: Settings, queues: Sequence[str]) -> None:
-    """For somebody at a terminal a sentence; where lines are JSON this is one too."""
-    from tickwork.service.lines import Line
-    from tickwork.service.logs import chosen
-
-    if chosen(settings.log_format) == "console":
-        say(f"handling {', '.join(queues)}; Ctrl-C stops")
-    else:
-        logging.getLogger("tickwork").info(Line("handling", queues=[*queues]))
 
 
 def _import(name: str, *, debug: bool) -> ModuleType:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
+from math import inf
 from typing import Any
 from uuid import UUID
 
 from tickwork.app.handling import BatchNotStored, Handling, current_handling
+from tickwork.clock import monotonic
 from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch
 from tickwork.core.decide import caused_by
 from tickwork.core.limits import check_item, check_new_batch
@@ -61,11 +63,19 @@ class RunningBatch:
         store = await self._stored()
         return await store.batches.items(self._scope, self._id, status, limit)
 
-    async def wait(self) -> Batch:
-        """Returns when all items have ended."""
+    async def wait(self, timeout_seconds: float | None = None) -> Batch:
+        """Returns when all items have ended; `TimeoutError` if that takes longer than this."""
         pause = WAIT_SECONDS_MIN
+        until = inf if timeout_seconds is None else monotonic() + timeout_seconds
         while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
-            await asyncio.sleep(pause)
+            left = until - monotonic()
+            if left <= 0:
+                ended = progress.completed + progress.failed
+                raise TimeoutError(
+                    f"batch {self.id}: {ended} of {progress.total} items have ended after "
+                    f"{timeout_seconds:g} s"
+                )
+            await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, WAIT_SECONDS_MAX)
         return progress
 

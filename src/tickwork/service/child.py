@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -150,10 +151,13 @@ class Child:
             make_rows=CarriedRows,
         )
         handling = Handling(message, has_store=False)
-        if inspect.iscoroutinefunction(handler.function):
-            failure = self._runner.run(_awaited(handler.function, handling, message, budget))
+        # A copy for each message: what a handler sets there ends with it.
+        context, function = copy_context(), handler.function
+        if inspect.iscoroutinefunction(function):
+            running = _awaited(function, handling, message, budget)
+            failure = self._runner.run(running, context=context)
         else:
-            failure = _called(handler.function, handling, message, budget)
+            failure = context.run(_called, function, handling, message, budget)
         return concluded(message, handling.end(), failure)
 
 

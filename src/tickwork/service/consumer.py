@@ -13,29 +13,25 @@ of them, and what waits to be settled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from itertools import takewhile
+import logging
+from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 
-from tickwork.app.declarations import Consumer, HandlerDeclaration
-from tickwork.app.messages import Composer, Message, MessageBatch
+from tickwork.app.declarations import Consumer
+from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
-from tickwork.clock import monotonic
 from tickwork.core import decide
 from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import Failed, InvalidPayload, Outcome, Snoozed, Succeeded, UnhandledType
-from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
+from tickwork.core.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
 from tickwork.errors import NodeExpired, StoreUnavailable
-from tickwork.service.claims import Claims
+from tickwork.service.context import Context
 from tickwork.service.intake import Intake
-from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, Said, payload_of, stopped
-from tickwork.service.isolating import Isolator, auto_slots_max
-from tickwork.service.observing import Observer
+from tickwork.service.invoking import Given, Invoked, Said, payload_of
 from tickwork.service.settling import End, Settler
-from tickwork.store.contract import Store, Watch
+from tickwork.service.slots import Invocation, Slots
+from tickwork.store.contract import Watch
 
 POLL_SECONDS_MIN = 0.05
 POLL_SECONDS_MAX = 1.0
@@ -44,34 +40,10 @@ POLL_SECONDS_MAX = 1.0
 UNSETTLED_MAX = 5_000
 """With so many ends that are not settled yet, nothing new is begun."""
 
-STOP_SECONDS = 5.0
-"""So long a handler that is stopped may take to end; then it is left behind."""
+TYPES_WARNED_MAX = 1_000
+"""Of so many types that nobody handles somebody is told, once for each."""
 
-GIVEN_BACK = Snoozed(0.0)
-"""It comes back at once, and at no cost."""
-
-
-class Invocation(NamedTuple):
-    """A handler under way."""
-
-    messages: Sequence[Message[Any]]
-    given: Given
-    started: float
-
-
-class Context(NamedTuple):
-    """What all consumers of a worker share. With `is_virtual` every delay is exact, and time is
-    what `monotonic` says. After `trusted_until` what was claimed may be somebody else's."""
-
-    store: Store
-    claims: Claims
-    holder: Callable[[], UUID]
-    compose: Composer
-    isolator: Isolator
-    observer: Observer
-    is_virtual: bool = False
-    monotonic: Callable[[], float] = monotonic
-    trusted_until: Callable[[], float] = lambda: inf
+_log = logging.getLogger("tickwork")
 
 
 class QueueConsumer:
@@ -84,13 +56,9 @@ class QueueConsumer:
         self._batch_seconds = queue.settings.max_batch_timeout_seconds
         self._now = context.monotonic
         self._intake = Intake(self._now)
-        self._running: dict[asyncio.Task[None], Invocation] = {}
-        self._stopped: dict[asyncio.Task[None], Outcome] = {}
+        self._slots = Slots(context, consumer, queue, end=self._end, freed=self._dispatch)
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
-        self._is_auto = consumer.max_concurrency is None
-        self._slots = consumer.max_concurrency or AUTO_MIN
-        self._auto_max = auto_slots_max(consumer)
-        self._ended = self._failed = 0
+        self._unhandled: set[str | None] = set()
         self._is_draining = self._is_paused = self._more_waiting = False
         self._has_room = asyncio.Event()
         context.claims.add(self._in_hand)
@@ -124,11 +92,14 @@ class QueueConsumer:
         """Claims as much as there is room for, and begins what fits; how much it claimed."""
         found: tuple[Stored, ...] = ()
         if (room := self._room()) > 0:
-            request = ClaimRequest(queue=self.queue.name, holder=self._context.holder(), limit=room)
+            holder = self._context.holder()
+            request = ClaimRequest(queue=self.queue.name, holder=holder, limit=room)
             found = await self._context.claims.claim(self.scope, request)
             self._context.observer.claimed(self.queue, len(found))
             self._more_waiting = len(found) >= room
-            if self._is_draining:
+            # What a lost identity claimed is not mixed with what the next one claims: an
+            # invocation's messages are all held, or all lost.
+            if self._is_draining or holder != self._context.holder():
                 self._release(found)
             else:
                 self._intake.add(found)
@@ -136,17 +107,24 @@ class QueueConsumer:
         return len(found)
 
     def _in_hand(self) -> list[Stored]:
-        running = [each.stored for one in self._running.values() for each in one.messages]
+        running = [each.stored for each in self._slots.messages()]
         return [*self._intake.peek(), *running, *self._settler.unsettled()]
 
     def _room(self) -> int:
         if self._is_draining or self._is_paused or self._settler.waiting >= UNSETTLED_MAX:
             return 0
-        per_slot = self._settings.max_batch_size if self._consumer.batch else 1
-        return self._intake.room((self.slots - len(self._running)) * per_slot)
+        return self._intake.room(self._places())
 
-    def _room_again(self, messages: int) -> None:
-        self._intake.count_ended(messages)
+    def _places(self) -> int:
+        """How many messages would find a free slot."""
+        return self._slots.free * (self._settings.max_batch_size if self._consumer.batch else 1)
+
+    def give_back_waiting(self) -> None:
+        """Gives back what has waited too long for a slot: somebody else may have one, and what
+        is more urgent may come first."""
+        self._release(self._intake.overstayed(0 if self._is_paused else max(self._places(), 0)))
+
+    def _room_again(self, _: int) -> None:
         self._has_room.set()
 
     async def _wait_seconds(self, pause: float) -> float:
@@ -165,7 +143,7 @@ class QueueConsumer:
 
     def batch_due(self) -> float | None:
         """When the batch that is being gathered must go, if there is one and a slot for it."""
-        if not (self._consumer.batch and self._intake and len(self._running) < self.slots):
+        if not (self._consumer.batch and self._intake and self._slots.free > 0):
             return None
         return self._now() - self._intake.waits_seconds() + self._batch_seconds
 
@@ -173,17 +151,16 @@ class QueueConsumer:
 
     def _dispatch(self) -> None:
         """Begins what fits."""
-        if self._now() > self._context.trusted_until():
+        if not self._context.is_trusted():
             return  # The lease is renewed, or the node finds that it is lost and forgets.
-        slots = self.slots
-        while self._intake and len(self._running) < slots and not self._is_paused:
+        while self._intake and self._slots.free > 0 and not self._is_paused:
             if self._consumer.batch is None:
                 self._begin_next(self._intake.take(1))
             elif self._is_batch_due():
                 self._begin_next(self._intake.take(self._settings.max_batch_size))
             else:
                 break
-        self._scale()
+        self._slots.scale(waiting=bool(self._intake), more_waiting=self._more_waiting)
 
     def _is_batch_due(self) -> bool:
         return (
@@ -202,8 +179,7 @@ class QueueConsumer:
         assert handler is not None
         is_batch = handler.is_batch
         given: Given = MessageBatch(self.queue.name, messages) if is_batch else messages[0]
-        task = asyncio.create_task(self._handle(handler, given))
-        self._running[task] = Invocation(messages, given, now)
+        self._slots.begin(handler, messages, given)
 
     def _opened(self, stored: Stored, now: float) -> Message[Any] | None:
         """The message with its payload; None if no handler may see it."""
@@ -212,6 +188,7 @@ class QueueConsumer:
         if handler is None or unseen is not None:
             assert unseen is not None
             self._end_unseen(stored, unseen)
+            self._warn_of_unhandled(stored, unseen)
             return None
         try:
             body = payload_of(handler, stored)
@@ -226,65 +203,36 @@ class QueueConsumer:
             deadline=now + self._settings.timeout_seconds,
         )
 
-    async def _handle(self, handler: HandlerDeclaration, given: Given) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        try:
-            invoked = await self._context.isolator.invoke(handler, given)
-        except asyncio.CancelledError:
-            invoked = stopped(given, self._stopped.get(task, CANCELLED_WITHIN))
-        else:
-            if task in self._stopped:  # It took no notice, and went on until it was done.
-                invoked = stopped(given, self._stopped[task])
-        self._stopped.pop(task, None)
-        invocation = self._running.pop(task, None)
-        if invocation is None:
-            self._context.isolator.left_behind.remove(self.queue.name)
-        else:
-            self._end(invoked, invocation.started)
-        self._dispatch()
+    def _warn_of_unhandled(self, stored: Stored, unseen: Outcome) -> None:
+        if (
+            isinstance(unseen, UnhandledType)
+            and stored.type not in self._unhandled
+            and len(self._unhandled) < TYPES_WARNED_MAX
+        ):
+            self._unhandled.add(stored.type)
+            _log.warning(
+                "queue %s: no handler here for %s; it is left to other workers for some ten "
+                "minutes, and is then a dead letter. Add @app.on(%r%s) (told once for each type)",
+                self.queue.name,
+                "a message without a type" if stored.type is None else f"the type {stored.type!r}",
+                self.queue.name,
+                "" if stored.type is None else f", type={stored.type!r}",
+            )
 
     def stop_overdue(self) -> None:
-        """Stops what has run for longer than the queue allows; what will not be stopped is left
-        behind a little later."""
-        limit = self._settings.timeout_seconds
-        late = Failed(f"took longer than {limit} seconds, and was stopped")
-        began = self._now() - limit
-        # They stand in the order in which they began.
-        overdue = takewhile(lambda each: each[1].started <= began, self._running.items())
-        for task, invocation in list(overdue):
-            if task not in self._stopped:
-                self._stop(task, late)
-            elif invocation.started <= began - STOP_SECONDS:
-                self._leave_behind(task)
+        """Stops what has run for longer than the queue allows, and goes on."""
+        self._slots.stop_overdue()
         self._has_room.set()  # What was left behind may have ended, and its slot be back;
         self._dispatch()  # or the lease is trusted again.
 
     def overdue_at(self) -> float | None:
         """When `stop_overdue` will next have something to do, if what runs goes on."""
-        limit = self._settings.timeout_seconds
-        ends = (
-            each.started + limit + (STOP_SECONDS if task in self._stopped else 0.0)
-            for task, each in self._running.items()
-        )
-        return min(ends, default=None)
-
-    def _stop(self, task: asyncio.Task[None], outcome: Outcome) -> None:
-        self._stopped.setdefault(task, outcome)
-        task.cancel()
-
-    def _leave_behind(self, task: asyncio.Task[None]) -> None:
-        """Ends an invocation without its handler, which goes on; nothing of that counts."""
-        invocation, outcome = self._running.pop(task), self._stopped.pop(task)
-        if not task.done():  # Else it was stopped before it began.
-            self._context.isolator.left_behind.add(self.queue.name)
-        self._end(stopped(invocation.given, outcome), invocation.started)
+        return self._slots.overdue_at()
 
     # Into settlements
 
     def _end(self, invoked: Invoked, started: float) -> None:
-        self._ended += 1
-        self._failed += invoked.is_failed
+        self._intake.count_ended(len(invoked.said))
         took = self._now() - started
         self._context.observer.handled(self.queue, took)
         ends = [self._ended_so(said, started, took) for said in invoked.said]
@@ -314,38 +262,31 @@ class QueueConsumer:
         for stored in given:
             self._settler.add(End(stored, Ending(held=stored.held, fate=Fate.RELEASE)))
 
-    # How many at a time
-
-    def _scale(self) -> None:
-        if self._ended < self._slots or not self._is_auto:
-            return  # Not all slots have been round yet; or by hand.
-        load = Load(
-            ended=self._ended,
-            failed=self._failed,
-            all_busy=len(self._running) >= self.slots or bool(self._intake),
-            more_waiting=self._more_waiting or bool(self._intake),
-        )
-        self._slots = min(next_concurrency(self._slots, load), self._auto_max)
-        self._ended = self._failed = 0
+    # What is to be seen of it
 
     @property
     def slots(self) -> int:
         """How many invocations may run at a time."""
-        return self._slots - self._context.isolator.left_behind.slots_lost(self.queue.name)
+        return self._slots.allowed
 
     @property
     def running(self) -> int:
         """How many do."""
-        return len(self._running)
+        return len(self._slots)
 
     @property
     def unsettled(self) -> int:
         """How many messages have ended, and are not settled yet."""
         return self._settler.waiting
 
+    @property
+    def timeout_seconds(self) -> float:
+        """How long a handler may run."""
+        return self._settings.timeout_seconds
+
     def under_way(self) -> dict[asyncio.Task[None], Invocation]:
         """What runs now; may be asked from any thread."""
-        return self._running.copy()
+        return self._slots.under_way()
 
     # With nothing beside it
 
@@ -359,41 +300,35 @@ class QueueConsumer:
         self._has_room.set()
         self._dispatch()
 
-    async def idle(self) -> None:
-        """Returns when nothing runs."""
-        while self._running:
-            # Not longer: one that is left behind meanwhile would never end.
-            await asyncio.wait(self._running, timeout=POLL_SECONDS_MAX)
+    async def idle(self, seconds: float) -> bool:
+        """Waits, for at most so long, until nothing runs; whether nothing does."""
+        return await self._slots.idle(seconds)
 
     async def quiet(self, seconds: float) -> bool:
         """Waits, for so long, until nothing runs and all is settled; False if something runs."""
-        while self._running:
-            done, _ = await asyncio.wait(self._running, timeout=seconds)
-            if not done:
-                return False
+        if not await self._slots.quiet(seconds):
+            return False
         await self._settler.drain()
         return True
 
     async def run_alone(self, stored: Stored) -> None:
         """Handles one message that somebody claimed to run alone."""
         self._begin_next([stored])
-        await self.idle()
+        await self.idle(inf)
+
+    def give_back(self, stored: Stored) -> None:
+        """Somebody else is to have it, at no cost."""
+        self._release([stored])
 
     # The end
 
-    async def drain(self, seconds: float) -> None:
-        """Gives back what has not begun, and lets what runs finish, for so long."""
+    async def drain(self, seconds: float, settled_until: float = inf) -> None:
+        """Gives back what has not begun, and lets what runs finish, for so long; what is not
+        settled by a time of the local clock is left as it is."""
         self._is_draining = True
         self._release(self._intake.give_up())
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
-        for task in self._running:
-            self._stop(task, GIVEN_BACK)
-        if self._running:
-            await asyncio.wait(self._running, timeout=STOP_SECONDS)
-        for task in [*self._running]:
-            self._leave_behind(task)
-        await self._settler.drain()
+        await self._slots.finish(seconds)
+        await self._settler.drain(settled_until)
 
     def forget(self) -> None:
         """The node's identity is lost, and with it all that was claimed: somebody else has it."""

@@ -2,14 +2,15 @@
 
 What is claimed by this process no other can have. So it claims what its free slots take, and
 beyond that only what they will get to in a moment, by the pace they kept lately; and never more
-bytes than a bound, however large the messages are.
+bytes than a bound, however large the messages are. The pace may change after the claim: what has
+waited too long all the same is given back.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
 
 from tickwork.clock import monotonic
 from tickwork.core.model import Message
@@ -20,6 +21,9 @@ AHEAD_SECONDS = 0.1
 HELD_BYTES_MAX = 16 * 1024 * 1024
 PACE_SECONDS = 0.2
 """Over so long the pace is measured."""
+
+WAIT_SECONDS_MAX = 2.0
+"""So long something may wait for a slot that is not free."""
 
 
 class Intake:
@@ -42,10 +46,7 @@ class Intake:
 
     def add(self, messages: tuple[Message, ...]) -> None:
         """Takes what was claimed."""
-        now = self._now()
-        self._waiting.extend(messages)
-        self._waiting_bytes += sum(len(each.body) for each in messages)
-        self._since.extend([now] * len(messages))
+        self._put(messages, [self._now()] * len(messages))
 
     def take(self, count: int) -> list[Message]:
         """The next ones: so many, or all there are."""
@@ -72,9 +73,30 @@ class Intake:
         self._waiting_bytes = 0
         return given
 
+    def overstayed(self, free: int) -> list[Message]:
+        """What has waited too long, but for those that so many free places are for; no longer in
+        hand."""
+        too_long = self._now() - WAIT_SECONDS_MAX
+        if len(self._since) <= free or self._since[0] > too_long:
+            return []
+        late = sum(1 for _ in takewhile(lambda since: since <= too_long, self._since))
+        since = [*self._since]
+        waiting = self.give_up()
+        self._put(waiting[:free], since[:free])
+        self._put(waiting[max(late, free) :], since[max(late, free) :])
+        return waiting[free:late]
+
+    def _put(self, messages: Sequence[Message], since: Iterable[float]) -> None:
+        self._waiting.extend(messages)
+        self._since.extend(since)
+        self._waiting_bytes += sum(len(each.body) for each in messages)
+
     def count_ended(self, messages: int) -> None:
-        """Keeps the pace."""
+        """Keeps the pace. What was given back does not belong to it: nothing was done there."""
         self._ended += messages
+        self._measure()
+
+    def _measure(self) -> None:
         now = self._now()
         passed = now - self._measured_at
         if passed >= PACE_SECONDS:
@@ -85,5 +107,6 @@ class Intake:
         """How many to claim now, if so many would find a free place in a slot."""
         if self._waiting_bytes >= HELD_BYTES_MAX:
             return 0
+        self._measure()  # Also when nothing ends: then there is no pace.
         ahead = min(int(self._pace * AHEAD_SECONDS), AHEAD_MAX)
         return min(free + ahead - len(self._waiting), CLAIM_MAX)

@@ -6,6 +6,7 @@ Whatever a handler raises ends here and becomes an outcome; nothing of it reache
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from tickwork.core.outcome import Failed, Outcome, Snoozed, Succeeded
 
 TRACEBACK_FRAMES_MAX = 20
 OWN_CODE = str(Path(__file__).parents[1])
+
+_log = logging.getLogger("tickwork")
+
 CANCELLED_WITHIN = Failed("the handler was cancelled from within")
 
 Given: TypeAlias = Message[Any] | MessageBatch[Any]
@@ -74,6 +78,7 @@ async def invoke(run: Run, given: Given) -> Invoked:
 def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     """What comes of an invocation that returned, or (`failure`) did not."""
     given.end()
+    _warn_of_word_before(given, failure)
     is_failed = failure is not None and not isinstance(failure, Snoozed)
     if isinstance(given, MessageBatch):
         said = [_said(each, each.said or given.said, failure) for each in given.messages]
@@ -82,6 +87,24 @@ def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     if failure is None:
         own = Made((*own.sends, *made.sends), made.batches)
     return Invoked([Said(message, outcome, own)], Made(), is_failed)
+
+
+def _warn_of_word_before(given: Given, failure: Outcome | None) -> None:
+    """A handler that raises after its ack has said that all is well: that counts, and nobody would
+    hear of the error."""
+    if not isinstance(failure, Failed | outcomes.Permanent):
+        return
+    messages = given.messages if isinstance(given, MessageBatch) else [given]
+    said = given.said
+    acked = [each for each in messages if isinstance(each.said or said, Succeeded)]
+    if acked:
+        _log.warning(
+            "a handler failed after it had acked; the ack counts, and the error for nothing "
+            "(message %s%s)\n%s",
+            acked[0].id,
+            f", and {len(acked) - 1} more" if len(acked) > 1 else "",
+            failure.error,
+        )
 
 
 def stopped(given: Given, outcome: Outcome) -> Invoked:

@@ -23,6 +23,7 @@ import msgspec
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handling import Made
 from tickwork.app.messages import Message
+from tickwork.app.raising import seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
@@ -246,7 +247,8 @@ def _cause(code: int | None, handler: HandlerDeclaration) -> str:
         return f"its process ended by itself, with exit code {code}"
     name = _signal_name(-code)
     if name in CPU_SIGNALS:
-        return f"used more than {handler.cpu_seconds:g} seconds of processor time, and was stopped"
+        used = seconds_text(handler.cpu_seconds)
+        return f"used more than {used} of processor time, and was stopped"
     if name == "SIGKILL":
         return "its process was killed from outside: by the system for want of memory, or by hand"
     return f"its process died of {name}"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from threading import Event
 from typing import Any
 
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.daemons import DaemonThreads
 from tickwork.service.lines import Line
 
 LEFT_SECONDS = 2.0
-"""So long a task may take to end when everything else has."""
+"""So long a task may take to end when everything else has. A thread is not waited for."""
 
 _is_forbidden = Event()
 
@@ -36,6 +38,17 @@ def check_running() -> None:
         raise InvalidInput([FieldError("app.run()", fault)])
 
 
+def announce(queues: Sequence[str], log_format: str | None) -> None:
+    """Says what is handled: to somebody at a terminal in a sentence; where lines are JSON this is
+    one too."""
+    from tickwork.service.logs import chosen  # Heavy, and whoever only sends does without.
+
+    if chosen(log_format) == "console":
+        sys.stderr.write(f"tickwork: handling {', '.join(queues)}; Ctrl-C stops\n")
+    else:
+        _log.info(Line("handling", queues=[*queues]))
+
+
 def run_until_stopped(
     work: Callable[[], AbstractAsyncContextManager[Any]],
     on_started: Callable[[], None] = lambda: None,
@@ -43,23 +56,25 @@ def run_until_stopped(
     """Enters, waits for SIGTERM or SIGINT, and leaves; a second signal does not wait for that."""
     check_running()
     loop = _new_loop()
+    threads = DaemonThreads()
+    loop.set_default_executor(threads)
     try:
         loop.run_until_complete(_run(work, on_started))
     finally:
         _close(loop)
+        threads.shutdown()
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Ends what is left. Unlike under `asyncio.run`, a task that will not be cancelled (a handler
-    that was left behind) keeps the process from ending only for a moment."""
+    that was left behind) keeps the process from ending only for a moment, and a thread of
+    `asyncio.to_thread` not at all."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
     loop.run_until_complete(loop.shutdown_asyncgens())
-    if all(task.done() for task in left):
-        loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 

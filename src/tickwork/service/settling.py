@@ -6,7 +6,8 @@ handler's own. Whatever cannot be settled as it should is settled as a failure.
 
 What an invocation of several messages made as a whole is carried by one of its ends, which goes
 first: if that one came too late, or its event was done before, the next one carries it. So it
-happens once if any of them counts, and not at all if none does.
+happens once if any of them counts, and not at all if none does. While it is not known what became
+of one that carried it (`patience.py`), there is no next one.
 """
 
 from __future__ import annotations
@@ -14,29 +15,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import inf
+from typing import NamedTuple
 
 from tickwork.app.handling import Made, Written
+from tickwork.clock import monotonic
 from tickwork.core import decide
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Queue, Settlement, SettleResult
 from tickwork.core.outcome import Failed
-from tickwork.errors import ClaimLost, EventDone, StoreError, StoreUnavailable, TickworkError
+from tickwork.errors import ClaimLost, EventDone, TickworkError
 from tickwork.service.invoking import describe
 from tickwork.service.observing import Observer
+from tickwork.service.patience import Patience, Unstorable
 from tickwork.store.contract import Store
 
 SETTLED_AT_ONCE = 500
 FLIGHTS_MAX = 2
-PAUSE_SECONDS_MIN = 0.1
-PAUSE_SECONDS_MAX = 5.0
+
+LOOK_SECONDS = 1.0
+"""So often who drains looks at the time; and so long what is abandoned may take to end."""
 
 HOPS_WARNED = 3
 """More hops than this are a chain that somebody should know of; once for each type."""
 
 TYPES_WARNED_MAX = 1_000
-
-T = TypeVar("T")
 
 _log = logging.getLogger("tickwork")
 
@@ -63,6 +67,14 @@ class End(NamedTuple):
         return self._replace(ending=decide.causing(self.message, self.ending, *made))
 
 
+class Came(NamedTuple):
+    """What came of an end: it counts with all that it carried, or (`error`) it is settled as
+    failed, or it came to nothing."""
+
+    counted: bool
+    error: Exception | None = None
+
+
 class Settler:
     """Settles the ends of one consumer."""
 
@@ -75,6 +87,7 @@ class Settler:
     ) -> None:
         self._store, self._queue, self._observer = store, queue, observer
         self._settled = settled
+        self._patience = Patience(store.nodes, observer.trouble)
         self._ends: deque[End] = deque()
         self._under_way: dict[asyncio.Task[None], Sequence[End]] = {}
         self._together: dict[asyncio.Task[None], Sequence[End]] = {}
@@ -107,10 +120,27 @@ class Settler:
         self._together[task] = ends
         task.add_done_callback(self._together.pop)
 
-    async def drain(self) -> None:
-        """Returns when all are settled."""
+    async def drain(self, until: float = inf) -> None:
+        """Returns when all are settled, or at a time of the local clock: then the rest is left as
+        it is. Nothing of it is lost; it is handed out again when the lease has ended."""
         while under_way := [*self._under_way, *self._together]:
-            await asyncio.wait(under_way)
+            left = until - monotonic()
+            if left <= 0:
+                await self._abandon(under_way)
+                return
+            await asyncio.wait(under_way, timeout=min(left, LOOK_SECONDS))
+
+    async def _abandon(self, under_way: Sequence[asyncio.Task[None]]) -> None:
+        _log.warning(
+            "queue %s: %d messages have ended and could not be settled; they will be handed out "
+            "again",
+            self._queue.name,
+            self.waiting,
+        )
+        self._ends.clear()
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait(under_way, timeout=LOOK_SECONDS)
 
     def _fly(self) -> None:
         # The last flight takes along whatever comes until its turn.
@@ -139,87 +169,68 @@ class Settler:
             await self._settle_plain(ends)
             return
         plain = [end for end in ends if end.is_plain]
-        await asyncio.gather(self._settle_plain(plain), *map(self._settle_alone, special))
+        await asyncio.gather(self._settle_plain(plain), *map(self._settle_special, special))
 
     async def _settle_together(self, ends: Sequence[End], made: Made) -> None:
         # The others wait: were all of them settled, nobody would be left to carry it.
         left = deque(sorted(ends, key=_carries_last))
         while left:
             end = left.popleft()
-            try:
-                if await self._settle_special(end.carrying(made)):
-                    break
-            except Exception as error:
+            came = await self._settle_special(end.carrying(made))
+            if came.counted:
+                break
+            if came.error is not None and end.is_plain:
                 # With nothing of its own, it is what all of them made that cannot be stored.
-                failing = [end, *_done(left)] if end.is_plain else [end]
-                await asyncio.gather(*(self._settle_failed(each, error) for each in failing))
-                if end.is_plain:
-                    left = deque(each for each in left if each.ending.fate is not Fate.ACK)
-                    break
+                failing = _done(left)
+                left = deque(each for each in left if each.ending.fate is not Fate.ACK)
+                await asyncio.gather(*(self._fail(each, came.error) for each in failing))
+                break
         await self._settle(left)
         self._settled(len(ends))
 
     async def _settle_plain(self, ends: Sequence[End]) -> None:
         if ends:
-            await self._patiently(lambda: self._told(ends))
+            answer = await self._patience.settle(partial(self._ask, ends))
+            self._observer.settled(self._queue, ends, answer.result)
 
-    async def _settle_alone(self, end: End) -> None:
-        try:
-            await self._settle_special(end)
-        except Exception as error:
-            await self._settle_failed(end, error)
-
-    async def _settle_special(self, end: End) -> bool:
-        """Settles an end with all that comes with it; False if it did not count, and nothing of
-        that happened. Raises why it cannot be stored."""
+    async def _settle_special(self, end: End) -> Came:
+        """Settles an end with all that comes with it; as failed, if that cannot be stored."""
+        ask = partial(self._ask, [end])
         if end.rows is not None:
-            return await self._settle_jointly(end, end.rows)
-        result = await self._patiently(lambda: self._told([end]), although=StoreUnavailable)
-        return not result.refused and not result.duplicates
-
-    async def _settle_jointly(self, end: End, rows: Written) -> bool:
-        settlement = Settlement((end.ending,))
+            ask = partial(self._ask_jointly, end, end.rows)
         try:
-            await self._patiently(
-                lambda: self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined),
-                although=StoreUnavailable,
-            )
-        except ClaimLost:
-            self._observer.settled(self._queue, [end], SettleResult(refused=(end.ending.held,)))
-        except EventDone:
-            plain = Ending(held=end.ending.held, fate=Fate.ACK)
-            await self._settle_plain([end._replace(ending=plain, rows=None)])
-        else:
-            self._observer.settled(self._queue, [end], SettleResult())
-            return True
-        return False
+            answer = await self._patience.settle_special(ask)
+        except Unstorable as why:
+            if isinstance(why.error, EventDone):
+                plain = Ending(held=end.ending.held, fate=Fate.ACK)
+                await self._settle_plain([end._replace(ending=plain, rows=None)])
+                return Came(counted=False)
+            return await self._fail(end, why.error, is_doubtful=why.is_doubtful)
+        self._observer.settled(self._queue, [end], answer.result)
+        return Came(counted=not answer.result.refused and not answer.result.duplicates)
 
-    async def _settle_failed(self, end: End, error: Exception) -> None:
+    async def _fail(self, end: End, error: Exception, *, is_doubtful: bool = False) -> Came:
+        """Settles an end as failed, unless it turns out that it was settled as it should be."""
         told = str(error) if isinstance(error, TickworkError) else describe(error)
         ending = decide.settle(end.message, Failed(told), self._queue.settings)
-        await self._settle_plain([end._replace(ending=ending, rows=None)])
+        failed = end._replace(ending=ending, rows=None)
+        answer = await self._patience.settle(partial(self._ask, [failed]), is_doubtful=is_doubtful)
+        # If this had no answer at first either, it may have been this: rather twice than never.
+        is_done = is_doubtful and bool(answer.before) and not answer.is_repeated
+        self._observer.settled(self._queue, [end if is_done else failed], answer.result)
+        return Came(counted=True) if is_done else Came(counted=False, error=error)
 
-    async def _told(self, ends: Sequence[End]) -> SettleResult:
+    async def _ask(self, ends: Sequence[End]) -> SettleResult:
         settlement = Settlement(tuple([end.ending for end in ends]))
-        result = await self._store.messages.settle(SYSTEM, settlement)
-        self._observer.settled(self._queue, ends, result)
-        return result
+        return await self._store.messages.settle(SYSTEM, settlement)
 
-    async def _patiently(
-        self, settle: Callable[[], Awaitable[T]], *, although: type[StoreError] = StoreError
-    ) -> T:
-        """Again and again while the database is away: what is held is held, or is refused.
-
-        A plain end has no other way; what carries more may itself be what the database refuses.
-        """
-        pause = PAUSE_SECONDS_MIN
-        while True:
-            try:
-                return await settle()
-            except although as error:
-                self._observer.trouble("settle", error)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, PAUSE_SECONDS_MAX)
+    async def _ask_jointly(self, end: End, rows: Written) -> SettleResult:
+        settlement = Settlement((end.ending,))
+        try:
+            await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
+        except ClaimLost:
+            return SettleResult(refused=(end.ending.held,))
+        return SettleResult()
 
     def _warn_of_far(self, ends: Iterable[End]) -> None:
         for end in ends:

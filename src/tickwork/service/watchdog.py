@@ -21,8 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from tickwork.clock import cpu_seconds, monotonic
-from tickwork.service.consumer import Invocation, QueueConsumer
+from tickwork.service.consumer import QueueConsumer
 from tickwork.service.lines import LONG, Line
+from tickwork.service.slots import Invocation
 
 BLOCKED_SECONDS = 1.0
 LOOKS_PER_LIMIT = 4

@@ -24,7 +24,8 @@ class WatchedWorker(NamedTuple):
     async def running(
         self, *, drain_seconds: float, registry: CollectorRegistry | None
     ) -> AsyncIterator[Worker]:
-        """At work meanwhile, and watched to the end; its numbers are in the registry."""
+        """At work meanwhile, and watched to the end; its numbers are in the registry. Raises
+        `HeartbeatEnded` if it can no longer keep its lease."""
         with ExitStack() as watching:
             if registry is not None:
                 registry.register(self.metrics)
@@ -32,6 +33,7 @@ class WatchedWorker(NamedTuple):
             watching.enter_context(self.watchdog)
             await self.worker.start()
             try:
-                yield self.worker
+                async with self.worker.guarded():
+                    yield self.worker
             finally:
                 await self.worker.stop(drain_seconds)

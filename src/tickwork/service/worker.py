@@ -4,32 +4,55 @@ A worker has one node: one identity for everything it holds. It claims for every
 handler, stops what is overdue, and when it is told to stop gives back what has not begun.
 
 A message that cost other workers their life runs with nothing beside it: the worker claims it,
-lets everything else come to its end, runs it, and goes on.
+begins nothing else, lets what runs come to its end, runs it, and goes on. It does not stand still
+for long: what others have to do must not wait for the longest handler.
+
+- After `ALONE_WAIT_SECONDS` the message is given back, at no cost, and the worker goes on. A worker
+  that is idle, or gets idle sooner, takes it.
+- For `ALONE_REST` times as long as it stood still it does not look for such a message again.
+- Then it waits twice as long as before, and so on. So a busy worker that is the only one runs it
+  in the end: at the latest when it waits longer than a handler may run.
+- Nothing is run that may be somebody else's: if the lease was lost, or may have been, while it
+  waited, the message is not begun.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from uuid import UUID
 
 from tickwork.app.declarations import Consumer
+from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
-from tickwork.service.consumer import Context, QueueConsumer
+from tickwork.service.consumer import QueueConsumer
+from tickwork.service.context import Context
 from tickwork.service.keeping import keepers
 from tickwork.service.loop import forever
 from tickwork.service.node import Node
 from tickwork.service.running import check_running
 from tickwork.store.contract import Watch
 
-DRAIN_SECONDS = 30.0
+LEAVE_SECONDS = 10.0
+"""So long after the drain it may take to stop what has not ended, to settle what has, and to
+leave. What is not settled then is not lost: the lease ends, and others have it."""
+
+LEAVE_SECONDS_MIN = 2.0
+"""Of that, what is kept for the node: if it can leave, others need not wait for its lease."""
+
 OVERDUE_SECONDS = 0.2
 """So often we look for what is overdue."""
 
 ALONE_SECONDS = 1.0
 """So often we look for what must run alone."""
+
+ALONE_WAIT_SECONDS = 5.0
+"""So long we stand still for it, at first."""
+
+ALONE_REST = 4.0
+"""So many times as long we go on afterwards: we stand still for a fifth of the time at most."""
 
 Step = Callable[[], Awaitable[float]]
 
@@ -42,7 +65,8 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
         self._alone: Message | None = None
-        self._is_stopping = False
+        self._alone_wait_seconds = ALONE_WAIT_SECONDS
+        self._is_stopping = self._has_given_back = False
         context.claims.add(lambda: [self._alone] if self._alone else [])
 
     @property
@@ -70,20 +94,27 @@ class Worker:
             self._open = opening.pop_all()
         for each, watch in zip(self._consumers, watches, strict=True):
             self._begin(f"consumer of {each.queue.name}", _claiming(each, watch))
-        self._begin("overdue", self._stop_overdue)
+        self._begin("time limits", self._keep_time_limits)
         self._begin("alone", self._look_for_alone)
         for keeper in keepers(store, self._context.observer):
             self._begin(*keeper)
 
-    async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Finishes what has begun, for so long, and gives back the rest."""
+    async def stop(self, drain_seconds: float) -> None:
+        """Finishes what has begun, for so long, and gives back the rest; whatever the database
+        and the handlers do, it takes `LEAVE_SECONDS` longer at most."""
         self._is_stopping = True
-        await asyncio.gather(*(each.drain(drain_seconds) for each in self._consumers))
+        until = monotonic() + drain_seconds + LEAVE_SECONDS
+        settled_until = until - LEAVE_SECONDS_MIN
+        draining = (each.drain(drain_seconds, settled_until) for each in self._consumers)
+        await asyncio.gather(*draining)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._open.aclose()
-        await self._node.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_left(settled_until))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_left(settled_until)):
+                await self._open.aclose()
+        await self._node.stop(_left(until))
 
     def _begin(self, name: str, step: Step) -> None:
         tell = self._context.observer.trouble
@@ -91,12 +122,18 @@ class Worker:
 
     def forget(self) -> None:
         """The node lost its identity, and all it held."""
+        self._alone = None
         for each in self._consumers:
             each.forget()
 
-    async def _stop_overdue(self) -> float:
+    def guarded(self) -> AbstractAsyncContextManager[None]:
+        """Ends what goes on meanwhile, with `HeartbeatEnded`, should there be no heartbeat."""
+        return self._node.guarded()
+
+    async def _keep_time_limits(self) -> float:
         for each in self._consumers:
             each.stop_overdue()
+            each.give_back_waiting()
         return OVERDUE_SECONDS
 
     async def run_alone(self) -> int:
@@ -109,27 +146,47 @@ class Worker:
             found = await self._context.claims.claim(each.scope, request)
             if found:
                 (self._alone,) = found
-                await self._run_with_nothing_beside(each, self._alone)
-                ran += 1
+                ran += await self._run_with_nothing_beside(each, self._alone)
         return ran
 
     async def _look_for_alone(self) -> float:
+        began = monotonic()
         with suppress(NodeExpired):  # The node takes a new identity by itself.
             await self.run_alone()
+        if self._has_given_back:
+            self._has_given_back = False
+            self._alone_wait_seconds *= 2
+            return max((monotonic() - began) * ALONE_REST, ALONE_SECONDS)
+        self._alone_wait_seconds = ALONE_WAIT_SECONDS
         return ALONE_SECONDS
 
-    async def _run_with_nothing_beside(self, consumer: QueueConsumer, message: Message) -> None:
+    async def _run_with_nothing_beside(self, consumer: QueueConsumer, message: Message) -> bool:
+        """Whether it ran."""
         for each in self._consumers:
             each.pause()
         try:
-            for each in self._consumers:
-                await each.idle()
+            is_idle = await self._idle()
+            is_ours = self._alone is message and message.holder == self._context.holder()
             self._alone = None
-            if not self._is_stopping:  # Else it is given back, with all that the node holds.
-                await consumer.run_alone(message)
+            if not is_ours or self._is_stopping:  # Then it is given back, with all that is held.
+                return False
+            if not is_idle or not self._context.is_trusted():
+                consumer.give_back(message)
+                self._has_given_back = True
+                return False
+            await consumer.run_alone(message)
+            return True
         finally:
             for each in self._consumers:
                 each.resume()
+
+    async def _idle(self) -> bool:
+        """Waits until nothing runs; False if that takes too long."""
+        until = monotonic() + self._alone_wait_seconds
+        for each in self._consumers:
+            if not await each.idle(until - monotonic()):
+                return False
+        return True
 
 
 async def open_worker(
@@ -145,6 +202,10 @@ async def open_worker(
         queue = await context.store.queues.get(scope, each.queue.name)
         opened.append(QueueConsumer(context, each, queue, scope))
     return Worker(context, node, opened)
+
+
+def _left(until: float) -> float:
+    return max(until - monotonic(), LEAVE_SECONDS_MIN)
 
 
 def _claiming(consumer: QueueConsumer, watch: Watch) -> Step:

@@ -27,7 +27,8 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope
 from tickwork.errors import NodeExpired
 from tickwork.facade import Tickwork
 from tickwork.service.claims import Claims
-from tickwork.service.consumer import Context, QueueConsumer
+from tickwork.service.consumer import QueueConsumer
+from tickwork.service.context import Context
 from tickwork.service.isolating import Isolator
 from tickwork.service.keeping import PRUNED_AT_ONCE, REAPED_AT_ONCE
 from tickwork.service.node import Node

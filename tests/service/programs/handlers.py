@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -203,3 +204,17 @@ def ignore_and_burn(_: Any) -> None:
     """Takes the first signal of the limit for itself."""
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     burn()
+
+
+_seen: ContextVar[Any] = ContextVar("seen", default=None)
+
+
+def see(message: Any) -> None:
+    """Says what it finds in its context, and leaves something there."""
+    message.send("out", [message.body, _seen.get()])
+    _seen.set(message.body)
+
+
+async def see_in_a_task(message: Any) -> None:
+    """The same."""
+    see(message)

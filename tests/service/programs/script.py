@@ -32,14 +32,14 @@ counted: Queue[Any] = app.queue("counted", payload=int)
 @app.on("work", isolation="process")
 async def handle(message: Message[Order]) -> None:
     """Sends in both ways, without a database of its own."""
-    assert app._store is None
+    assert not app._stores.is_open
     if os.getpid() != message.body.pid:
         await out.send("handled by another process")
     message.send("counted", message.body.number)
     again: Queue[int] = app.queue("counted")
     await again.send(2)
     app.background(background())
-    assert app._store is None
+    assert not app._stores.is_open
 
 
 async def background() -> None:

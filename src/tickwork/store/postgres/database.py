@@ -26,6 +26,7 @@ TRIES_MAX = 7
 _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _COMMAND_TIMEOUT_SECONDS = 60.0
+_CLOSE_TIMEOUT_SECONDS = 3.0
 
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
 """Under a third of a node's lease. A process that is frozen, or whose machine is gone, in the
@@ -38,6 +39,11 @@ _SESSION = {_IDLE_SETTING: _IDLE_MILLISECONDS, "default_transaction_isolation": 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
 """What a failed connection raises; a URL that cannot be read is a ValueError."""
+
+_NOT_REACHED = (
+    "does the server run, and are host and port of the database's URL right? It is what --database "
+    "or TICKWORK_DATABASE says, or what the app was given"
+)
 
 # Classes of SQLSTATE: nothing happened, and the same may succeed soon.
 _REFUSED_FOR_NOW = ("40", "53", "57", "55", "25")
@@ -67,7 +73,10 @@ class Database:
                 server_settings=None if pooled else _SESSION,
             )
         except CONNECT_ERRORS as error:
-            raise as_store_error(error) from error
+            known = as_store_error(error)
+            if isinstance(known, StoreUnavailable):
+                known = StoreUnavailable(f"{known}; {_NOT_REACHED}")
+            raise known from error
         return cls(pool, url, pooled=pooled)
 
     @property
@@ -77,7 +86,7 @@ class Database:
 
     async def close(self) -> None:
         try:
-            await asyncio.wait_for(self._pool.close(), timeout=_CONNECT_TIMEOUT_SECONDS)
+            await asyncio.wait_for(self._pool.close(), timeout=_CLOSE_TIMEOUT_SECONDS)
         except (TimeoutError, *_LOST):
             self._pool.terminate()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import datetime
 
@@ -30,6 +31,9 @@ from tickwork.store.postgres.wakeups import PostgresWakeups
 from tickwork.store.tallying import Tallies
 
 CONNECTIONS_MAX = 10
+
+CLOSE_SECONDS_MAX = 3.0
+"""So long what was accepted may take when the store is closed; its callers have waited before."""
 
 
 class PostgresStore:
@@ -100,9 +104,10 @@ class PostgresStore:
         return Meta(*row)
 
     async def close(self) -> None:
-        await self._sender.drain()
-        await self._settler.drain()
-        with suppress(StoreError):  # Observations, and a database that may be gone.
-            await self.stats.flush(SYSTEM)
+        with suppress(StoreError, TimeoutError):  # A database that may be gone.
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._sender.drain()
+                await self._settler.drain()
+                await self.stats.flush(SYSTEM)
         await self.wakeups.close()
         await self._database.close()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
 
+from tickwork.store.aside import aside
 from tickwork.store.moment import Moment
 from tickwork.store.sqlite.file import DatabaseFile
 from tickwork.store.sqlite.lookout import Lookout
@@ -46,8 +46,8 @@ class Database:
 
     async def close(self) -> None:
         """Finishes what was accepted. The writer goes last, and leaves the file without a log."""
-        await asyncio.to_thread(self._readers.close)
-        await asyncio.to_thread(self._writer.close)
+        await aside(self._readers.close)
+        await aside(self._writer.close)
 
     async def _answer(self, piece: Piece[Result]) -> Result:
         try:

@@ -1,0 +1,198 @@
+"""The slots of one queue: handlers under way, how many may be, and what is stopped.
+
+Every invocation runs in a copy of the context in which the worker was started. What a handler sets
+there (a `ContextVar`) ends with it: neither the next message nor what settles this one sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from tickwork.app.declarations import Consumer, HandlerDeclaration
+from tickwork.app.messages import Message
+from tickwork.app.raising import seconds_text
+from tickwork.clock import monotonic
+from tickwork.core.model import Queue
+from tickwork.core.outcome import Failed, Outcome, Snoozed
+from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
+from tickwork.service.context import Context
+from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, stopped
+from tickwork.service.isolating import auto_slots_max
+
+STOP_SECONDS = 5.0
+"""So long a handler that is stopped may take to end; then it is left behind."""
+
+LOOK_SECONDS = 1.0
+"""Who waits for handlers to end looks so often: one that is left behind meanwhile never does."""
+
+GIVEN_BACK = Snoozed(0.0)
+"""It comes back at once, and at no cost."""
+
+
+class Invocation(NamedTuple):
+    """A handler under way."""
+
+    messages: Sequence[Message[Any]]
+    given: Given
+    started: float
+
+
+class Slots:
+    """Runs handlers; `end` is called with what came of each and when it began, and `freed` when
+    there may be a free slot."""
+
+    def __init__(
+        self,
+        context: Context,
+        consumer: Consumer,
+        queue: Queue,
+        *,
+        end: Callable[[Invoked, float], None],
+        freed: Callable[[], None],
+    ) -> None:
+        self._isolator, self._now = context.isolator, context.monotonic
+        self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
+        self._end, self._freed = end, freed
+        self._running: dict[asyncio.Task[None], Invocation] = {}
+        self._stopped: dict[asyncio.Task[None], Outcome] = {}
+        self._clean = copy_context()
+        self._is_auto = consumer.max_concurrency is None
+        self._wanted = consumer.max_concurrency or AUTO_MIN
+        self._auto_max = auto_slots_max(consumer)
+        self._ended = self._failed = 0
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def allowed(self) -> int:
+        """How many invocations may run at a time."""
+        return self._wanted - self._isolator.left_behind.slots_lost(self._queue)
+
+    @property
+    def free(self) -> int:
+        """How many more; below 0 if there are too many now."""
+        return self.allowed - len(self._running)
+
+    def under_way(self) -> dict[asyncio.Task[None], Invocation]:
+        """What runs now; may be asked from any thread."""
+        return self._running.copy()
+
+    def messages(self) -> list[Message[Any]]:
+        """What they have in hand."""
+        return [each for one in self._running.values() for each in one.messages]
+
+    def begin(
+        self, handler: HandlerDeclaration, messages: Sequence[Message[Any]], given: Given
+    ) -> None:
+        """One invocation."""
+        task = asyncio.create_task(self._invoke(handler, given), context=self._clean.copy())
+        self._running[task] = Invocation(messages, given, self._now())
+
+    async def _invoke(self, handler: HandlerDeclaration, given: Given) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            invoked = await self._isolator.invoke(handler, given)
+        except asyncio.CancelledError:
+            invoked = stopped(given, self._stopped.get(task, CANCELLED_WITHIN))
+        else:
+            if task in self._stopped:  # It took no notice, and went on until it was done.
+                invoked = stopped(given, self._stopped[task])
+        self._stopped.pop(task, None)
+        self._clean.copy().run(self._conclude, self._running.pop(task, None), invoked)
+
+    def _conclude(self, invocation: Invocation | None, invoked: Invoked) -> None:
+        if invocation is None:
+            self._isolator.left_behind.remove(self._queue)
+        else:
+            self._count(invoked, invocation.started)
+        self._freed()
+
+    def _count(self, invoked: Invoked, started: float) -> None:
+        self._ended += 1
+        self._failed += invoked.is_failed
+        self._end(invoked, started)
+
+    # Stopping
+
+    def stop_overdue(self) -> None:
+        """Stops what has run for longer than the queue allows; what will not be stopped is left
+        behind a little later."""
+        limit = self._limit_seconds
+        late = Failed(f"took longer than {seconds_text(limit)}, and was stopped")
+        began = self._now() - limit
+        # They stand in the order in which they began.
+        overdue = takewhile(lambda each: each[1].started <= began, self._running.items())
+        for task, invocation in list(overdue):
+            if task not in self._stopped:
+                self._stop(task, late)
+            elif invocation.started <= began - STOP_SECONDS:
+                self._leave_behind(task)
+
+    def overdue_at(self) -> float | None:
+        """When `stop_overdue` will next have something to do, if what runs goes on."""
+        ends = (
+            each.started + self._limit_seconds + (STOP_SECONDS if task in self._stopped else 0.0)
+            for task, each in self._running.items()
+        )
+        return min(ends, default=None)
+
+    async def finish(self, seconds: float) -> None:
+        """Lets what runs come to its end, for so long; then it is stopped, and given back."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)
+        for task in self._running:
+            self._stop(task, GIVEN_BACK)
+        if self._running:
+            await asyncio.wait(self._running, timeout=STOP_SECONDS)
+        for task in [*self._running]:
+            self._leave_behind(task)
+
+    def _stop(self, task: asyncio.Task[None], outcome: Outcome) -> None:
+        self._stopped.setdefault(task, outcome)
+        task.cancel()
+
+    def _leave_behind(self, task: asyncio.Task[None]) -> None:
+        """Ends an invocation without its handler, which goes on; nothing of that counts."""
+        invocation, outcome = self._running.pop(task), self._stopped.pop(task)
+        if not task.done():  # Else it was stopped before it began.
+            self._isolator.left_behind.add(self._queue)
+        self._count(stopped(invocation.given, outcome), invocation.started)
+
+    # Waiting
+
+    async def idle(self, seconds: float) -> bool:
+        """Waits, for at most so long, until nothing runs; whether nothing does."""
+        until = monotonic() + seconds
+        while self._running and (left := until - monotonic()) > 0:
+            await asyncio.wait(self._running, timeout=min(left, LOOK_SECONDS))
+        return not self._running
+
+    async def quiet(self, seconds: float) -> bool:
+        """The same, but for as long as one after the other ends within so many seconds."""
+        while self._running:
+            done, _ = await asyncio.wait(self._running, timeout=seconds)
+            if not done:
+                return False
+        return True
+
+    # How many at a time
+
+    def scale(self, *, waiting: bool, more_waiting: bool) -> None:
+        """Gives the queue more slots, or less, by what became of the last ones; `waiting` is what
+        is in hand, `more_waiting` what is in the store."""
+        if self._ended < self._wanted or not self._is_auto:
+            return  # Not all slots have been round yet; or by hand.
+        load = Load(
+            ended=self._ended,
+            failed=self._failed,
+            all_busy=len(self._running) >= self.allowed or waiting,
+            more_waiting=more_waiting or waiting,
+        )
+        self._wanted = min(next_concurrency(self._wanted, load), self._auto_max)
+        self._ended = self._failed = 0

@@ -1,0 +1,140 @@
+"""What an app says when something is amiss: what it is, and what to do."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX
+from tickwork.errors import InvalidInput, StoreUnavailable
+from tickwork.facade import Tickwork
+from tickwork.testing import harness
+
+
+async def test_an_app_without_handlers_says_so(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Tickwork(home.url)
+    async with app.running(roles=["api"]):
+        pass
+    assert not caplog.records
+    async with app.running():
+        pass
+    assert [each.levelno for each in caplog.records] == [logging.WARNING]
+    assert "no handlers" in caplog.text
+
+
+async def test_a_type_that_nobody_handles_is_told_once(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Tickwork(home.url)
+    work, seen = app.queue("work"), list[Any]()
+
+    @app.on("work", type="known", max_concurrency=1)
+    async def handle(message: Any) -> None:
+        seen.append(message.body)
+
+    for number in range(3):
+        await work.send(number, type="unknown")
+        await work.send(number)
+    await work.send("last", type="known")
+    async with app.running():
+        await eventually(lambda: seen, timeout_seconds=30)
+    told = [each.getMessage() for each in caplog.records if "no handler here" in each.getMessage()]
+    assert len(told) == 2
+    assert any("the type 'unknown'" in each for each in told)
+
+
+async def test_a_server_that_does_not_answer_is_told_with_what_to_do() -> None:
+    with pytest.raises(StoreUnavailable, match="does the server run"):
+        await Tickwork("postgresql://nobody@127.0.0.1:1/none").open()
+
+
+async def test_a_batch_for_a_queue_that_is_not_there_is_told_the_nearest(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("emails")
+    told = list[str]()
+
+    @app.on("emails")
+    async def handle(_: Any) -> None:
+        with pytest.raises(InvalidInput, match="did you mean 'emails'") as refused:
+            await app.batch("emals", [1])
+        told.append(str(refused.value))
+
+    async with harness(app, database=database, raise_errors=True) as h:
+        with pytest.raises(InvalidInput, match="emals: is not declared; did you mean 'emails'"):
+            await app.batch("emals", [1])
+        await app.queue("emails").send(1)
+        await h.drain()
+    assert len(told) == 1
+
+
+async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:
+    owner, other = Tickwork(home.url), Tickwork(home.url)
+    owner.queue("emails")
+    await owner.open()
+    batch = await other.batch("emails", [1, 2])
+    assert (await batch.progress()).total == 2
+    await owner.close()
+    await other.close()
+
+
+async def test_a_handler_sends_no_more_at_once_than_anybody_else(
+    app: Tickwork, database: str | None
+) -> None:
+    out, refused = app.queue("out"), list[str]()
+    work = app.queue("work")
+    many = [*range(BATCH_MESSAGES_MAX + 1)]
+
+    @app.on("work")
+    async def handle(_: Any) -> None:
+        try:
+            await out.send_batch(many)
+        except InvalidInput as error:
+            refused.append(str(error))
+        with pytest.raises(InvalidInput, match=r"messages\[1\].body"):
+            await out.send_batch(["kept by itself", "x" * BODY_BYTES_MAX])  # All or none.
+        await out.send_batch(many[:-1])
+
+    async with harness(app, database=database, raise_errors=True) as h:
+        with pytest.raises(InvalidInput) as outside:
+            await out.send_batch(many)
+        await work.send(1)
+        await h.drain()
+        assert len(await h.sent("out")) == BATCH_MESSAGES_MAX
+    assert refused == [str(outside.value)]
+
+
+async def test_who_waits_for_a_batch_may_say_for_how_long(home: Home) -> None:
+    app = Tickwork(home.url)
+    app.queue("items")
+    batch = await app.batch("items", [1, 2])
+    with pytest.raises(TimeoutError, match=r"0 of 2 items have ended after 0\.1 s"):
+        await batch.wait(timeout_seconds=0.1)
+
+    @app.on("items")
+    async def handle(_: Any) -> None: ...
+
+    async with app.running():
+        assert (await batch.wait(timeout_seconds=30)).completed == 2
+
+
+async def test_a_process_of_its_own_says_what_it_handles(home: Home, children: Children) -> None:
+    app = Tickwork(home.url)
+    for each in ("work", "gathered", "out"):
+        app.queue(each)
+    await app.queue("work").send("first")
+    await app.close()
+    child = children.spawn("tests.service.programs.draining", home.url, "30")
+    await child.line("began first", 30)
+    child.terminate()
+    await child.succeeded(30)
+    (told,) = [line for line in child.stderr().splitlines() if "handling" in line]
+    assert "gathered" in told
+    assert "work" in told

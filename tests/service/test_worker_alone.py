@@ -1,0 +1,198 @@
+"""What cost workers their life runs with nothing beside it, and holds nobody up for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Any
+
+import pytest
+
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.app.messages import Message
+from tickwork.clock import monotonic
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, ClaimRequest
+from tickwork.facade import Tickwork
+from tickwork.service import node, worker
+from tickwork.service.worker import Worker
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+PATIENCE_SECONDS = 20.0
+"""Nothing takes so long that is not broken."""
+
+
+@pytest.fixture
+async def app(home: Home) -> AsyncIterator[Tickwork]:
+    """An app on a database of each kind."""
+    app = Tickwork(home.url)
+    yield app
+    await app.close()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that looks often, and whose heart beats often."""
+    monkeypatch.setattr(worker, "ALONE_SECONDS", 0.02)
+    monkeypatch.setattr(node, "BEATS_PER_TTL", 50)
+
+
+async def until(condition: Any, what: str) -> None:
+    await eventually(condition, timeout_seconds=PATIENCE_SECONDS, what=what)
+
+
+async def die_with_one(store: Store) -> None:
+    """A worker claims a message, and is heard of no more."""
+    dead = new_id()
+    await store.nodes.join(SYSTEM, dead, name="dead", roles=["worker"], ttl_seconds=0.2)
+    (message,) = await store.messages.claim(DEFAULT, ClaimRequest(queue="work", holder=dead))
+
+    async def is_back() -> bool:
+        await store.reaper.reap(SYSTEM, 10)
+        return (await store.messages.get(DEFAULT, "work", message.id)).lost > message.lost
+
+    await until(is_back, "the message of a dead worker")
+
+
+async def send_poison(app: Tickwork) -> None:
+    """A message that must run alone."""
+    await app.queue("work").send("poison")
+    for _ in range(LOST_CLAIMS_ALONE):
+        await die_with_one(await app.open())
+
+
+class Busy:
+    """An app with a handler of `long` that runs until it is told, and one of `work`."""
+
+    def __init__(self, app: Tickwork) -> None:
+        self.app, self.go_on = app, asyncio.Event()
+        self.seen: list[Message[Any]] = []
+        self.was_trusted: list[bool] = []
+        self.trusted_until: Callable[[], float] = lambda: inf
+        self.long_running = 0
+        app.queue("work")
+        app.queue("long")
+        app.queue("quick")
+        self.quick: list[Any] = []
+
+        @app.on("long")
+        async def long(_: Message[Any]) -> None:
+            self.long_running += 1
+            await self.go_on.wait()
+            self.long_running -= 1
+
+        @app.on("work")
+        async def work(message: Message[Any]) -> None:
+            assert self.long_running == 0
+            self.seen.append(message)
+            self.was_trusted.append(monotonic() <= self.trusted_until())
+
+        @app.on("quick")
+        async def quick(message: Message[Any]) -> None:
+            self.quick.append(message.body)
+
+    async def poison_is_claimed(self) -> bool:
+        store = await self.app.open()
+        return (await store.queues.counts(DEFAULT, "work")).claimed == 1
+
+    @asynccontextmanager
+    async def waiting_with_poison(self) -> AsyncIterator[Worker]:
+        """A worker that is busy, and has just claimed what must run alone."""
+        await send_poison(self.app)
+        store = await self.app.open()
+        await store.queues.pause(DEFAULT, "work")
+        async with self.app.running() as running:
+            store = await self.app.open()
+            await self.app.queue("long").send(1)
+            await until(lambda: self.long_running == 1, "the long handler")
+            await store.queues.resume(DEFAULT, "work")
+            await until(self.poison_is_claimed, "the poison")
+            yield running
+
+
+async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tickwork) -> None:
+    work, running, beside = app.queue("work"), set[str](), dict[Any, int]()
+
+    @app.on("work", max_concurrency=5)
+    async def handle(message: Message[Any]) -> None:
+        running.add(message.id)
+        await asyncio.sleep(0.01)
+        beside[message.body] = max(len(running) - 1, beside.get(message.body, 0))
+        running.discard(message.id)
+        if message.body != "poison" and "poison" not in beside:
+            await work.send(message.body)  # So that there is always something beside.
+
+    await send_poison(app)
+    await work.send_batch([*range(20)])
+    async with app.running():
+        await until(lambda: "poison" in beside, "the poison")
+        # It may have come before all others; they run beside each other after it as well.
+        await until(lambda: max(beside.values()) > 0, "some beside each other")
+    assert beside["poison"] == 0
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_busy_worker_gives_it_back_and_goes_on_and_an_idle_one_takes_it(
+    app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", 0.2)
+    busy, idle = Busy(app), Busy(Tickwork(home.url))
+    async with busy.waiting_with_poison():
+        await app.queue("quick").send("meanwhile")
+        await until(lambda: busy.quick, "the other queue to go on")
+        assert (busy.long_running, busy.seen) == (1, [])
+        async with idle.app.running():
+            await until(lambda: idle.seen, "the poison in the idle worker")
+        assert (busy.long_running, busy.seen) == (1, [])
+        busy.go_on.set()
+    (ran,) = idle.seen
+    assert (ran.attempts, ran.stored.lost) == (1, LOST_CLAIMS_ALONE)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_busy_worker_waits_longer_each_time_so_that_the_only_one_runs_it_at_last(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "ALONE_REST", 1.0)
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        # By and by it is longer than any handler may run.
+        await until(lambda: running._alone_wait_seconds > 0.3, "a longer wait")
+        assert busy.seen == []
+        busy.go_on.set()
+        await until(lambda: busy.seen, "the poison")
+        await until(lambda: running._alone_wait_seconds == 0.01, "a short wait for the next")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", PATIENCE_SECONDS)
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        lost = running._node.id
+        await (await app.open()).nodes.leave(SYSTEM, lost)
+        await until(lambda: running._node.id != lost, "a new identity")
+        busy.go_on.set()
+        await until(lambda: busy.seen, "the poison to run")
+    assert [each.stored.holder == lost for each in busy.seen] == [False]
+
+
+async def test_it_does_not_run_while_the_lease_may_have_run_out(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ALONE_SECONDS", 0.02)
+    monkeypatch.setattr(worker, "ALONE_REST", 0.1)
+    monkeypatch.setattr(node, "BEATS_PER_TTL", 10)
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        busy.trusted_until = lambda: running._node.trusted_until
+        running._node.trusted_until = float("-inf")
+        busy.go_on.set()
+        await until(lambda: busy.seen, "the poison to run")
+    assert busy.was_trusted == [True]

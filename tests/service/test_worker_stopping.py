@@ -1,0 +1,101 @@
+"""A process that is told to stop ends, whatever its handlers and the database do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from threading import Event
+
+import pytest
+
+from tests.kit.postgres_proxy import PostgresProxy
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.clock import monotonic
+from tickwork.core.model import DEFAULT, Counts
+from tickwork.facade import Tickwork
+from tickwork.service.daemons import DaemonThreads
+from tickwork.service.running import LEFT_SECONDS
+
+PATIENCE_SECONDS = 30.0
+"""Nothing takes so long that is not broken."""
+
+LEAVE_SECONDS = 3.0
+"""After the drain; usually it is more."""
+
+CLOSE_SECONDS = 15.0
+"""More than it takes to let go of a server that does not answer."""
+
+
+@pytest.fixture
+async def app(home: Home) -> AsyncIterator[Tickwork]:
+    """An app on a database of each kind."""
+    app = Tickwork(home.url)
+    app.queue("work")
+    yield app
+    await app.close()
+
+
+async def test_a_thread_that_does_not_end_is_not_waited_for(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    """Neither by the process, nor by what we do at the end in threads of our own."""
+    await app.queue("work").send_batch(["thread"] * 10)
+    child = children.spawn("tests.service.programs.stuck", home.url, "0", "10")
+    await child.line("began thread", PATIENCE_SECONDS)
+    child.terminate()
+    await child.succeeded(PATIENCE_SECONDS)
+    store = await app.open()
+    assert await store.queues.counts(DEFAULT, "work") == Counts(ready=10)
+
+
+@pytest.mark.parametrize(
+    "is_silent",
+    [pytest.param(False, id="refusing"), pytest.param(True, id="silent", marks=pytest.mark.soak)],
+)
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_a_database_that_is_away_is_not_waited_for(
+    app: Tickwork, home: Home, children: Children, is_silent: bool
+) -> None:
+    """What could not be settled comes back with the end of the lease."""
+    await app.queue("work").send("while")
+    async with PostgresProxy(home.url) as proxy:
+        child = children.spawn("tests.service.programs.stuck", proxy.url, "0", str(LEAVE_SECONDS))
+        await child.line("began while", PATIENCE_SECONDS)
+        if is_silent:
+            proxy.blackhole = True
+        else:
+            proxy.refuse = True
+            proxy.cut()
+        await child.line("ended", PATIENCE_SECONDS)
+        child.terminate()
+        told = monotonic()
+        await child.succeeded(PATIENCE_SECONDS)
+        assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+        proxy.blackhole = False
+    store = await app.open()
+    assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
+
+
+async def test_daemon_threads_do_all_that_they_are_given() -> None:
+    threads, gate = DaemonThreads(2), Event()
+    held = [threads.submit(gate.wait) for _ in range(2)]
+    waiting = [threads.submit(int, str(number)) for number in range(5)]
+    failing = threads.submit(int, "x")
+    assert waiting[0].cancel()
+    assert not failing.done()
+    assert not any(each.done() for each in held)
+    gate.set()
+    threads.shutdown()
+    assert [each.result(PATIENCE_SECONDS) for each in waiting[1:]] == [1, 2, 3, 4]
+    assert isinstance(failing.exception(PATIENCE_SECONDS), ValueError)
+    with pytest.raises(RuntimeError):
+        threads.submit(int, "1")
+
+
+async def test_daemon_threads_are_used_again() -> None:
+    threads = DaemonThreads(2)
+    for number in range(20):
+        assert threads.submit(int, str(number)).result(PATIENCE_SECONDS) == number
+    await eventually(lambda: threads._idle >= 1, timeout_seconds=PATIENCE_SECONDS)
+    threads.shutdown()
