@@ -15,6 +15,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.NotFound("queue", "emails"),
     errors.Conflict("it is there already"),
     errors.BacklogFull("emails", 1_000_000),
+    errors.TooMany("tenant default has as many schedules as it may"),
     errors.ClaimLost(["a", "b"]),
     errors.EventDone(["a"]),
     errors.NodeExpired("n"),

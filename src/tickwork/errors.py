@@ -6,6 +6,7 @@ TickworkError
 ├── NotFound             no such thing in this scope
 ├── Conflict             it exists already, or is still in use
 ├── BacklogFull          a queue has as much as it may have: send again later
+├── TooMany              a tenant has as many as it may, or asks too fast: raise its limit, or wait
 ├── ClaimLost            the work was handed out anew; nothing of this holder's counts
 ├── EventDone            the event was done already; ack this double without its effects
 ├── NodeExpired          a node's lease ran out: take a new identity
@@ -91,6 +92,12 @@ class BacklogFull(TickworkError):
 
     def _made_of(self) -> tuple[object, ...]:
         return self.queue, self.bytes_max
+
+
+class TooMany(TickworkError):
+    """A tenant has as many of something as it may, or asks for them too fast."""
+
+    code = "too_many"
 
 
 class ClaimLost(TickworkError):

@@ -52,6 +52,7 @@ from tickwork.core.outcome import (
     UnhandledType,
 )
 from tickwork.core.policy.backoff import delay_seconds
+from tickwork.core.slot_end import settings_of, with_firing
 
 UNHANDLED_DELAY_SECONDS = 30.0
 """So long a message of an unknown type waits for another node …"""
@@ -75,13 +76,29 @@ def settle(
     spread: float = 0.0,
     sends: Iterable[Send] = (),
     batches: Iterable[WholeBatch] = (),
+    took_seconds: float = 0.0,
 ) -> Ending:
     """The end of this handing-out.
 
     `spread` is `spread_of` the message, or 0 where delays must be exact. The sends and batches
     are as the handler made them; they happen only with a success, and each message knows then
-    what caused it.
+    what caused it. Of a schedule's slot there is a record, and the schedule's own terms come first.
     """
+    if message.schedule_id is None:
+        return _ending(message, outcome, settings, spread, sends, batches)
+    settings = settings_of(message, settings)
+    ending = _ending(message, outcome, settings, spread, sends, batches)
+    return with_firing(message, ending, took_seconds=took_seconds)
+
+
+def _ending(
+    message: Message,
+    outcome: Outcome,
+    settings: QueueSettings,
+    spread: float,
+    sends: Iterable[Send],
+    batches: Iterable[WholeBatch],
+) -> Ending:
     match outcome:
         case Succeeded():
             return _done(message, sends, batches)

@@ -25,6 +25,15 @@ class FiringStatus(StrEnum):
     EXPIRED = "expired"
 
 
+class Then(StrEnum):
+    """What becomes of a schedule when one of its firings has ended."""
+
+    GO_ON = "go_on"
+    COMPLETE = "complete"
+    PARK = "park"
+    PAUSE = "pause"
+
+
 class ChannelOutcome(Struct, frozen=True):
     """What one of several channels said."""
 
@@ -34,10 +43,17 @@ class ChannelOutcome(Struct, frozen=True):
 
 
 class FiringRecord(Struct, frozen=True, kw_only=True):
-    """What a handler's end says about its slot; the message knows which slot that is."""
+    """What a handler's end says about its slot; the message knows which slot that is.
+
+    `then` and `next_after_seconds` are for its schedule: how it stands now, and, if its next slot
+    is counted from this end, after how long. `error` is what the schedule shows.
+    """
 
     status: FiringStatus
     reason: str | None = None
+    then: Then = Then.GO_ON
+    next_after_seconds: float | None = None
+    error: str | None = None
     took_seconds: float = 0.0
     result_code: int | None = None
     excerpt: str | None = None
@@ -45,7 +61,8 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
 
 
 class Firing(Struct, frozen=True):
-    """A recorded attempt at a slot."""
+    """A recorded attempt at a slot, or a run of slots that did not fire: `count` of them, from
+    `slot` to `last_slot`."""
 
     id: UUID
     tenant: str
@@ -63,3 +80,4 @@ class Firing(Struct, frozen=True):
     channels: tuple[ChannelOutcome, ...]
     catch_up: bool
     count: int
+    last_slot: datetime | None

@@ -7,7 +7,9 @@
 ```
 
 A letter is resolved once. A replay is a new message at the end of its queue: a new id, a new
-event id if it had one, the same correlation, and the old event (or message) as its cause.
+event id if it had one, the same correlation, and the old event (or message) as its cause. Of a
+schedule's slot it is an ordinary message, too: a slot becomes one message only, and what became of
+that is on record. So a replay leaves no firing, and its schedule as it stands.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from tickwork.core.model import (
     QueueSettings,
     Scope,
     Settlement,
-    Tenant,
     WholeBatch,
 )
 from tickwork.core.policy.backoff import backoff_faults
@@ -111,7 +110,7 @@ def check_batch(messages: Sequence[NewMessage]) -> None:
 
 def check_queue(name: str, settings: QueueSettings) -> None:
     """Raises `InvalidInput` for a queue that may not exist."""
-    faults = [*_text_faults("name", name, NAME_LENGTH_MAX)]
+    faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
     for field, value, low, high in (
         ("max_batch_size", settings.max_batch_size, 1, 100),
         ("max_batch_timeout_seconds", settings.max_batch_timeout_seconds, 0, 60),
@@ -131,7 +130,7 @@ def check_queue(name: str, settings: QueueSettings) -> None:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {limit:g}"))
     faults += backoff_faults(settings.backoff, "backoff")
     if settings.dead_letter_queue is not None:
-        faults += _text_faults("dead_letter_queue", settings.dead_letter_queue, NAME_LENGTH_MAX)
+        faults += text_faults("dead_letter_queue", settings.dead_letter_queue, NAME_LENGTH_MAX)
         if settings.dead_letter_queue == name:
             faults.append(FieldError("dead_letter_queue", "must be another queue"))
     if faults:
@@ -167,9 +166,9 @@ def check_limit(limit: int) -> None:
 
 def check_node(name: str, roles: Sequence[str]) -> None:
     """Raises `InvalidInput` for a node that may not join."""
-    faults = _text_faults("name", name, NAME_LENGTH_MAX)
+    faults = text_faults("name", name, NAME_LENGTH_MAX)
     for index, role in enumerate(roles):
-        faults += _text_faults(f"roles[{index}]", role, NAME_LENGTH_MAX)
+        faults += text_faults(f"roles[{index}]", role, NAME_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
 
@@ -189,9 +188,9 @@ def check_system(scope: Scope) -> None:
 
 def check_new_batch(batch: NewBatch) -> None:
     """Raises `InvalidInput` for a batch that may not be made."""
-    faults = _text_faults("queue", batch.queue, NAME_LENGTH_MAX)
+    faults = text_faults("queue", batch.queue, NAME_LENGTH_MAX)
     if batch.completion_queue is not None:
-        faults += _text_faults("completion_queue", batch.completion_queue, NAME_LENGTH_MAX)
+        faults += text_faults("completion_queue", batch.completion_queue, NAME_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
 
@@ -266,7 +265,7 @@ def check_body(body: bytes) -> None:
 @lru_cache(maxsize=1_024)
 def is_name(text: str) -> bool:
     """Whether anything can have this name; what cannot exist need not be looked for."""
-    return not _text_faults("name", text, NAME_LENGTH_MAX)
+    return not text_faults("name", text, NAME_LENGTH_MAX)
 
 
 def can_be_held(held: Held) -> bool:
@@ -296,9 +295,9 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
     if not 0 <= ending.delay_seconds <= DELAY_SECONDS_MAX:
         yield FieldError(f"{prefix}delay_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
     if ending.reason is not None:
-        yield from _text_faults(f"{prefix}reason", ending.reason, NAME_LENGTH_MAX)
+        yield from text_faults(f"{prefix}reason", ending.reason, NAME_LENGTH_MAX)
     if ending.error is not None:
-        yield from _text_faults(f"{prefix}error", ending.error, ERROR_LENGTH_MAX)
+        yield from text_faults(f"{prefix}error", ending.error, ERROR_LENGTH_MAX)
     for index, send in enumerate(ending.sends):
         yield from _message_faults(send.message, f"{prefix}sends[{index}].")
     yield from _batches_faults(ending.batches, prefix)
@@ -314,7 +313,7 @@ def _batches_faults(batches: Sequence[WholeBatch], prefix: str) -> Iterator[Fiel
         at = f"{prefix}batches[{number}]."
         for field, name in (("queue", batch.queue), ("completion_queue", batch.completion_queue)):
             if name is not None:
-                yield from _text_faults(f"{at}{field}", name, NAME_LENGTH_MAX)
+                yield from text_faults(f"{at}{field}", name, NAME_LENGTH_MAX)
         for index, item in enumerate(batch.items):
             if not _is_ordinary(item):
                 yield from _message_faults(item, f"{at}items[{index}].")
@@ -324,15 +323,15 @@ def _firing_faults(firing: FiringRecord, prefix: str) -> Iterator[FieldError]:
     if not 0 <= firing.took_seconds <= DELAY_SECONDS_MAX:
         yield FieldError(f"{prefix}took_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
     if firing.reason is not None:
-        yield from _text_faults(f"{prefix}reason", firing.reason, NAME_LENGTH_MAX)
+        yield from text_faults(f"{prefix}reason", firing.reason, NAME_LENGTH_MAX)
     if firing.excerpt is not None:
-        yield from _text_faults(f"{prefix}excerpt", firing.excerpt, EXCERPT_LENGTH_MAX)
+        yield from text_faults(f"{prefix}excerpt", firing.excerpt, EXCERPT_LENGTH_MAX)
     for index, outcome in enumerate(firing.channels):
         for field in ("channel", "status", "detail"):
             text = getattr(outcome, field)
             if text is not None:
                 at = f"{prefix}channels[{index}].{field}"
-                yield from _text_faults(at, text, EXCERPT_LENGTH_MAX)
+                yield from text_faults(at, text, EXCERPT_LENGTH_MAX)
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
@@ -368,10 +367,11 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
         text = getattr(message, field)
         if text is not None:
             limit = NAME_LENGTH_MAX if field == "key" else TEXT_LENGTH_MAX
-            yield from _text_faults(f"{prefix}{field}", text, limit)
+            yield from text_faults(f"{prefix}{field}", text, limit)
 
 
-def _text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
+def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
+    """The faults of a text that is to be stored."""
     if not 1 <= len(text) <= length_max:
         return [FieldError(field, f"must have 1 to {length_max} characters, not {len(text)}")]
     if "\0" in text:
@@ -382,14 +382,3 @@ def _text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
         except UnicodeEncodeError:
             return [FieldError(field, "must be valid Unicode, without lone surrogates")]
     return []
-
-
-def check_tenant(scope: Scope, tenant: Tenant) -> None:
-    """Raises `InvalidInput` for a tenant that may not exist, or that this scope may not make."""
-    faults = _text_faults("id", tenant.id, NAME_LENGTH_MAX)
-    if not scope.is_system:
-        faults.append(FieldError("id", "only the system may create or change tenants"))
-    if not 1 <= tenant.weight <= 1_000:
-        faults.append(FieldError("weight", f"must be from 1 to 1000, not {tenant.weight}"))
-    if faults:
-        raise InvalidInput(faults)

@@ -72,11 +72,18 @@ class ContentType(StrEnum):
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
-    """Who owns things. A suspended one's messages wait; the others get by their weight."""
+    """Who owns things. A suspended one's messages wait; the others get by their weight.
+
+    Of schedules it may have `schedules_max`, make `schedules_per_second`, and none that fires more
+    often than `min_interval_seconds`; None is no limit, or the installation's.
+    """
 
     id: str
     weight: int = 1
     suspended: bool = False
+    min_interval_seconds: int | None = None
+    schedules_max: int | None = None
+    schedules_per_second: float | None = None
 
 
 class QueueSettings(Struct, frozen=True, kw_only=True):
@@ -139,7 +146,11 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
 class Message(Struct, frozen=True, gc=False):
     """A stored message. `attempts` counts handlers that ran and failed; `lost` claims whose
-    holder died; `claim` every handing-out."""
+    holder died; `claim` every handing-out.
+
+    Of a schedule's slot: when it was due, for how long after that it is on time (None: it never
+    was), and its schedule's terms (`core.schedule`). A claim that comes too late sets `catch_up`.
+    """
 
     tenant: str
     id: UUID
@@ -164,10 +175,19 @@ class Message(Struct, frozen=True, gc=False):
     slot: datetime | None
     run: int
     catch_up: bool
+    due_at: datetime | None
+    grace_seconds: int | None
+    terms: str | None
     content_type: ContentType
     format: int
     last_error: str | None
     body: bytes
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was planned in time, and is handed out for the first time too late."""
+        is_first = self.attempts == 0 and self.lost == 0
+        return self.catch_up and self.grace_seconds is not None and is_first
 
     @property
     def held(self) -> Held:
@@ -308,6 +328,7 @@ class Pruned(Struct, frozen=True):
     receipts: int = 0
     batches: int = 0
     firings: int = 0
+    schedules: int = 0
     tallies: int = 0
 
 

@@ -19,9 +19,14 @@ def interval(rate_per_second: float) -> timedelta:
     return timedelta(microseconds=-(-1_000_000 * denominator // numerator))
 
 
+def bucket_of(rate_per_second: float) -> int:
+    """How many a rate allows at once, after a pause: one second's worth, at least one."""
+    return max(int(rate_per_second), 1)
+
+
 def unspent_from(spent_until: datetime | None, now: datetime, rate_per_second: float) -> datetime:
     """The instant from which the rate is unspent; what is older than the bucket is lost."""
-    bucket = max(int(rate_per_second), 1) * interval(rate_per_second)
+    bucket = bucket_of(rate_per_second) * interval(rate_per_second)
     if spent_until is None or spent_until > now + bucket:
         # Nobody spends the future: the clock went back, and waiting for it would take too long.
         return now - bucket

@@ -33,6 +33,10 @@ class Reader:
     def has(self, name: str) -> bool:
         return self._fields.get(name) is not None
 
+    def value(self, name: str) -> object:
+        """Whatever is there."""
+        return self._fields.get(name)
+
     def fault(self, name: str, message: str) -> None:
         self.faults.append(FieldError(f"{self._prefix}{name}", message))
 

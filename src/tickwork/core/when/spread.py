@@ -18,6 +18,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 def due_at(rule: Rule, slot: datetime) -> datetime:
     """When a slot is due: its nominal time plus jitter and its place in the window."""
+    if not (rule.jitter_seconds or rule.fire_window_seconds):
+        return slot
     return slot + _jitter(rule, slot) + _window(rule, slot)
 
 

@@ -1,0 +1,306 @@
+"""What an operation makes of a schedule: pure functions from how it stands to a `Change`.
+
+A store takes back what was planned and not claimed, and then asks: given the schedule, the slots
+that were taken back, and now, how shall it stand? All of it is one transaction, so that no slot is
+lost between the two, and none comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+
+from tickwork.core.planning import (
+    DELETED,
+    PAUSED,
+    UNFINISHED_MAX,
+    Due,
+    Fire,
+    Skip,
+    before,
+    is_delay,
+    is_single,
+    look_at,
+    plan,
+    skipped,
+)
+from tickwork.core.schedule import Definition, Schedule, ScheduleStatus, bucket_of
+from tickwork.core.when import (
+    Missed,
+    MissedPolicy,
+    Once,
+    Rule,
+    due_at,
+    first_slot,
+    next_after,
+    plan_missed,
+)
+
+
+class Withdraw(StrEnum):
+    """Which planned slots are taken back first; never one that was claimed, nor an extra run."""
+
+    NOTHING = "nothing"
+    COMING = "coming"
+    """What is not due yet."""
+    UNCLAIMED = "unclaimed"
+    """What was never claimed."""
+
+
+class Withdrawn(NamedTuple):
+    """A planned slot that was taken back."""
+
+    slot: datetime
+    due_at: datetime
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """How a schedule stands afterwards. The fires are of its definition as it was before."""
+
+    status: ScheduleStatus
+    name: str | None
+    definition: Definition
+    next_slot: datetime | None
+    due_at: datetime | None
+    look_at: datetime | None
+    fired: int
+    runs: int
+    error_count: int
+    last_error: str | None
+    fires: tuple[Fire, ...] = ()
+    skips: tuple[Skip, ...] = ()
+
+
+Decide = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
+"""None: nothing changes, and nothing is taken back."""
+
+
+def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:  # noqa: ARG001
+    """It fires no more; what passes meanwhile is recorded when it is resumed."""
+    slots = [each.slot for each in withdrawn]
+    if schedule.next_slot is not None:
+        slots.append(schedule.next_slot)
+    kept = min(slots, default=None)
+    return structs.replace(
+        _as_it_is(schedule),
+        status=ScheduleStatus.PAUSED,
+        next_slot=kept,
+        due_at=None if kept is None else due_at(schedule.definition.rule, kept),
+        look_at=None,
+        fired=schedule.fired - len(withdrawn),
+    )
+
+
+def delete(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+    """It is gone, but for its history: what was due, and did not begin, is on record."""
+    due = sorted(each.slot for each in withdrawn if each.due_at <= now)
+    rule, slot = schedule.definition.rule, schedule.next_slot
+    passed: tuple[Skip, ...] = ()
+    if slot is not None and slot not in due and due_at(rule, slot) <= now:
+        _, passed = _passed(rule, slot, now, schedule.fired)
+    is_paused = schedule.status is ScheduleStatus.PAUSED
+    reason = PAUSED if is_paused else DELETED
+    return structs.replace(
+        _as_it_is(schedule),
+        status=ScheduleStatus.DELETED,
+        next_slot=None,
+        due_at=None,
+        look_at=None,
+        skips=(
+            *skipped(due, DELETED),
+            *(structs.replace(each, reason=reason) for each in passed),
+        ),
+    )
+
+
+def resume(rule: Rule) -> Decide:
+    """It fires again, from now on; `rule` is its rule with the days of its calendar."""
+
+    def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
+        slot = schedule.next_slot
+        if schedule.status is ScheduleStatus.PARKED and slot is not None and not is_single(rule):
+            # The slot that could not be planned is on record already.
+            slot = next_after(rule, slot, fired=schedule.fired)
+        if slot is None or due_at(rule, slot) > now:
+            return _goes_on(schedule, rule, slot, now)
+        following, passed = _passed(rule, slot, now, schedule.fired)
+        changed = _goes_on(schedule, rule, following, now)
+        if following is None and not is_delay(rule):
+            changed = structs.replace(changed, status=ScheduleStatus.COMPLETED)
+        return structs.replace(changed, skips=passed)
+
+    return decide
+
+
+def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: Rule) -> Decide:
+    """It has another definition; slots that are due stay as they were planned.
+
+    `old_rule` and `new_rule` are the rules of the two definitions with the days of their calendars.
+    """
+
+    def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+        owed = _owed(schedule, old_rule, new_rule, now)
+        fired = schedule.fired - len(withdrawn) + len(owed.fires)
+        waiting = sorted([*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])])
+        # A seed is stored only where something depends on it.
+        old = structs.replace(old_rule, seed=new_rule.seed)
+        since = _since(schedule, withdrawn, now)
+        slot = _next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
+        is_anew = old.timing != new_rule.timing
+        status = schedule.status
+        has_more = slot is not None and old != new_rule
+        if (is_anew or has_more) and status in (ScheduleStatus.COMPLETED, ScheduleStatus.PARKED):
+            status = ScheduleStatus.ACTIVE
+        is_over = slot is None and not owed.fires and not withdrawn
+        if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_delay(new_rule):
+            status = ScheduleStatus.COMPLETED
+        is_active = status is ScheduleStatus.ACTIVE and slot is not None
+        return structs.replace(
+            _as_it_is(schedule),
+            status=status,
+            name=name,
+            definition=definition,
+            next_slot=slot,
+            due_at=None if slot is None else due_at(new_rule, slot),
+            look_at=max(look_at(new_rule, definition.overlap, slot), now)
+            if is_active and slot
+            else None,
+            fired=fired,
+            fires=owed.fires,
+            skips=owed.skips,
+        )
+
+    return decide
+
+
+def trigger(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change:
+    """It fires now, once, in a run of its own."""
+    run = schedule.runs + 1
+    fire = Fire(slot=now, due_at=now, visible_at=now, run=run)
+    return structs.replace(_as_it_is(schedule), runs=run, fires=(fire,))
+
+
+def backfill(slots: Sequence[datetime]) -> Decide:
+    """It fires for these slots of the past, in one run of their own."""
+
+    def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
+        if not slots:
+            return None
+        run = schedule.runs + 1
+        fires = (
+            Fire(slot=slot, due_at=now, visible_at=now, catch_up=True, run=run) for slot in slots
+        )
+        return structs.replace(_as_it_is(schedule), runs=run, fires=tuple(fires))
+
+    return decide
+
+
+def _as_it_is(schedule: Schedule) -> Change:
+    return Change(
+        status=schedule.status,
+        name=schedule.name,
+        definition=schedule.definition,
+        next_slot=schedule.next_slot,
+        due_at=schedule.due_at,
+        look_at=schedule.look_at,
+        fired=schedule.fired,
+        runs=schedule.runs,
+        error_count=schedule.error_count,
+        last_error=schedule.last_error,
+    )
+
+
+def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
+    overlap = schedule.definition.overlap
+    return structs.replace(
+        _as_it_is(schedule),
+        status=ScheduleStatus.ACTIVE,
+        next_slot=slot,
+        due_at=None if slot is None else due_at(rule, slot),
+        look_at=None if slot is None else max(look_at(rule, overlap, slot), now),
+        error_count=0,
+        last_error=None,
+    )
+
+
+def _passed(
+    rule: Rule, slot: datetime, now: datetime, fired: int
+) -> tuple[datetime | None, tuple[Skip, ...]]:
+    """The slot to go on with, and those from the given one on whose time has passed before it."""
+    if is_single(rule):
+        return next_after(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
+    # What is due just now has passed, too.
+    found = plan_missed(rule, before(slot), now + timedelta.resolution, _NONE_LATE, fired=fired)
+    following = found.fire[0].slot if found.fire else next_after(rule, found.until, fired=fired)
+    passed = [run for run in found.skipped if following is None or run.last < following]
+    return following, tuple(Skip(run.first, run.last, run.count, PAUSED) for run in passed)
+
+
+_NONE_LATE = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
+"""Every slot that is not still to come is left out."""
+
+
+class _Owed(NamedTuple):
+    """Slots of the old rule that were due and nobody had planned."""
+
+    fires: tuple[Fire, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    then: datetime | None = None
+
+
+def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owed:
+    slot, overlap = schedule.next_slot, schedule.definition.overlap
+    if schedule.status is ScheduleStatus.PAUSED and slot is not None and due_at(rule, slot) <= now:
+        following, passed = _passed(rule, slot, now, schedule.fired)
+        return _Owed((), passed, following)
+    if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot > now:
+        return _Owed(then=slot)
+    if overlap.needs_the_present and next_after(new_rule, before(slot)) == slot:
+        return _Owed(then=slot)  # Whether there is room for it is for the leader to see.
+    due = Due(
+        tenant=schedule.tenant,
+        id=schedule.id,
+        bucket=bucket_of(schedule.id),
+        version=schedule.version,
+        next_slot=slot,
+        rule=rule,
+        overlap=overlap,
+        fired=schedule.fired,
+        unfinished=UNFINISHED_MAX,
+    )
+    planned = plan(due, now, ahead_seconds=0)
+    return _Owed(planned.fires, planned.skips, planned.then_slot)
+
+
+def _since(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> datetime:
+    """No slot up to here may come again, even if the clock went back."""
+    last = schedule.last_slot
+    if last is not None and withdrawn:
+        last = min(last, before(min(each.slot for each in withdrawn)))
+    return now if last is None else max(now, last)
+
+
+def _next_slot(
+    old: Rule,
+    new: Rule,
+    now: datetime,
+    *,
+    waiting: Sequence[datetime],
+    since: datetime,
+    fired: int,
+) -> datetime | None:
+    """The first slot under the new rule: one that was taken back, or was not planned yet, if the
+    new rule has it, too; else the first one that is still to come."""
+    is_same = old.timing == new.timing
+    if new == old or (is_same and is_delay(new)):
+        return min(waiting, default=None)
+    if isinstance(new.timing, Once) and not is_same:
+        return first_slot(new, now)
+    for slot in waiting:
+        if slot <= now and next_after(new, before(slot), fired=fired) == slot:
+            return slot
+    return next_after(new, since, fired=fired)

@@ -1,0 +1,56 @@
+"""Who leads what: shards shared out evenly among the nodes that are alive.
+
+Every node decides for itself, from the same facts, and all come to the same shares: nodes sorted
+by id, each gets its part, the first ones one more where it does not come out even. A node gives up
+what it holds beyond its share, and takes what nobody holds up to its share; it never takes
+what another living node holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.schedule import SHARDS
+
+
+class Grant(Struct, frozen=True):
+    """A shard that a node leads, and the token that proves it."""
+
+    shard: int
+    token: int
+
+
+class Holding(Struct, frozen=True):
+    """How a shard stands; `node` None: nobody leads it."""
+
+    shard: int
+    token: int
+    node: UUID | None
+    taken_at: datetime | None
+
+
+class Sharing(Struct, frozen=True):
+    """What a node should do: shards to give up, and shards to take."""
+
+    give_up: tuple[int, ...]
+    take: tuple[int, ...]
+
+
+def share_of(node: UUID, living: Iterable[UUID]) -> int:
+    """How many shards a node may lead."""
+    ranked = sorted({*living, node})
+    each, left = divmod(SHARDS, len(ranked))
+    return each + (ranked.index(node) < left)
+
+
+def share_out(node: UUID, living: Iterable[UUID], held: Mapping[int, UUID | None]) -> Sharing:
+    """What a node gives up and takes; `held` says who leads each shard; the dead lead nothing."""
+    alive = {*living, node}
+    own = sorted(shard for shard, holder in held.items() if holder == node)
+    free = sorted(shard for shard, holder in held.items() if holder not in alive)
+    share = share_of(node, alive)
+    return Sharing(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))

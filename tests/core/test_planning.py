@@ -1,0 +1,393 @@
+"""A plan accounts for every slot up to its horizon: once, to fire or in a run that says why not.
+
+The reference walks the rule slot by slot and never counts; planning counts where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.when.strategies import CALENDARS, Case, cases
+from tickwork.core import when
+from tickwork.core.planning import (
+    AHEAD_SECONDS,
+    EXCLUDED,
+    PAST_END,
+    SKIPPED_MISSED,
+    SKIPPED_OVERLAP,
+    Due,
+    Fire,
+    Plan,
+    Skip,
+    before,
+    is_delay,
+    is_single,
+    look_at,
+    parked,
+    plan,
+)
+from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
+
+ID = UUID(int=7)
+MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+AHEAD = timedelta(seconds=AHEAD_SECONDS)
+OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP})
+"""Reasons for a slot of the rule itself; the others are for what the rule leaves out."""
+
+
+def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> Due:
+    known: dict[str, Any] = {"overlap": OverlapPolicy.ALLOW, "fired": 0}
+    return Due(
+        tenant="default",
+        id=ID,
+        bucket=100,
+        version=3,
+        next_slot=slot,
+        rule=rule,
+        **known | fields,
+    )
+
+
+def every(seconds: int, **fields: Any) -> when.Rule:
+    limits = when.Limits(min_interval_seconds=1)
+    return when.parse({"interval_seconds": seconds, **fields}, created_at=MONDAY, limits=limits)
+
+
+def after(due: Due, made: Plan, **fields: Any) -> Due | None:
+    """The schedule as it stands after a plan."""
+    if made.then_slot is None or made.status is not ScheduleStatus.ACTIVE:
+        return None
+    fired = due.fired + len(made.fires)
+    return structs.replace(due, next_slot=made.then_slot, fired=fired, **fields)
+
+
+def covered(due: Due, skips: Sequence[Skip]) -> Iterator[datetime]:
+    """The slots inside the runs of the rule itself, walked; a run must know its own number."""
+    unbounded = structs.replace(due.rule, max_firings=None)
+    for skip in skips:
+        if skip.reason in OWN:
+            inside = when.slots_between(unbounded, before(skip.first), skip.last)
+            if is_single(due.rule):
+                inside = [skip.first]
+            assert len(inside) == skip.count, skip
+            assert (inside[0], inside[-1]) == (skip.first, skip.last)
+            yield from inside
+
+
+@st.composite
+def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
+    """A schedule at some slot of its own, looked at some time around it."""
+    case: Case = draw(cases())
+    rule = case.rule
+    if draw(st.booleans()):
+        policy = draw(st.sampled_from([*when.MissedPolicy]))
+        missed = structs.replace(rule.missed, policy=policy, cap=draw(st.integers(1, 5)))
+        rule = structs.replace(rule, missed=missed)
+    slot = when.next_after(rule, case.start)
+    assume(slot is not None)
+    assert slot is not None
+    fired = 0
+    if rule.max_firings is not None:
+        fired = draw(st.integers(0, rule.max_firings - 1))
+    overlap = draw(st.sampled_from([*OverlapPolicy]))
+    unfinished = draw(st.integers(0, 2)) if overlap.needs_the_present else 0
+    late = draw(st.one_of(st.integers(-90, 400), st.integers(0, 200_000)))
+    now = slot + timedelta(seconds=late)
+    return due_of(rule, slot, overlap=overlap, unfinished=unfinished, fired=fired), now
+
+
+@given(dues())
+@settings(max_examples=60, deadline=None)
+def test_every_slot_up_to_the_horizon_is_in_the_plan_exactly_once(
+    given_: tuple[Due, datetime],
+) -> None:
+    due, now = given_
+    made = plan(due, now)
+    fires = [fire.slot for fire in made.fires]
+    accounted = sorted([*fires, *covered(due, made.skips)])
+    assert all(one < two for one, two in pairwise(accounted)), "a slot is there twice"
+    assert fires == sorted(fires)
+    assert accounted == expected_slots(due, made, now)
+
+
+def expected_slots(due: Due, made: Plan, now: datetime) -> list[datetime]:
+    """Walked: the slots from the next one until the one that the plan leaves for later, which
+    must not be one that it should have judged."""
+    if is_single(due.rule):
+        is_judged = made.fires or made.skips
+        return [due.next_slot] if is_judged and not _is_used_up(due) else []
+    until = now if due.overlap.needs_the_present else now + AHEAD
+    found = []
+    budget = due.rule.max_firings
+    fires = {fire.slot for fire in made.fires}
+    fired = due.fired
+    for slot in _walk(due.rule, due.next_slot):
+        if budget is not None and fired >= budget:
+            break
+        if made.then_slot is not None and slot >= made.then_slot:
+            assert slot == made.then_slot
+            assert _may_wait(due, slot, until, made), "it is due, and was left for later"
+            break
+        if slot > until:
+            assert made.then_slot is None
+            break
+        found.append(slot)
+        fired += slot in fires
+    return found
+
+
+def _walk(rule: when.Rule, first: datetime) -> Iterator[datetime]:
+    yield from when.iterate(structs.replace(rule, max_firings=None), before(first))
+
+
+def _may_wait(due: Due, slot: datetime, until: datetime, made: Plan) -> bool:
+    """Not yet due; or, with the last firings used up by others, it is looked at again at once."""
+    is_coming = slot > until or when.due_at(due.rule, slot) > until
+    return is_coming or (made.look_at is not None and made.look_at <= until)
+
+
+def _is_used_up(due: Due) -> bool:
+    return due.rule.max_firings is not None and due.fired >= due.rule.max_firings
+
+
+@given(dues())
+@settings(max_examples=60, deadline=None)
+def test_a_second_plan_at_the_same_moment_adds_nothing(given_: tuple[Due, datetime]) -> None:
+    due, now = given_
+    seen: list[datetime] = []
+    made = plan(due, now)
+    for _ in range(200):
+        slots = [fire.slot for fire in made.fires] + [*covered(due, made.skips)]
+        assert not {*slots} & {*seen}
+        seen += slots
+        following = after(due, made, unfinished=min(2, due.unfinished + len(made.fires)))
+        if following is None or made.look_at is None or made.look_at > now:
+            break
+        due, made = following, plan(following, now)
+    else:
+        pytest.fail("planning does not come to an end")
+    if following is not None and not due.overlap.needs_the_present:
+        assert plan(following, now).fires == ()
+        assert plan(following, now).then_slot == following.next_slot
+
+
+@given(dues())
+@settings(max_examples=60, deadline=None)
+def test_it_is_looked_at_again_before_the_next_slot_is_due(given_: tuple[Due, datetime]) -> None:
+    due, now = given_
+    made = plan(due, now)
+    if made.then_slot is None:
+        assert (made.then_due_at, made.look_at) == (None, None)
+        assert made.fires or made.status is ScheduleStatus.COMPLETED
+        return
+    assert made.status is ScheduleStatus.ACTIVE
+    assert made.then_slot > due.next_slot or made.then_slot == due.next_slot
+    assert made.then_due_at == when.due_at(due.rule, made.then_slot)
+    assert made.look_at is not None
+    assert made.look_at <= made.then_due_at
+
+
+@given(dues())
+@settings(max_examples=60, deadline=None)
+def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
+    given_: tuple[Due, datetime],
+) -> None:
+    due, now = given_
+    made = plan(due, now)
+    grace = timedelta(seconds=due.rule.missed.grace_seconds)
+    for fire in made.fires:
+        assert fire.due_at == fire.visible_at == when.due_at(due.rule, fire.slot)
+        assert fire.catch_up == (fire.due_at < now - grace)
+        assert fire.run == 0
+        if due.overlap.needs_the_present and not is_single(due.rule):
+            assert fire.due_at <= now
+    if due.rule.max_firings is not None:
+        assert due.fired + len(made.fires) <= due.rule.max_firings
+    catch_ups = [fire for fire in made.fires if fire.catch_up]
+    match due.rule.missed.policy:
+        case when.MissedPolicy.SKIP:
+            assert not catch_ups
+        case when.MissedPolicy.FIRE_MOST_RECENT:
+            assert len(catch_ups) <= 1
+        case when.MissedPolicy.FIRE_LATE:
+            assert len(catch_ups) <= due.rule.missed.cap
+
+
+@given(dues())
+@settings(max_examples=60, deadline=None)
+def test_no_more_fire_than_the_overlap_policy_has_room_for(given_: tuple[Due, datetime]) -> None:
+    due, now = given_
+    made = plan(due, now)
+    match due.overlap:
+        case OverlapPolicy.SKIP:
+            assert len(made.fires) <= max(1 - due.unfinished, 0) or is_single(due.rule)
+        case OverlapPolicy.BUFFER_ONE:
+            assert len(made.fires) <= max(2 - due.unfinished, 0) or is_single(due.rule)
+        case _:
+            assert all(skip.reason != SKIPPED_OVERLAP for skip in made.skips)
+
+
+@given(dues())
+@settings(max_examples=40, deadline=None)
+def test_only_the_last_one_is_the_last(given_: tuple[Due, datetime]) -> None:
+    due, now = given_
+    made = plan(due, now)
+    assert not any(fire.is_last for fire in made.fires[:-1])
+    if made.fires:
+        is_over = made.then_slot is None and not is_delay(due.rule)
+        used_up = (
+            due.rule.max_firings is not None and due.fired + len(made.fires) >= due.rule.max_firings
+        )
+        assert made.fires[-1].is_last == (is_over or used_up)
+
+
+def test_a_plan_says_what_it_was_made_from() -> None:
+    due = due_of(every(60), MONDAY + MINUTE, fired=5)
+    made = plan(due, MONDAY + MINUTE)
+    assert (made.tenant, made.id, made.shard) == ("default", ID, shard_of(100))
+    assert (made.version, made.next_slot) == (3, MONDAY + MINUTE)
+
+
+def test_what_is_coming_is_planned_half_a_minute_ahead() -> None:
+    due = due_of(every(10), MONDAY + MINUTE)
+    made = plan(due, MONDAY + MINUTE / 2)
+    assert [fire.slot for fire in made.fires] == [MONDAY + MINUTE]
+    made = plan(due, MONDAY + MINUTE)
+    assert [fire.slot for fire in made.fires] == [
+        MONDAY + MINUTE + each * MINUTE / 6 for each in range(4)
+    ]
+    # Looked at twice per horizon, and not for each of its slots.
+    assert made.look_at == MONDAY + MINUTE + AHEAD / 2
+
+
+def test_a_slot_that_needs_the_present_is_looked_at_when_it_is_due() -> None:
+    rule = every(3_600, jitter_seconds=60)
+    for policy in (OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE):
+        assert look_at(rule, policy, MONDAY) == when.due_at(rule, MONDAY)
+    for policy in (OverlapPolicy.ALLOW, OverlapPolicy.BUFFER_ALL):
+        assert look_at(rule, policy, MONDAY) == MONDAY - AHEAD
+
+
+def test_a_crowded_slot_does_not_count_as_fired() -> None:
+    rule = every(60, max_firings=1)
+    due = due_of(rule, MONDAY + MINUTE, overlap=OverlapPolicy.SKIP, unfinished=1)
+    made = plan(due, MONDAY + MINUTE)
+    assert made.fires == ()
+    assert [skip.reason for skip in made.skips] == [SKIPPED_OVERLAP]
+    assert (made.status, made.then_slot) == (ScheduleStatus.ACTIVE, MONDAY + 2 * MINUTE)
+
+
+@pytest.mark.parametrize("overlap", [*OverlapPolicy])
+@pytest.mark.parametrize("policy", [*when.MissedPolicy])
+def test_a_window_wider_than_the_interval_loses_and_doubles_nothing(
+    overlap: OverlapPolicy, policy: when.MissedPolicy
+) -> None:
+    """A slot may be late while one before it is still to come."""
+    fields = {"fire_window_seconds": 600, "missed": {"policy": policy, "grace_seconds": 0}}
+    rule = structs.replace(every(60, **fields), seed="one")
+    due: Due = due_of(rule, MONDAY + MINUTE, overlap=overlap)
+    now, accounted = due.next_slot, list[datetime]()
+    for _ in range(60):
+        made = plan(due, now)
+        accounted += [fire.slot for fire in made.fires] + [*covered(due, made.skips)]
+        following = after(due, made)
+        assert following is not None
+        assert made.look_at is not None
+        due, now = following, max(now, made.look_at) + MINUTE
+    assert sorted(accounted) == when.slots_between(rule, MONDAY, before(due.next_slot))
+
+
+def test_days_off_are_on_record() -> None:
+    rule = when.parse({"cron_expr": "0 9 * * *", "exclude": ["2026-01-07", "2026-01-08"]})
+    made = plan(due_of(rule, MONDAY + timedelta(days=1)), MONDAY + timedelta(days=1))
+    first, last = MONDAY + timedelta(days=2), MONDAY + timedelta(days=3)
+    assert made.skips == (Skip(first, last, 2, EXCLUDED),)
+    assert made.then_slot == MONDAY + timedelta(days=4)
+
+
+def test_days_of_a_calendar_are_left_out_and_on_record() -> None:
+    fields = {"cron_expr": "0 9 24-27 12 *", "calendar": "feasts"}
+    rule = when.parse(fields, calendars=CALENDARS)
+    at = datetime(2026, 12, 24, 9, tzinfo=UTC)
+    made = plan(due_of(rule, at), at)
+    (skip,) = made.skips
+    assert (skip.first.day, skip.last.day, skip.count, skip.reason) == (25, 26, 2, EXCLUDED)
+    assert made.then_slot == datetime(2026, 12, 27, 9, tzinfo=UTC)
+
+
+def test_the_first_slot_past_the_end_is_on_record() -> None:
+    rule = every(60, end_at=(MONDAY + 2 * MINUTE).isoformat())
+    made = plan(due_of(rule, MONDAY + 2 * MINUTE), MONDAY + 2 * MINUTE)
+    assert [fire.is_last for fire in made.fires] == [True]
+    assert made.skips == (Skip(MONDAY + 3 * MINUTE, MONDAY + 3 * MINUTE, 1, PAST_END),)
+
+
+@pytest.mark.parametrize("fired", [0, 1, 2])
+def test_a_fixed_delay_ends_with_its_last_firing(fired: int) -> None:
+    rule = every(60, interval_mode="fixed_delay", max_firings=2)
+    made = plan(due_of(rule, MONDAY + MINUTE, fired=fired), MONDAY + MINUTE)
+    assert [fire.is_last for fire in made.fires] == {0: [False], 1: [True], 2: []}[fired]
+    over = ScheduleStatus.COMPLETED if fired == 2 else ScheduleStatus.ACTIVE
+    assert (made.status, made.then_slot) == (over, None)
+
+
+def test_a_fixed_delay_does_not_go_past_its_end() -> None:
+    rule = every(60, interval_mode="fixed_delay", end_at=(MONDAY + 2 * MINUTE).isoformat())
+    late = MONDAY + 2 * MINUTE + timedelta(seconds=1)
+    made = plan(due_of(rule, late), late)
+    assert (made.fires, made.status) == ((), ScheduleStatus.COMPLETED)
+    assert made.skips == (Skip(late, late, 1, PAST_END),)
+
+
+def test_a_fixed_delay_waits_over_a_day_off() -> None:
+    rule = every(3_600, interval_mode="fixed_delay", exclude=["2026-01-05"])
+    made = plan(due_of(rule, MONDAY), MONDAY)
+    assert made.fires == ()
+    assert made.skips == (Skip(MONDAY, MONDAY, 1, EXCLUDED),)
+    assert made.then_slot is not None
+    assert made.then_slot.date().isoformat() == "2026-01-06"
+
+
+def test_a_missed_fixed_delay_that_is_skipped_goes_on_from_now() -> None:
+    rule = every(60, interval_mode="fixed_delay", missed={"policy": "skip"})
+    now = MONDAY + 90 * MINUTE
+    made = plan(due_of(rule, MONDAY + MINUTE), now)
+    assert (made.fires, [skip.count for skip in made.skips]) == ((), [1])
+    assert made.then_slot == now + MINUTE
+
+
+def test_a_parked_one_keeps_its_slot_and_says_why() -> None:
+    made = parked(due_of(every(60), MONDAY), "no such zone")
+    assert (made.status, made.error) == (ScheduleStatus.PARKED, "no such zone")
+    assert (made.then_slot, made.look_at, made.fires) == (MONDAY, None, ())
+    assert [(skip.first, skip.reason) for skip in made.skips] == [(MONDAY, "plan_error")]
+
+
+def test_a_year_of_missed_minutes_is_one_record_and_quick() -> None:
+    due = due_of(every(60), MONDAY + MINUTE)
+    now = MONDAY + timedelta(days=365)
+    made = plan(due, now)
+    assert sum(skip.count for skip in made.skips) + len(made.fires) == 365 * 1_440
+    assert (len(made.skips), sum(fire.catch_up for fire in made.fires)) == (1, 10)
+
+
+def test_a_burst_ahead_is_bounded_and_goes_on() -> None:
+    due: Due | None = due_of(every(1), MONDAY + timedelta(seconds=1))
+    now, seen = MONDAY, list[Fire]()
+    made = plan(due, now, ahead_seconds=2_500)  # type: ignore[arg-type]
+    while due is not None and made.fires:
+        seen += made.fires
+        due = after(due, made)
+        assert due is not None
+        made = plan(due, now, ahead_seconds=2_500)
+    assert len(seen) == len({fire.slot for fire in seen}) == 2_500

@@ -1,0 +1,117 @@
+"""What the end of a slot means for its schedule: the table of the contract, line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests.core.messages import handed_out
+from tests.core.schedules import ID, at
+from tickwork.core import decide, slot_end
+from tickwork.core.firing import FiringStatus, Then
+from tickwork.core.model import Ending, Fate, Message, QueueSettings
+from tickwork.core.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
+from tickwork.core.policy.backoff import Fixed
+from tickwork.core.schedule import OnDead, Retry, Terms, terms_text
+from tickwork.core.slot_end import Newer
+from tickwork.core.when import MissedPolicy
+
+BROKEN = Failed("Traceback …\nValueError: no such user")
+
+
+def a_slot(terms: Terms | None = None, **changes: Any) -> Message:
+    text = terms_text(terms or Terms())
+    return structs.replace(
+        handed_out(), schedule_id=ID, slot=at("09:00"), due_at=at("09:00"), terms=text, **changes
+    )
+
+
+def ended(message: Message, outcome: Outcome, **settings: Any) -> Ending:
+    return decide.settle(message, outcome, QueueSettings(**settings), took_seconds=1.5)
+
+
+@pytest.mark.parametrize(
+    ("terms", "outcome", "status", "then"),
+    [
+        (Terms(), Succeeded(), FiringStatus.SUCCEEDED, Then.GO_ON),
+        (Terms(is_once=True), Succeeded(), FiringStatus.SUCCEEDED, Then.COMPLETE),
+        (Terms(is_last=True), Succeeded(), FiringStatus.SUCCEEDED, Then.COMPLETE),
+        (Terms(is_once=True), BROKEN, FiringStatus.FAILED, Then.GO_ON),
+        (Terms(), Permanent("no"), FiringStatus.DEAD, Then.GO_ON),
+        (Terms(on_dead=OnDead.PAUSE), Permanent("no"), FiringStatus.DEAD, Then.PAUSE),
+        (Terms(is_once=True), Permanent("no"), FiringStatus.DEAD, Then.PARK),
+        (Terms(is_last=True), Permanent("no"), FiringStatus.DEAD, Then.COMPLETE),
+    ],
+)
+def test_the_table(terms: Terms, outcome: Outcome, status: FiringStatus, then: Then) -> None:
+    firing = ended(a_slot(terms), outcome).firing
+    assert firing is not None
+    assert (firing.status, firing.then, firing.took_seconds) == (status, then, 1.5)
+
+
+def test_the_summary_is_the_line_that_says_it() -> None:
+    firing = ended(a_slot(), BROKEN).firing
+    assert firing is not None
+    assert firing.error == "ValueError: no such user"
+
+
+def test_a_fixed_delay_counts_from_the_end() -> None:
+    message = a_slot(Terms(delay_seconds=90))
+    done, dead = ended(message, Succeeded()).firing, ended(message, Permanent("no")).firing
+    assert done is not None
+    assert dead is not None
+    assert (done.next_after_seconds, dead.next_after_seconds) == (90.0, 90.0)
+    failed = ended(message, BROKEN).firing
+    assert failed is not None
+    assert failed.next_after_seconds is None
+
+
+def test_an_extra_run_changes_nothing_of_its_schedule() -> None:
+    firing = ended(a_slot(Terms(is_once=True, delay_seconds=5), run=1), Permanent("no")).firing
+    assert firing is not None
+    assert (firing.then, firing.next_after_seconds) == (Then.GO_ON, None)
+
+
+def test_the_schedules_retries_come_before_the_queues() -> None:
+    terms = Terms(retry=Retry(max_attempts=2, backoff=Fixed(7.0)))
+    first = ended(a_slot(terms), BROKEN, max_retries=0)
+    assert (first.fate, first.delay_seconds) == (Fate.RETRY, 7.0)
+    second = ended(a_slot(terms, attempts=1), BROKEN, max_retries=100)
+    assert second.fate is Fate.DEAD
+
+
+def test_a_snooze_is_no_attempt_and_leaves_no_record() -> None:
+    assert ended(a_slot(), Snoozed(5)).firing is None
+
+
+def test_a_message_that_is_no_slot_has_no_record() -> None:
+    assert decide.settle(handed_out(), Succeeded(), QueueSettings()).firing is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "newer", "too_late"),
+    [
+        (MissedPolicy.SKIP, Newer(), True),
+        (MissedPolicy.FIRE_MOST_RECENT, Newer(), False),
+        (MissedPolicy.FIRE_MOST_RECENT, Newer(due=1), True),
+        (MissedPolicy.FIRE_MOST_RECENT, Newer(due=1, missed=1), True),
+        (MissedPolicy.FIRE_LATE, Newer(due=9, missed=9), False),
+        (MissedPolicy.FIRE_LATE, Newer(due=30, missed=9), False),
+        (MissedPolicy.FIRE_LATE, Newer(due=10, missed=10), True),
+    ],
+)
+def test_what_is_too_late_at_the_claim(policy: MissedPolicy, newer: Newer, too_late: bool) -> None:
+    message = a_slot(Terms(missed=policy), catch_up=True, grace_seconds=60)
+    assert message.is_late
+    assert slot_end.is_too_late(message, newer) is too_late
+
+
+def test_a_catch_up_that_was_planned_is_never_too_late() -> None:
+    assert not a_slot(Terms(missed=MissedPolicy.SKIP), catch_up=True, grace_seconds=None).is_late
+
+
+def test_a_retry_is_not_late_again() -> None:
+    assert not a_slot(catch_up=True, grace_seconds=60, attempts=1).is_late
+    assert not a_slot(catch_up=True, grace_seconds=60, lost=1).is_late

@@ -1,0 +1,84 @@
+"""What ends make of a schedule: the same, taken together or one after the other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.standing import NOTHING, SUCCESS, Shown, effect_of
+
+ENDS = (
+    FiringStatus.SUCCEEDED,
+    FiringStatus.PARTIAL,
+    FiringStatus.FAILED,
+    FiringStatus.DEAD,
+    FiringStatus.EXPIRED,
+    FiringStatus.SKIPPED,
+)
+NEW = Shown(0, None, None)
+
+records = st.builds(
+    FiringRecord, status=st.sampled_from(ENDS), error=st.sampled_from([None, "first", "second"])
+)
+shown = st.builds(
+    Shown,
+    st.integers(0, 3),
+    st.sampled_from([None, "before"]),
+    st.sampled_from([None, *(str(each) for each in ENDS if each is not FiringStatus.SKIPPED)]),
+)
+
+
+def record(status: FiringStatus) -> FiringRecord:
+    return FiringRecord(status=status, error="no")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (FiringStatus.SUCCEEDED, Shown(0, None, "succeeded")),
+        (FiringStatus.PARTIAL, Shown(2, "no", "partial")),
+        (FiringStatus.FAILED, Shown(3, "no", "failed")),
+        (FiringStatus.DEAD, Shown(2, "no", "dead")),
+        (FiringStatus.EXPIRED, Shown(2, "no", "expired")),
+        (FiringStatus.SKIPPED, Shown(2, "before", "failed")),
+    ],
+)
+def test_an_end_shows_as_the_table_says(status: FiringStatus, expected: Shown) -> None:
+    assert effect_of([record(status)]).on(Shown(2, "before", "failed")) == expected
+
+
+@pytest.mark.parametrize("over", [FiringStatus.DEAD, FiringStatus.EXPIRED])
+def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
+    before = Shown(2, "before", str(over))
+    assert effect_of([record(FiringStatus.FAILED)]).on(before) == Shown(1, "no", "failed")
+    assert effect_of([record(FiringStatus.DEAD)]).on(before) == Shown(0, "no", "dead")
+    assert effect_of([record(FiringStatus.SKIPPED)]).on(before) == before
+
+
+@given(st.lists(records, max_size=6), shown)
+def test_together_is_one_after_the_other(ends: list[FiringRecord], before: Shown) -> None:
+    one_by_one = before
+    for each in ends:
+        one_by_one = effect_of([each]).on(one_by_one)
+    together = effect_of(ends)
+    assert together.on(before) == one_by_one
+    assert together.changes(before) is (one_by_one != before)
+
+
+def test_one_more_success_changes_nothing() -> None:
+    assert not effect_of([record(FiringStatus.SUCCEEDED)] * 3).changes(SUCCESS)
+    assert not NOTHING.changes(NEW)
+
+
+@pytest.mark.parametrize(("then", "delay"), [*product([Then.GO_ON, Then.PAUSE], [None, 5.0])])
+def test_what_follows_is_the_last_that_was_said(then: Then, delay: float | None) -> None:
+    said = FiringRecord(status=FiringStatus.SKIPPED, then=then, next_after_seconds=delay)
+    effect = effect_of([said, FiringRecord(status=FiringStatus.SKIPPED)])
+    assert (effect.then, effect.delay_seconds) == (then, delay)
+    assert effect.changes(NEW) is (then is Then.PAUSE or delay is not None)
+    over = FiringRecord(status=FiringStatus.SKIPPED, then=Then.COMPLETE)
+    assert effect_of([said, over]).then is Then.COMPLETE
