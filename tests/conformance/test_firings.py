@@ -72,6 +72,7 @@ async def test_an_ending_records_what_became_of_its_slot(store: Store, clock: Vi
         channels=EVERYTHING.channels,
         catch_up=True,
         count=1,
+        last_slot=None,
     )
 
 

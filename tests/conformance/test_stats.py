@@ -32,6 +32,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.tally import KindTally, Passing
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
 
 
 async def passed(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> dict[Passing, int]:
@@ -246,3 +247,11 @@ async def test_what_did_not_happen_is_not_counted(store: Store) -> None:
 async def test_only_the_system_writes_down(store: Store) -> None:
     with pytest.raises(InvalidInput, match="system"):
         await store.stats.flush(DEFAULT)
+
+
+async def test_sources_that_are_ids_are_counted_together(store: Store) -> None:
+    await make_queue(store)
+    for _ in range(3):
+        await send(store, source=str(new_id()))
+    stats = await store.stats.queue(DEFAULT, WORK)
+    assert [(each.source, each.messages) for each in stats.kinds] == [("(id)", 3)]

@@ -83,7 +83,7 @@ class Departures:
                 attempt=message.attempts + 1,
                 status=record.status,
                 reason=record.reason,
-                due_at=message.visible_at,
+                due_at=message.due_at or message.visible_at,
                 started_at=now - timedelta(seconds=record.took_seconds),
                 finished_at=now,
                 result_code=record.result_code,
@@ -91,6 +91,7 @@ class Departures:
                 channels=record.channels,
                 catch_up=message.catch_up,
                 count=1,
+                last_slot=None,
             )
         )
 

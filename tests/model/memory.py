@@ -21,7 +21,7 @@ from tests.model.tables import Tables
 from tickwork.core.model import Meta
 from tickwork.store.moment import Moment
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class MemoryStore:

@@ -26,6 +26,7 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
+from tickwork.core.slot_end import of_dead
 from tickwork.core.states import State
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
@@ -174,6 +175,8 @@ class MemoryReaper:
     def _bury(self, row: Row, reason: str) -> None:
         # Nobody holds a message that expires: it is taken by the reaper itself.
         held = structs.replace(row.message, holder=row.message.holder or new_id()).held
+        record = of_dead(row.message.terms, row.message.run, reason, None)
+        self._departures.record(row.message, record)
         self._departures.bury(row, Ending(held=held, fate=Fate.DEAD, reason=reason))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ Name = tuple[str, UUID]
 
 Tally = tuple[UUID, str, Passing, str, str]
 """A queue, a tenant, what happened, and the type and source of what it happened to."""
+
+_AN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Row(Struct, frozen=True):
@@ -174,7 +177,8 @@ class Tables:
         self.messages[row.name] = row
 
     def tally(self, passing: Passing, passed: Message | DeadLetter) -> None:
-        kind = passed.type or "", passed.source or ""
+        source = passed.source or ""
+        kind = passed.type or "", "(id)" if _AN_ID.fullmatch(source) else source
         self.counted[passed.queue_id, passed.tenant, passing, *kind] += 1
 
 

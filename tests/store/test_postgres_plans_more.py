@@ -22,7 +22,7 @@ from tickwork.store.postgres.database import SQL
 
 MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"
 BATCHES, COUNTS, ITEMS = "tickwork_batches", "tickwork_batch_counts", "tickwork_batch_items"
-FIRINGS, TALLIES = "tickwork_firings", "tickwork_tallies"
+TALLIES = "tickwork_tallies"
 EVENTS, RECEIPTS = "tickwork_events_done", "tickwork_receipts"
 
 WAYS = {
@@ -47,7 +47,6 @@ WAYS = {
         COUNTS: {f"{COUNTS}_pkey"},
         MESSAGES: {f"{MESSAGES}_batch_claimed"},
     },
-    "list_firings": {FIRINGS: {f"{FIRINGS}_schedule"}},
     "oldest_visible": {MESSAGES: {f"{MESSAGES}_ready"}},
     "open_batches": {BATCHES: {f"{BATCHES}_open"}},
     "pending_items": {MESSAGES: {f"{MESSAGES}_batch"}},
@@ -58,7 +57,6 @@ WAYS = {
         ITEMS: {f"{ITEMS}_pkey"},
     },
     "prune_events": {EVENTS: {f"{EVENTS}_age", BY_PLACE}},
-    "prune_firings": {FIRINGS: {f"{FIRINGS}_age", BY_PLACE}},
     "prune_items": {BATCHES: {f"{BATCHES}_completed"}, ITEMS: {f"{ITEMS}_pkey", BY_PLACE}},
     "prune_letters": {LETTERS: {f"{LETTERS}_id", BY_PLACE}},
     "prune_receipts": {RECEIPTS: {f"{RECEIPTS}_pkey", BY_PLACE}},
@@ -128,15 +126,6 @@ _FILL = [
         md5('letter ' || n)::uuid, 'tenant-' || n % 50, md5('queue ' || n % 5)::uuid,
         md5('message ' || n)::uuid, 'failed', 4, now() + n * interval '1 second',
         CASE WHEN n % 3 = 0 THEN 'replayed' END, 0, 4, 0, 'json', 1, now(), 'x'
-    FROM generate_series(1, 10000) AS n
-    """,
-    """
-    INSERT INTO tickwork_firings (
-        tenant, id, schedule_id, slot, run, attempt, status, due_at, started_at, finished_at
-    )
-    SELECT
-        'tenant-' || n % 50, md5('firing ' || n)::uuid, md5('schedule ' || n % 500)::uuid, now(), 0,
-        1, 'succeeded', now(), now(), now() + n * interval '1 second'
     FROM generate_series(1, 10000) AS n
     """,
     """

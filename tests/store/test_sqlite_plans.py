@@ -1,18 +1,17 @@
 """Hot statements find what they look for through their index, however much else is there."""
 
-import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from tickwork.store.sqlite.file import DatabaseFile
-from tickwork.store.sqlite.statements import ROWS_MAX, SQL, for_rows
+from tests.store.query_plans import connection, plan, reached, way
+from tickwork.store.sqlite.statements import SQL
+
+__all__ = ["connection"]
 
 BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
+BY_SLOT = "tickwork_messages_slot"
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
@@ -22,10 +21,13 @@ SEARCHES = {
     "count_claimed": {"tickwork_messages_claimed"},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},
+    "due_schedules": {BY_SLOT},
     "end_leases": {BY_PLACE},
     "expired_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
+    "fire_keyed_slot": {"tickwork_messages_key"},
+    "fired_ids": {BY_PLACE},
     "get_batch": {"tickwork_messages_batch_claimed"},
     "get_message": {BY_KEY},
     "give_back": {"tickwork_messages_holder"},
@@ -33,11 +35,13 @@ SEARCHES = {
     "hand_out": {BY_PLACE},
     "held_by": {"tickwork_messages_holder"},
     "held_place": {BY_KEY},
-    "held_slot": {BY_KEY},
+    "held_slots": {BY_KEY},
     "lanes": {"tickwork_messages_ready", BY_PLACE},
+    "last_slot_fired": {BY_SLOT},
     "list_batches": {"tickwork_messages_batch_claimed"},
     "lost_too_often": {"tickwork_messages_holder"},
     "move_letter": {"tickwork_messages_key"},
+    "newer_due": {BY_SLOT},
     "newest_message": {BY_PLACE, ""},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "next_visible_at": {"tickwork_messages_ready", BY_PLACE},
@@ -50,10 +54,14 @@ SEARCHES = {
     "remember_event": set[str](),
     "retired_messages": {"tickwork_messages_ready"},
     "retry": {BY_KEY},
+    "schedule_messages": {BY_SLOT},
     "send": set[str](),
     "send_keyed": {"tickwork_messages_key"},
     "send_plain": set[str](),
+    "slots_at": {BY_PLACE},
     "stored_at": {BY_PLACE},
+    "waiting_schedules": {BY_SLOT},
+    "withdrawable": {BY_SLOT},
 }
 """How each statement that is run all the time reaches the messages it is about."""
 
@@ -75,42 +83,15 @@ BY_OTHER_WAYS = {
     "prune_events": "tickwork_events_done_age",
     "prune_firings": "tickwork_firings_age",
     "prune_letters": "tickwork_dead_letters_age",
+    "prune_schedules": "tickwork_schedules_deleted",
     "prune_tallies": "tickwork_tallies_age",
     "subscribers": "tickwork_subscriptions_once",
 }
 """How what is not about messages is found, in order where there is one."""
 
 
-@pytest.fixture
-def connection(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(DatabaseFile(path).connect()) as opened:
-        yield opened
-
-
-def plan(connection: sqlite3.Connection, name: str) -> list[str]:
-    statement: str = getattr(SQL, name)
-    if "/*each*/" in statement:
-        statement = for_rows(statement, ROWS_MAX)
-    values = [None] * parameters(statement)
-    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
-
-
-def parameters(statement: str) -> int:
-    """How many values it takes: one without a number has the next one."""
-    highest = 0
-    for number in re.findall(r"\?(\d*)", re.sub(r"--.*", "", statement)):
-        highest = max(highest, int(number)) if number else highest + 1
-    return highest
-
-
 def on_messages(steps: list[str]) -> list[str]:
-    tables = r"(tickwork_messages|m|last)"
-    return [step for step in steps if re.match(rf"(SCAN|SEARCH) {tables}\b", step)]
-
-
-def way(step: str) -> str:
-    found = re.search(r"USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)", step)
-    return found[1] if found else ""
+    return reached(steps, "tickwork_messages", "m", "last")
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -118,9 +99,9 @@ def test_a_hot_statement_reaches_messages_by_its_index(
     connection: sqlite3.Connection, name: str
 ) -> None:
     steps = plan(connection, name)
-    reached = on_messages(steps)
-    assert [step for step in reached if not step.startswith("SEARCH")] == []
-    assert {way(step) for step in reached} == SEARCHES[name]
+    found = on_messages(steps)
+    assert [step for step in found if not step.startswith("SEARCH")] == []
+    assert {way(step) for step in found} == SEARCHES[name]
     assert [step for step in steps if "TEMP B-TREE" in step] == []
 
 

@@ -12,6 +12,7 @@ A queue is named; a tenant's own queue comes before a shared one of the same nam
 | `InvalidInput` | a value breaks a limit; the field is named |
 | `NotFound` | no such queue, message or tenant in this scope |
 | `Conflict` | it exists already with other contents, or is still in use |
+| `TooMany` | a tenant has as many schedules as it may, or makes them too fast |
 | `BacklogFull` | a queue holds as many bytes as it may |
 | `NodeExpired` | the node's lease ran out: take a new identity |
 | `ClaimLost` | a joint settlement found a claim that is no longer held |
@@ -29,7 +30,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from tickwork.core.batch import Batch, BatchItem, ItemStatus, NewBatch
-from tickwork.core.firing import Firing
 from tickwork.core.letters import (
     DeadGroup,
     DeadLetter,
@@ -57,6 +57,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.subscription import Subscription
 from tickwork.core.tally import QueueStats
+from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]
 """A caller's own writes, given the store's connection inside the open transaction.
@@ -246,13 +247,6 @@ class Subscriptions(Protocol):
         """Ends a subscription; False if there is none."""
 
 
-class Firings(Protocol):
-    """What became of slots."""
-
-    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Firing, ...]:
-        """The recorded attempts of a schedule, newest first."""
-
-
 class Stats(Protocol):
     """What passes, counted; see `core.tally` for how exact."""
 
@@ -356,6 +350,18 @@ class Store(Protocol):
     @property
     def subscriptions(self) -> Subscriptions:
         """Which queues get copies."""
+
+    @property
+    def schedules(self) -> Schedules:
+        """When to do what."""
+
+    @property
+    def calendars(self) -> Calendars:
+        """Days off."""
+
+    @property
+    def shards(self) -> Shards:
+        """Who leads which schedules."""
 
     @property
     def firings(self) -> Firings:

@@ -6,6 +6,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+SCHEDULES_TOPIC = UUID(int=1)
+"""What leaders of schedules watch, where consumers watch a queue."""
+
 
 def new_id() -> UUID:
     """An id that sorts by the time it was made."""

@@ -14,6 +14,10 @@ PLACES_MAX = 10_000
 sources are counted together."""
 
 
+AN_ID = "(id)"
+"""The source of what comes from something that is known by its id."""
+
+
 class Tallied(NamedTuple):
     """What is counted together. An empty type or source means none."""
 
@@ -31,7 +35,10 @@ class Tallies:
         self._counts: Counter[Tallied] = Counter()
 
     def add(self, tallied: Tallied, messages: int = 1) -> None:
-        """Counts messages that passed."""
+        """Counts messages that passed. Sources that are ids are counted together: a schedule names
+        itself as the source of its messages, and there may be a million of them."""
+        if _is_id(tallied.source):
+            tallied = tallied._replace(source=AN_ID)
         if len(self._counts) >= PLACES_MAX and tallied not in self._counts:
             tallied = tallied._replace(type="", source="")
         self._counts[tallied] += messages
@@ -50,3 +57,8 @@ class Tallies:
         """What could not be written down."""
         for tallied, messages in counted:
             self.add(tallied, messages)
+
+
+def _is_id(source: str) -> bool:
+    """Whether a text has the form of a UUID; quick, for it is asked of every message."""
+    return len(source) == 36 and source[8] == source[13] == source[18] == source[23] == "-"

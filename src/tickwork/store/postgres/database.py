@@ -34,7 +34,12 @@ middle of a transaction would otherwise hold its rows, and whoever waits for the
 
 _IDLE_SETTING = "idle_in_transaction_session_timeout"
 _IDLE_MILLISECONDS = str(int(_IDLE_IN_TRANSACTION_SECONDS * 1000))
-_SESSION = {_IDLE_SETTING: _IDLE_MILLISECONDS, "default_transaction_isolation": "read committed"}
+SESSION = {
+    _IDLE_SETTING: _IDLE_MILLISECONDS,
+    "default_transaction_isolation": "read committed",
+    # A plan that was made while a table was empty, and is kept, would read all of it ever after.
+    "enable_seqscan": "off",
+}
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
@@ -70,7 +75,7 @@ class Database:
                 max_inactive_connection_lifetime=300,
                 reset=_leave_as_it_is,
                 # A pooler refuses what it cannot keep apart for its clients.
-                server_settings=None if pooled else _SESSION,
+                server_settings=None if pooled else SESSION,
             )
         except CONNECT_ERRORS as error:
             known = as_store_error(error)

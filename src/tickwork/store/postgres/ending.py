@@ -1,22 +1,20 @@
 """The ends of handings-out on PostgreSQL, as statements of one transaction.
 
 First the attempts at slots are recorded, then rows that are really still held are taken away or
-put back, then what hangs on them happens, and only on them.
+put back, then what hangs on them happens, and only on them: schedules, sends, keys, counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
-
-import msgspec
 
 from tickwork.core.model import ContentType, Ending, Fate, Held, NewMessage, SettleResult
 from tickwork.core.policy.fingerprint import fingerprint
 from tickwork.core.tally import Passing
-from tickwork.store.ids import new_id
+from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
 from tickwork.store.postgres.database import SQL, Connection
@@ -24,6 +22,7 @@ from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
+from tickwork.store.postgres.slot_ends import SlotEnds, effects_of
 from tickwork.store.tallying import Tallied, Tallies
 
 T = TypeVar("T")
@@ -79,7 +78,7 @@ class Ender:
 
     def __init__(self, moment: Moment, sender: Sender, leaving: Leaving, tallies: Tallies) -> None:
         self._moment, self._sender, self._keys = moment, sender, Keys(moment)
-        self._leaving, self._tallies = leaving, tallies
+        self._leaving, self._tallies, self._slots = leaving, tallies, SlotEnds(moment)
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: Caused
@@ -88,17 +87,26 @@ class Ender:
         places: dict[Held, int] = {}
         for place, ending in enumerate(endings):
             places.setdefault(ending.held, place)
-        recorded = await self._record(connection, [endings[place] for place in places.values()])
+        recorded = await self._slots.record(
+            connection, [endings[place] for place in places.values()]
+        )
         ended = Ended.nothing()
         for _ in range(LOOKS_MAX):
             left = [place for place in places.values() if place not in ended.done]
             if not left:
                 break
             await self._end(connection, endings, left, ended)
-        await _forget(connection, [endings[place].held for place in ended.duplicates], recorded)
+        doubles = [endings[place].held for place in ended.duplicates]
+        await self._slots.forget(connection, doubles, recorded)
         counted = ended.done - ended.duplicates
+        effects = effects_of(recorded, [endings[place].held for place in sorted(counted)])
         parcels, wholes = _of(counted, caused.sends), _of(counted, caused.batches)
-        needed = await self._take_keys(connection, parcels, wholes, ended)
+        behind = await self._slots.keys_to_take(connection, effects)
+        needed = await self._take_keys(
+            connection, parcels, wholes, ended, behind=behind, has_effects=bool(effects)
+        )
+        if effects and await self._slots.carry_out(connection, effects, behind, ended.left):
+            ended.ready.add(SCHEDULES_TOPIC)
         room, sent = Room(), list[Group]()
         if parcels:
             sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
@@ -116,15 +124,19 @@ class Ender:
         parcels: Sequence[Parcel],
         wholes: Sequence[Whole],
         ended: Ended,
+        *,
+        behind: set[Key],
+        has_effects: bool,
     ) -> set[Key]:
-        """Takes what will be sent to and what will be freed at once; returns what is sent to."""
+        """Takes what will be sent to and what will be freed at once, and before schedules are;
+        returns what is sent to, and what the slots stand behind that may be taken back."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
         groups += [whole.group for whole in wholes]
         keyed = [key for group in (*groups, *ended.moved) for key in group.keyed()]
-        needed = {key for key in keyed if key is not None}
-        if groups or ended.moved:
+        needed = {key for key in keyed if key is not None} | behind
+        if groups or ended.moved or behind or has_effects:
             keys = needed | keys_of(ended.left.gone)
             if keys:
                 await self._keys.take(connection, keys)
@@ -220,27 +232,6 @@ class Ender:
             if row["onward_id"] is not None:
                 ended.moved.append(_onward(row))
 
-    async def _record(self, connection: Connection, endings: Iterable[Ending]) -> dict[Held, UUID]:
-        """Records attempts at slots; what is still held now stays so until the commit."""
-        chosen = [(ending.held, ending.firing) for ending in endings if ending.firing is not None]
-        if not chosen:
-            return {}
-        firings = [firing for _, firing in chosen]
-        recorded = {held: new_id() for held, _ in chosen}
-        await connection.execute(
-            SQL.record_firings,
-            self._moment(),
-            *_columns(list(recorded)),
-            list(recorded.values()),
-            [firing.status for firing in firings],
-            [firing.reason for firing in firings],
-            [firing.took_seconds for firing in firings],
-            [firing.result_code for firing in firings],
-            [firing.excerpt for firing in firings],
-            [msgspec.json.encode(firing.channels).decode() for firing in firings],
-        )
-        return recorded
-
 
 def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
     """What was caused at these places, in their order."""
@@ -252,17 +243,6 @@ def _acked(rows: Sequence[Any], places: Sequence[int], ended: Ended) -> None:
     ended.done.update([places[row["number"] - 1] for row in rows])
     ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
     ended.left.add(rows, Passing.DONE)
-
-
-async def _forget(
-    connection: Connection, doubles: Iterable[Held], recorded: Mapping[Held, UUID]
-) -> None:
-    """Of an event that was done before nothing is recorded."""
-    known = [held for held in doubles if held in recorded]
-    if known:
-        await connection.execute(
-            SQL.forget_firings, [held.tenant for held in known], [recorded[held] for held in known]
-        )
 
 
 def _onward(row: Any) -> Group:

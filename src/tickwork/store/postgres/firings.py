@@ -1,20 +1,27 @@
-"""What became of slots, on PostgreSQL. Settling records it; here it is read."""
+"""What became of slots, on PostgreSQL. Settling and planning record it; here it is read.
+
+Records lie in partitions by the day on which they were made (`partitions`). They are read through
+the same index in each, newest first, so that a page far back costs what the first one does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from tickwork.core.firing import ChannelOutcome, Firing, FiringStatus
-from tickwork.core.limits import check_limit, is_name
+from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
 from tickwork.store.postgres.database import SQL, Database
 
 _FIELDS = Firing.__struct_fields__
 _STATUS, _CHANNELS = _FIELDS.index("status"), _FIELDS.index("channels")
 _OUTCOMES = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
+_AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
 
 
 class PostgresFirings:
@@ -23,14 +30,38 @@ class PostgresFirings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Firing, ...]:
+    async def list(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        limit: int,
+        *,
+        status: FiringStatus | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
         check_limit(limit)
-        if scope.tenant is not None and not is_name(scope.tenant):
-            return ()
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.list_firings, scope.tenant, schedule_id, limit)
-        )
+        values = (limit, status, *(before or _AFTER_ALL))
+        found = await self._read(SQL.list_firings, scope, schedule_id, *values)
         return tuple(_firing(row) for row in found)
+
+    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+        found = await self._read(SQL.firings_of_slot, scope, schedule_id, at, LIST_LIMIT_MAX)
+        return tuple(_firing(row) for row in found)
+
+    async def succeeded(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        found = await self._read(SQL.succeeded_slots, scope, schedule_id, since, until)
+        return frozenset(row["slot"] for row in found)
+
+    async def _read(
+        self, statement: str, scope: Scope, schedule_id: UUID, *values: object
+    ) -> Sequence[Any]:
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return []
+        return await self._database.run(
+            lambda connection: connection.fetch(statement, scope.tenant, schedule_id, *values)
+        )
 
 
 def _firing(row: Any) -> Firing:

@@ -59,6 +59,13 @@ class Left:
         """What a statement returned of them; its first columns are those of `Gone`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
             self.passed[kind, passing] += messages
+        self._note(rows, passing, reason)
+
+    def take_back(self, rows: Sequence[Any]) -> None:
+        """As `add`, of what nobody was to see yet: it did not pass."""
+        self._note(rows, Passing.PURGED, None)
+
+    def _note(self, rows: Sequence[Any], passing: Passing, reason: str | None) -> None:
         self.gone += [
             Gone(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
             for row in rows

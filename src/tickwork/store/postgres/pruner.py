@@ -11,10 +11,12 @@ from tickwork.core.firing import FIRING_SECONDS
 from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
+from tickwork.core.schedule import DELETED_SECONDS
 from tickwork.core.tally import TALLY_SECONDS, Passing
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import recount_backlog
 from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.partitions import Partitions
 from tickwork.store.tallying import Tallied, Tallies
 
 QUEUES_PER_PASS = 10
@@ -29,6 +31,7 @@ class PostgresPruner:
 
     def __init__(self, database: Database, moment: Moment, tallies: Tallies) -> None:
         self._database, self._moment, self._tallies = database, moment, tallies
+        self._partitions = Partitions(database)
         self._last_capped: UUID | None = None
 
     async def prune(self, scope: Scope, limit: int) -> Pruned:
@@ -55,7 +58,8 @@ class PostgresPruner:
             events=len(await self._take(SQL.prune_events, now, EVENT_SECONDS, limit)),
             receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
             batches=await self._take_batches(now, limit),
-            firings=len(await self._take(SQL.prune_firings, now, FIRING_SECONDS, limit)),
+            firings=await self._take_firings(now, limit),
+            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_SECONDS, limit)),
             tallies=len(await self._take(SQL.prune_tallies, now, TALLY_SECONDS, limit)),
         )
 
@@ -80,6 +84,11 @@ class PostgresPruner:
         return await self._database.run(
             lambda connection: connection.fetch(statement, until, limit), repeatable=False
         )
+
+    async def _take_firings(self, now: datetime, limit: int) -> int:
+        """A day that is old as a whole, and some records that lie in none."""
+        records = await self._partitions.turn(now)
+        return records + len(await self._take(SQL.prune_firings, now, FIRING_SECONDS, limit))
 
     async def _take_batches(self, now: datetime, limit: int) -> int:
         """Items first, some at a time; a batch goes when it has none left."""

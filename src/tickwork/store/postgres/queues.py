@@ -9,8 +9,9 @@ import asyncpg
 import msgspec
 
 from tickwork.clock import monotonic
-from tickwork.core.limits import check_queue, check_tenant, is_name
+from tickwork.core.limits import check_queue, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
@@ -37,7 +38,13 @@ class PostgresTenants:
         check_tenant(scope, tenant)
         await self._database.run(
             lambda connection: connection.execute(
-                SQL.put_tenant, tenant.id, tenant.weight, tenant.suspended
+                SQL.put_tenant,
+                tenant.id,
+                tenant.weight,
+                tenant.suspended,
+                tenant.min_interval_seconds,
+                tenant.schedules_max,
+                tenant.schedules_per_second,
             )
         )
 
@@ -49,7 +56,7 @@ class PostgresTenants:
             )
         if row is None:
             raise NotFound("tenant", tenant_id)
-        return Tenant(id=row["id"], weight=row["weight"], suspended=row["suspended"])
+        return Tenant(**row)
 
 
 class _Remembered(NamedTuple):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core import slot_end
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
@@ -95,12 +96,7 @@ class PostgresReaper:
         found = await connection.fetch(SQL.expired_leases, self._moment(), limit)
         if not found:
             return Reaped(), None
-        endings = [
-            Ending(held=_held(row), fate=Fate.DEAD, reason=REASON_MAX_RETRIES)
-            if row["used_up"]
-            else Ending(held=_held(row), fate=Fate.RETRY, error="the pull lease ran out")
-            for row in found
-        ]
+        endings = [_lease_end(row) for row in found]
         settled = await self._end(connection, endings)
         ended = [endings[place].fate for place in settled.ended.done]
         return Reaped((), ended.count(Fate.RETRY), ended.count(Fate.DEAD)), settled
@@ -169,7 +165,26 @@ class PostgresReaper:
 
 
 def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:
-    return [Ending(held=_held(row), fate=Fate.DEAD, reason=reason) for row in rows]
+    return [_buried(row, reason) for row in rows]
+
+
+def _buried(row: Any, reason: str) -> Ending:
+    firing = None
+    if row["schedule_id"] is not None:
+        firing = slot_end.of_dead(row["terms"], row["run"], reason, None)
+    return Ending(held=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
+
+
+def _lease_end(row: Any) -> Ending:
+    """The end of a pull that was not settled in time: it counts as an attempt."""
+    terms, held = row["terms"], _held(row)
+    is_used_up = row["attempts"] + 1 > slot_end.retries_of(terms, row["max_retries"])
+    firing = None
+    if row["schedule_id"] is not None:
+        firing = slot_end.of_lease(terms, row["run"], is_used_up=is_used_up)
+    if is_used_up:
+        return Ending(held=held, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
+    return Ending(held=held, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
 
 
 def _held(row: Any) -> Held:

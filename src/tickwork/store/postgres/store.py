@@ -10,6 +10,9 @@ from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
 from tickwork.store.moment import Moment, database_time
 from tickwork.store.postgres.batches import PostgresBatches
+from tickwork.store.postgres.calendars import PostgresCalendars
+from tickwork.store.postgres.changing import Changer
+from tickwork.store.postgres.creating import Creator
 from tickwork.store.postgres.database import SQL, Database
 from tickwork.store.postgres.ending import Ender
 from tickwork.store.postgres.firings import PostgresFirings
@@ -19,12 +22,15 @@ from tickwork.store.postgres.letters import PostgresDeadLetters
 from tickwork.store.postgres.messages import PostgresMessages
 from tickwork.store.postgres.migrate import check_version
 from tickwork.store.postgres.nodes import PostgresNodes
+from tickwork.store.postgres.planning import Planner
 from tickwork.store.postgres.pruner import PostgresPruner
 from tickwork.store.postgres.purging import Purger
 from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
 from tickwork.store.postgres.reaper import PostgresReaper
+from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.sending import Sender
 from tickwork.store.postgres.settling import Settler
+from tickwork.store.postgres.shards import PostgresShards
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.postgres.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.wakeups import PostgresWakeups
@@ -58,6 +64,14 @@ class PostgresStore:
         self._settler = Settler(database, sender, ender)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
         self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, tallies)
+        self.schedules = PostgresSchedules(
+            database,
+            Creator(database, moment, queues, self.wakeups),
+            Changer(database, moment, leaving, self.wakeups, tallies),
+            Planner(database, moment, self.wakeups, tallies),
+        )
+        self.calendars = PostgresCalendars(database, moment)
+        self.shards = PostgresShards(database, moment, self.wakeups)
         self.firings = PostgresFirings(database)
         self.stats = PostgresStats(database, moment, queues, tallies)
         self.nodes = PostgresNodes(database, moment, self.wakeups)

@@ -27,6 +27,7 @@ from tickwork.store.sqlite.leaving import (
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import take_backlog
+from tickwork.store.sqlite.slot_ends import Dead, dead_slots, end_slots
 from tickwork.store.sqlite.statements import SQL
 
 
@@ -60,6 +61,14 @@ def bury(transaction: Transaction, burials: Sequence[Burial]) -> int:
         leave(transaction, alike, Passing.DEAD, reason)
     _move_on(transaction, {row[PLACE]: row for row in gone}, letter_ids)
     return len(gone)
+
+
+def bury_unseen(transaction: Transaction, burials: Sequence[Burial]) -> int:
+    """Buries messages that die by themselves: of slots among them, nobody else tells."""
+    ended = dead_slots(transaction, [Dead(each.place, each.reason, each.error) for each in burials])
+    buried = bury(transaction, burials)
+    end_slots(transaction, ended)
+    return buried
 
 
 def _move_on(transaction: Transaction, gone: dict[int, Gone], letter_ids: dict[int, bytes]) -> None:

@@ -30,10 +30,11 @@ class Claimer:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
-        found = await self._database.write(
-            lambda transaction: self._claim(transaction, scope, request), rows=request.limit
+        found, at = await self._database.write(
+            lambda transaction: (self._claim(transaction, scope, request), transaction.now),
+            rows=request.limit,
         )
-        return rows.messages(rows.in_order(found), request.holder)
+        return rows.messages(rows.in_order(found), request.holder, at)
 
     def _claim(
         self, transaction: Transaction, scope: Scope, request: ClaimRequest

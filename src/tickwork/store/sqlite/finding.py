@@ -55,3 +55,10 @@ def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
     if row is None:
         raise NotFound("queue", name)
     return Found(*row)
+
+
+def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
+    """Whose things a scope sees."""
+    if scope.tenant is not None:
+        return [scope.tenant]
+    return [tenant for (tenant,) in transaction.execute(SQL.all_tenants)]

@@ -1,21 +1,31 @@
-"""Firings on SQLite: recorded with the end of a handing-out, read by schedule."""
+"""Firings on SQLite: recorded with the end of a handing-out or with a plan, read by schedule."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from tickwork.core.firing import Firing, FiringRecord
+from tickwork.core.firing import Firing, FiringRecord, FiringStatus
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
+from tickwork.core.planning import Skip
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.finding import is_storable
+from tickwork.store.sqlite.finding import is_storable, tenants_of
 from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration
+from tickwork.store.sqlite.statements import SQL, for_rows, portions
+from tickwork.store.sqlite.times import duration, from_microseconds, to_microseconds
+
+SkipValues = tuple[int, int | None, int, str]
+"""A run of slots that do not fire: first, last if there is another, how many, and why."""
+
+_AFTER_ALL = (2**62, b"")
 
 
 class SqliteFirings:
@@ -24,25 +34,104 @@ class SqliteFirings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Firing, ...]:
+    async def list(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        limit: int,
+        *,
+        status: FiringStatus | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
         check_limit(limit)
+        until = _AFTER_ALL if before is None else (to_microseconds(before[0]), before[1].bytes)
+        values = (limit, *until, status and str(status))
+        found = await self._read(scope, schedule_id, (SQL.list_firings,), values)
+        newest_first = sorted(found, key=_ended, reverse=True)
+        return tuple(rows.firing(row) for row in newest_first[:limit])
+
+    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+        statements = (SQL.firings_of_slot, SQL.firing_runs_over)
+        found = await self._read(scope, schedule_id, statements, (to_microseconds(at),))
+        return tuple(rows.firing(row) for row in sorted(found, key=_ended))
+
+    async def succeeded(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        values = (to_microseconds(since), to_microseconds(until))
+        found = await self._read(scope, schedule_id, (SQL.succeeded_slots,), values)
+        return frozenset(from_microseconds(slot) for (slot,) in found)
+
+    async def _read(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        statements: Sequence[str],
+        values: tuple[Any, ...],
+    ) -> Sequence[rows.Row]:
+        """What statements find: of the scope's tenant, or for the system of all."""
         if scope.tenant is not None and not is_storable(scope.tenant):
-            return ()
-        values = (scope.tenant, schedule_id.bytes, limit)
-        found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.list_firings, values).fetchall()
-        )
-        return tuple(rows.firing(row) for row in found)
+            return []
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            found: list[rows.Row] = []
+            for tenant in tenants_of(transaction, scope):
+                for statement in statements:
+                    asked = (tenant, schedule_id.bytes, *values)
+                    found += transaction.execute(statement, asked).fetchall()
+            return found
+
+        return await self._database.read(work)
 
 
-def record(transaction: Transaction, slot: rows.Row, firing: FiringRecord) -> None:
-    """Records an attempt at a slot, as `held_slot` has it."""
+def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringRecord]]) -> None:
+    """Records attempts at slots, each slot as `held_slots` has it."""
     now = transaction.now
-    transaction.execute(
-        SQL.record_firing,
-        (
-            *slot, new_id().bytes, str(firing.status), firing.reason,
-            now - duration(firing.took_seconds), now, firing.result_code, firing.excerpt,
-            msgspec.json.encode(firing.channels).decode(),
-        ),
+    _write(
+        transaction,
+        [
+            (
+                *slot, new_id().bytes, str(firing.status), firing.reason,
+                now - duration(firing.took_seconds), now, firing.result_code, firing.excerpt,
+                _channels(firing), 1, None,
+            )
+            for slot, firing in attempts
+        ],
     )  # fmt: skip
+
+
+def skip_values(skip: Skip) -> SkipValues:
+    """A run of slots, made ready to be written."""
+    first = to_microseconds(skip.first)
+    last = to_microseconds(skip.last) if skip.count > 1 else None
+    return first, last, skip.count, skip.reason
+
+
+def record_skips(
+    transaction: Transaction, skips: Sequence[tuple[tuple[str, bytes], SkipValues]]
+) -> None:
+    """Records runs of slots that did not fire, each of a tenant's schedule."""
+    now, skipped = transaction.now, str(FiringStatus.SKIPPED)
+    _write(
+        transaction,
+        [
+            (*key, first, 0, 0, first, 0, new_id().bytes, skipped, reason, now, now, None, None,
+             "[]", count, last)
+            for key, (first, last, count, reason) in skips
+        ],
+    )  # fmt: skip
+
+
+def _write(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> None:
+    for some in portions(found):
+        statement = for_rows(SQL.record_firing, len(some))
+        transaction.execute(statement, tuple(chain.from_iterable(some)))
+
+
+def _channels(firing: FiringRecord) -> str:
+    return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"
+
+
+def _ended(row: rows.Row) -> tuple[int, bytes]:
+    id_, finished_at = row[0], row[10]
+    return finished_at, id_

@@ -35,9 +35,13 @@ _queue_id = itemgetter(QUEUE_ID)
 
 
 def leave(
-    transaction: Transaction, gone: Sequence[Gone], passing: Passing, reason: str | None = None
+    transaction: Transaction,
+    gone: Sequence[Gone],
+    passing: Passing | None,
+    reason: str | None = None,
 ) -> None:
-    """Carries out what follows; `reason` says why, of messages that are not done."""
+    """Carries out what follows; `reason` says why, of messages that are not done. Nothing passed
+    (None) if nobody was to see them yet."""
     for batch in _follow(transaction, gone, passing, reason):
         complete(transaction, *batch)
 
@@ -62,10 +66,12 @@ def complete_all(transaction: Transaction, batches: Iterable[BatchName]) -> None
 
 
 def _follow(
-    transaction: Transaction, gone: Sequence[Gone], passing: Passing, reason: str | None
+    transaction: Transaction, gone: Sequence[Gone], passing: Passing | None, reason: str | None
 ) -> set[BatchName]:
     """All but the completion of batches: those that may have come to their end."""
     for kind, messages in Counter(map(_kind, gone)).items():
+        if passing is None:
+            break
         queue_id, tenant, type_, source = kind
         transaction.passed.append(Passed(queue_id, tenant, passing, type_, source, messages))
     for queue_id in set(map(_queue_id, gone)):

@@ -35,9 +35,10 @@ class Counting:
         for queue_id, tenant, passing, type_, source, messages in passed:
             summed[queue_id, tenant, passing, type_ or "", source or ""] += messages
         if summed:
+            queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
             with self._lock:
                 for (queue_id, tenant, passing, type_, source), messages in summed.items():
-                    tallied = Tallied(UUID(bytes=queue_id), tenant, passing, type_, source)
+                    tallied = Tallied(queues[queue_id], tenant, passing, type_, source)
                     self._tallies.add(tallied, messages)
 
     def take(self) -> list[tuple[Tallied, int]]:

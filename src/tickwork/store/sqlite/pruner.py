@@ -7,6 +7,7 @@ from tickwork.core.firing import FIRING_SECONDS
 from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
+from tickwork.core.schedule import DELETED_SECONDS
 from tickwork.core.tally import TALLY_SECONDS, Passing
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.passed import Passed
@@ -30,6 +31,7 @@ class SqlitePruner:
             events=await self._prune(SQL.prune_events, EVENT_SECONDS, limit),
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
             firings=await self._prune(SQL.prune_firings, FIRING_SECONDS, limit),
+            schedules=await self._prune(SQL.prune_schedules, DELETED_SECONDS, limit),
             tallies=await self._prune(SQL.prune_tallies, TALLY_SECONDS, limit),
         )
 

@@ -7,8 +7,9 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.batch import REASON_PURGED
-from tickwork.core.limits import check_queue, check_tenant, is_name
+from tickwork.core.limits import check_queue, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
@@ -28,7 +29,10 @@ class SqliteTenants:
 
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         check_tenant(scope, tenant)
-        values = (tenant.id, tenant.weight, tenant.suspended)
+        values = (
+            tenant.id, tenant.weight, tenant.suspended, tenant.min_interval_seconds,
+            tenant.schedules_max, tenant.schedules_per_second,
+        )  # fmt: skip
 
         def work(transaction: Transaction) -> None:
             transaction.execute(SQL.put_tenant, values)
@@ -43,8 +47,15 @@ class SqliteTenants:
             )
         if row is None:
             raise NotFound("tenant", tenant_id)
-        id_, weight, suspended = row
-        return Tenant(id=id_, weight=weight, suspended=suspended == 1)
+        id_, weight, suspended, min_interval_seconds, schedules_max, schedules_per_second = row
+        return Tenant(
+            id=id_,
+            weight=weight,
+            suspended=suspended == 1,
+            min_interval_seconds=min_interval_seconds,
+            schedules_max=schedules_max,
+            schedules_per_second=schedules_per_second,
+        )
 
 
 class SqliteQueues:

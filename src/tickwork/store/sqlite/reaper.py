@@ -15,15 +15,17 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
+from tickwork.core.slot_end import LEASE_RAN_OUT, retries_of
 from tickwork.core.tally import Passing
 from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.burying import Burial, bury
+from tickwork.store.sqlite.burying import Burial, bury, bury_unseen
 from tickwork.store.sqlite.claiming import lanes
 from tickwork.store.sqlite.completing import complete, seal
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.nodes import ready_again
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.slot_ends import end_slots, lease_slots
 from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.times import duration, from_microseconds
 
@@ -89,7 +91,9 @@ def _end_nodes(transaction: Transaction) -> Reaped:
     released = dead = 0
     for (node_id,) in expired:
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
-        dead += bury(transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers])
+        dead += bury_unseen(
+            transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers]
+        )
         released += ready_again(transaction, SQL.give_back, (node_id, 1))
         execute(SQL.end_node, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
@@ -99,22 +103,26 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     found = transaction.execute(SQL.expired_leases, (transaction.now, limit)).fetchall()
     if not found:
         return 0, 0
-    dead = bury(
-        transaction,
-        [Burial(place, REASON_MAX_RETRIES, counted=1) for place, used_up in found if used_up],
-    )
-    back = rows.as_json([place for place, used_up in found if not used_up])
-    values = (back, transaction.now, "the pull lease ran out")
+    used_up = {
+        place: attempts + 1 > retries_of(terms, max_retries)
+        for place, attempts, max_retries, terms in found
+    }
+    slots = lease_slots(transaction, used_up)
+    over = [place for place, is_over in used_up.items() if is_over]
+    dead = bury(transaction, [Burial(place, REASON_MAX_RETRIES, counted=1) for place in over])
+    back = rows.as_json([place for place, is_over in used_up.items() if not is_over])
+    values = (back, transaction.now, LEASE_RAN_OUT)
     ended = transaction.execute(SQL.end_leases, values).fetchall()
     for queue_id, tenant, type_, source in ended:
         transaction.woken.add(UUID(bytes=queue_id))
         transaction.passed.append(Passed(queue_id, tenant, Passing.RETRIED, type_, source, 1))
+    end_slots(transaction, slots)
     return len(ended), dead
 
 
 def _bury_expired(transaction: Transaction, limit: int) -> int:
     found = transaction.execute(SQL.expired_messages, (transaction.now, limit)).fetchall()
-    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
+    return bury_unseen(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
 
 
 def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> int:
@@ -124,7 +132,7 @@ def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> int:
             break
         values = (queue_id, lane.tenant, lane.priority, transaction.now, limit - len(found))
         found += transaction.execute(SQL.retired_messages, values).fetchall()
-    return bury(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
+    return bury_unseen(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
 
 
 def _end_batches(transaction: Transaction, limit: int) -> int:

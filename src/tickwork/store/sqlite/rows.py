@@ -59,9 +59,11 @@ class _Times(dict[int | None, datetime | None]):
         return made
 
 
-def messages(rows: Sequence[Row], handed_to: UUID | None = None) -> tuple[Message, ...]:
+def messages(
+    rows: Sequence[Row], handed_to: UUID | None = None, at: int = 0
+) -> tuple[Message, ...]:
     """Rows of a place and a message's columns, as messages; as handed out after they were read,
-    if `handed_to` says to whom."""
+    if `handed_to` says to whom, and then as late as they are at that time."""
     # All at once: this is C, and one by one they would cost as much as all the rest.
     ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
     uuids: Any = _Uuids()
@@ -75,13 +77,17 @@ def messages(rows: Sequence[Row], handed_to: UUID | None = None) -> tuple[Messag
             tenant, id_, uuids[queue_id], states[state], priority, claim + claims,
             handed_to or uuids[holder], attempts, lost, times[visible_at], times[sent_at], key,
             event_id, type_, source, correlation_id, causation_id, hops, uuids[batch_id],
-            uuids[schedule_id], times[slot], run, catch_up == 1, content_types[content_type],
-            format_, last_error, body,
+            uuids[schedule_id], times[slot], run,
+            catch_up == 1 or (
+                grace is not None and attempts == lost == 0 and due_at + grace * 1_000_000 < at
+            ),
+            times[due_at], grace, terms, content_types[content_type], format_, last_error, body,
         )
         for id_, (
             _, tenant, _, queue_id, state, priority, claim, holder, attempts, lost, visible_at,
             sent_at, key, event_id, type_, source, correlation_id, causation_id, hops, batch_id,
-            schedule_id, slot, run, catch_up, content_type, format_, last_error, body,
+            schedule_id, slot, run, catch_up, due_at, grace, terms, content_type, format_,
+            last_error, body,
         ) in zip(ids, rows, strict=True)
     ])  # fmt: skip
 
@@ -143,12 +149,13 @@ def batch(row: Row) -> Batch:
 
 def firing(row: Row) -> Firing:
     id_, tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
-    due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, count = rest
+    due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, *run_of = rest
+    count, last_slot = run_of
     return Firing(
         UUID(bytes=id_), tenant, UUID(bytes=schedule_id), from_microseconds(slot), run, attempt,
         FiringStatus(status), reason, from_microseconds(due_at), from_microseconds(started_at),
         from_microseconds(finished_at), result_code, excerpt, _CHANNELS.decode(channels),
-        catch_up == 1, count,
+        catch_up == 1, count, None if last_slot is None else from_microseconds(last_slot),
     )  # fmt: skip
 
 

@@ -20,15 +20,16 @@ from tickwork.core.tally import Passing
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.joining import Gathering, Joint
+from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.batches import Whole
 from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import breaks_connection, primary_code
-from tickwork.store.sqlite.firings import record
 from tickwork.store.sqlite.leaving import EVENT_ID, FENCE, QUEUE_ID, TENANT, Gone, leave
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import Parcel
+from tickwork.store.sqlite.slot_ends import SLOT_COLUMNS, Ended, end_slots
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
 from tickwork.store.sqlite.times import duration
 
@@ -103,15 +104,18 @@ class _Endings:
     def carry_out(self, transaction: Transaction) -> SettleResult:
         for _, caused in self._caused:
             caused.find(transaction)
-        slots = {
-            fence: transaction.execute(SQL.held_slot, fence).fetchone() for fence in self._firings
-        }
+        slots = _slots(transaction, [*self._firings])
         done, duplicates = _ack(transaction, self._with(Fate.ACK))
         done |= _put_back(transaction, self._with(Fate.RETRY, Fate.RELEASE))
         done |= _bury_held(transaction, self._with(Fate.DEAD))
-        for fence, slot in slots.items():
-            if slot is not None and fence not in duplicates:
-                record(transaction, slot, self._firings[fence])
+        end_slots(
+            transaction,
+            [
+                Ended(slot, self._firings[fence])
+                for fence, slot in slots.items()
+                if fence not in duplicates
+            ],
+        )
         if len(done) == len(self._endings) and not duplicates and not self._caused:
             return SettleResult()
         ended = {self._places[fence] for fence in done}
@@ -132,6 +136,17 @@ class _Endings:
             for fence, place in self._places.items()
             if endings[place].fate in fates
         }
+
+
+def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, rows.Row]:
+    """The slots that messages stand for which are still held."""
+    found: dict[Fence, rows.Row] = {}
+    for some in portions(fences):
+        statement = for_rows(SQL.held_slots, len(some))
+        for row in transaction.execute(statement, tuple(chain.from_iterable(some))):
+            slot, rest = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+            found[slot[0], *rest] = slot
+    return found
 
 
 class _Joint(Joint):

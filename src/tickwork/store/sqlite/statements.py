@@ -21,9 +21,17 @@ GONE_COLUMNS = (
 )
 """What a statement that deletes messages says of each, where it has `/*gone*/`."""
 
-_LOADED = load("tickwork.store.sqlite")
+FIRING_COLUMNS = (
+    "id, tenant, schedule_id, slot, run, attempt, status, reason, due_at, started_at, finished_at, "
+    "result_code, excerpt, channels, catch_up, count, last_slot"
+)
+"""What a statement that reads firings says of each, where it has `/*firing*/`."""
+
 SQL = SimpleNamespace(
-    **{name: text.replace("/*gone*/", GONE_COLUMNS) for name, text in vars(_LOADED).items()}
+    **{
+        name: text.replace("/*gone*/", GONE_COLUMNS).replace("/*firing*/", FIRING_COLUMNS)
+        for name, text in vars(load("tickwork.store.sqlite")).items()
+    }
 )
 
 ROWS_MAX = 25
@@ -34,9 +42,11 @@ _EACH = "/*each*/"
 
 @cache
 def for_rows(statement: str, rows: int) -> str:
-    """The statement with what stands between its marks repeated for so many rows."""
+    """The statement with what stands between its marks repeated for so many rows: values in a
+    list, or whole SELECTs put together."""
     before, each, after = statement.split(_EACH)
-    return f"{before}{', '.join([each] * rows)}{after}"
+    between = "UNION ALL" if each.lstrip().startswith("SELECT") else ", "
+    return f"{before}{between.join([each] * rows)}{after}"
 
 
 def portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

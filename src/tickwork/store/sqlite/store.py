@@ -11,6 +11,7 @@ from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
 from tickwork.store.moment import Moment, database_time
 from tickwork.store.sqlite.batches import SqliteBatches
+from tickwork.store.sqlite.calendars import SqliteCalendars
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
 from tickwork.store.sqlite.firings import SqliteFirings
@@ -22,6 +23,8 @@ from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
 from tickwork.store.sqlite.reaper import SqliteReaper
+from tickwork.store.sqlite.schedules import SqliteSchedules
+from tickwork.store.sqlite.shards import SqliteShards
 from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.stats import SqliteStats
 from tickwork.store.sqlite.subscriptions import SqliteSubscriptions
@@ -44,6 +47,9 @@ class SqliteStore:
         self.dead_letters = SqliteDeadLetters(database)
         self.batches = SqliteBatches(database)
         self.subscriptions = SqliteSubscriptions(database)
+        self.schedules = SqliteSchedules(database)
+        self.calendars = SqliteCalendars(database)
+        self.shards = SqliteShards(database)
         self.firings = SqliteFirings(database)
         self.stats = SqliteStats(database)
         self.pruner = SqlitePruner(database)

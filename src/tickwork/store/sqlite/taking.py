@@ -122,5 +122,5 @@ class Taking:
             lease_until = self.transaction.now + duration(request.lease_seconds)
         if found:
             places = rows.as_json(row[rows.PLACE] for row in found)
-            values = (request.holder.bytes, lease_until, places)
+            values = (request.holder.bytes, lease_until, places, self.transaction.now)
             self.transaction.execute(SQL.hand_out, values)

@@ -22,7 +22,11 @@ picked AS MATERIALIZED (
 )
 UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3,
-    lease_until = (SELECT now FROM moment) + make_interval(secs => $4)
+    lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
+    catch_up = m.catch_up OR (
+        m.grace_seconds IS NOT NULL AND m.attempts = 0 AND m.lost = 0
+        AND m.due_at + make_interval(secs => m.grace_seconds) < (SELECT now FROM moment)
+    ) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND EXISTS (
     SELECT FROM tickwork_events_done AS done

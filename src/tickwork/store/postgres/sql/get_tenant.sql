@@ -1,2 +1,3 @@
 -- One tenant.
-SELECT id, weight, suspended FROM tickwork_tenants WHERE id = $1
+SELECT id, weight, suspended, min_interval_seconds, schedules_max, schedules_per_second
+FROM tickwork_tenants WHERE id = $1

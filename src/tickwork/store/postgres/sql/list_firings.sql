@@ -1,10 +1,13 @@
--- The recorded attempts of a schedule, newest first; for the system of whichever tenant it is.
+-- The recorded attempts of a schedule, newest first, of a status, from before a record on; for the system of
+-- whichever tenant it is.
 SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
-    f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count
+    f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
 FROM tickwork_tenants AS owner
 CROSS JOIN LATERAL (
     SELECT * FROM tickwork_firings
     WHERE tenant = owner.id AND schedule_id = $2
+        AND finished_at <= $5 AND (finished_at, id) < ($5, $6)
+        AND ($4::text IS NULL OR status = $4)
     ORDER BY finished_at DESC, id DESC
     LIMIT $3
 ) AS f

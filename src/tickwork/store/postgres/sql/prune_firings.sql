@@ -1,9 +1,9 @@
--- Takes away old firings, the oldest first.
+-- Takes away old firings that lie in no day's partition, the oldest first.
 WITH old AS MATERIALIZED (
-    SELECT ctid AS at FROM tickwork_firings
-    WHERE finished_at <= $1
-    ORDER BY finished_at
+    SELECT ctid AS at FROM tickwork_firings_default
+    WHERE finished_at AT TIME ZONE 'UTC' <= $1::timestamptz AT TIME ZONE 'UTC'
+    ORDER BY finished_at AT TIME ZONE 'UTC'
     LIMIT $2
 )
-DELETE FROM tickwork_firings WHERE ctid = ANY (ARRAY (SELECT at FROM old))
+DELETE FROM tickwork_firings_default WHERE ctid = ANY (ARRAY (SELECT at FROM old))
 RETURNING 1

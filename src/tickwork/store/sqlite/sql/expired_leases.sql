@@ -1,5 +1,5 @@
--- Pull leases that ran out, with whether their message has attempts left.
-SELECT m.place, m.attempts + 1 > q.max_retries
+-- Pull leases that ran out, with how often their message was tried, and may be.
+SELECT m.place, m.attempts, q.max_retries, m.terms
 FROM tickwork_messages AS m JOIN tickwork_queues AS q ON q.id = m.queue_id
 WHERE m.state = 'claimed' AND m.lease_until IS NOT NULL AND m.lease_until <= ?1
 ORDER BY m.lease_until

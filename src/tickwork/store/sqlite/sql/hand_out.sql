@@ -1,3 +1,9 @@
--- Hands messages out, each with a new claim number.
-UPDATE tickwork_messages SET state = 'claimed', claim = claim + 1, holder = ?1, lease_until = ?2
+-- Hands messages out, each with a new claim number. A slot that is handed out for the first time, and
+-- too late for its grace, is a catch-up.
+UPDATE tickwork_messages
+SET state = 'claimed', claim = claim + 1, holder = ?1, lease_until = ?2,
+    catch_up = catch_up OR (
+        grace_seconds IS NOT NULL AND due_at + grace_seconds * 1000000 < ?4
+        AND attempts = 0 AND lost = 0
+    )
 WHERE place IN (SELECT value FROM json_each(?3))

@@ -1,7 +1,6 @@
--- The recorded attempts of a schedule, newest first.
-SELECT id, tenant, schedule_id, slot, run, attempt, status, reason, due_at, started_at, finished_at,
-    result_code, excerpt, channels, catch_up, count
-FROM tickwork_firings
-WHERE schedule_id = ?2 AND (?1 IS NULL OR tenant = ?1)
+-- The records of a schedule of a tenant, newest first, from before a record's end and id on.
+SELECT /*firing*/ FROM tickwork_firings
+WHERE tenant = ?1 AND schedule_id = ?2 AND (finished_at, id) < (?4, ?5)
+    AND (?6 IS NULL OR status = ?6)
 ORDER BY finished_at DESC, id DESC
 LIMIT ?3

@@ -1,0 +1,224 @@
+"""Making schedules on PostgreSQL: a few in one transaction, very many by COPY.
+
+Whoever makes some holds their queues, so that none is deleted meanwhile, and, where a tenant has
+limits, the tenant's row: so those who make schedules for it at once agree on how many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.limits import is_name
+from tickwork.core.model import Scope
+from tickwork.core.policy.rate import allowance, spend
+from tickwork.core.schedule import NewSchedule, Schedule
+from tickwork.core.schedule_limits import check_schedules, within_rate
+from tickwork.errors import Conflict, NotFound, TooMany
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.moment import Moment
+from tickwork.store.postgres import schedule_rows
+from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.schedule_rows import COPIED
+from tickwork.store.postgres.sending import DEFAULT_TENANT
+from tickwork.store.postgres.wakeups import PostgresWakeups
+
+PIECE_SCHEDULES = 5_000
+"""As many as are copied in one transaction."""
+
+SCHEDULES_PER_TURN = 250
+"""As many as are made into rows before others get their turn."""
+
+Row = tuple[object, ...]
+
+_TIMES = ("created_at", "updated_at", "changed_at")
+
+
+class Creator:
+    """Stores new schedules."""
+
+    def __init__(
+        self, database: Database, moment: Moment, queues: PostgresQueues, wakeups: PostgresWakeups
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._queues, self._wakeups = queues, wakeups
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        check_schedules(new)
+        if not new:
+            return ()
+        try:
+            made = await self._create(scope, new)
+        except _QueueGone:
+            # It was remembered and is gone; there may be another of that name.
+            made = await self._create(scope, new)
+        self._wake(new)
+        return made
+
+    async def _create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        tenant = scope.tenant or DEFAULT_TENANT
+        rows = await self._rows(scope, new)
+        # In one order everywhere: then nobody waits for another one's keys crosswise.
+        ordered = sorted(rows, key=lambda row: (str(row[21]), str(row[20]), row[1]))
+
+        async def work(connection: Connection) -> tuple[Schedule, ...]:
+            limits = await self._hold(connection, tenant, rows)
+            stored = await connection.fetch(
+                SQL.create_schedules, self._moment(), *schedule_rows.columns(ordered, len(rows[0]))
+            )
+            await self._keep_limits(connection, tenant, limits, len(stored))
+            found = await connection.fetch(
+                SQL.schedules_known,
+                tenant,
+                [each.id for each in new],
+                [each.idempotency_key for each in new if each.idempotency_key is not None],
+            )
+            known = schedule_rows.schedules(found)
+            return _as_made(new, known, {row["id"] for row in stored})
+
+        return await self._database.transact(work)
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        tenant = scope.tenant or DEFAULT_TENANT
+        source, stored = iter(within_rate(tenant, await self._rate(tenant), new)), 0
+        piece = await self._next_piece(scope, source)
+        while piece:
+            storing = asyncio.create_task(self._store_piece(scope, piece))
+            try:
+                # Meanwhile: the server has its own work to do.
+                following = await self._next_piece(scope, source)
+            finally:
+                stored += await storing
+            piece = following
+        if stored:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return stored
+
+    async def _rate(self, tenant: str) -> float | None:
+        if not is_name(tenant):
+            return None
+        row = await self._database.run(lambda each: each.fetchrow(SQL.get_tenant, tenant))
+        return None if row is None else row["schedules_per_second"]
+
+    async def _next_piece(self, scope: Scope, source: Iterator[NewSchedule]) -> list[Row]:
+        piece: list[Row] = []
+        while some := tuple(islice(source, min(SCHEDULES_PER_TURN, PIECE_SCHEDULES - len(piece)))):
+            check_schedules(some)
+            piece += await self._rows(scope, some)
+            await asyncio.sleep(0)
+        return piece
+
+    async def _store_piece(self, scope: Scope, rows: Sequence[Row]) -> int:
+        tenant = scope.tenant or DEFAULT_TENANT
+
+        async def copied(connection: Connection) -> int:
+            limits = await self._hold(connection, tenant, rows)
+            now = self._moment()
+            await connection.copy_records_to_table(
+                "tickwork_schedules",
+                # The database's own time is what the table begins with.
+                records=rows if now is None else [(*row, now, now, now) for row in rows],
+                columns=COPIED if now is None else (*COPIED, *_TIMES),
+            )
+            await self._keep_limits(connection, tenant, limits, len(rows))
+            return len(rows)
+
+        async def inserted(connection: Connection) -> int:
+            limits = await self._hold(connection, tenant, rows)
+            stored = await connection.fetch(
+                SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
+            )
+            await self._keep_limits(connection, tenant, limits, len(stored))
+            left = {row[1] for row in rows} - {row["id"] for row in stored}
+            known = await connection.fetch(SQL.schedules_known, tenant, list(left), [])
+            if unknown := left - {row["id"] for row in known}:
+                names = sorted(str(row[20]) for row in rows if row[1] in unknown)
+                raise Conflict(f"the name {names[0]} is in use; take another one")
+            return len(stored)
+
+        try:
+            return await self._database.transact(copied, repeatable=False)
+        except asyncpg.UniqueViolationError:
+            # Some are there already: the slower way leaves those alone.
+            return await self._database.transact(inserted)
+
+    async def _rows(self, scope: Scope, new: Sequence[NewSchedule]) -> list[Row]:
+        tenant = scope.tenant or DEFAULT_TENANT
+        queue_ids: dict[str, UUID] = {}
+        for name in {each.definition.queue for each in new}:
+            if not is_name(tenant):
+                raise NotFound("tenant", tenant)
+            queue_ids[name] = await self._queues.id_of(Scope(tenant), name)
+        return [
+            schedule_rows.new_row(tenant, queue_ids[each.definition.queue], each) for each in new
+        ]
+
+    async def _hold(
+        self, connection: Connection, tenant: str, rows: Sequence[Row]
+    ) -> asyncpg.Record | None:
+        """Holds the queues until the end, and the tenant if it has limits: those."""
+        limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
+        queue_ids = {row[2] for row in rows}
+        held = await connection.fetch(SQL.lock_queues, list(queue_ids))
+        if gone := queue_ids - {row["id"] for row in held}:
+            self._queues.forget(gone)  # type: ignore[arg-type]
+            names = {str(row[17]) for row in rows if row[2] in gone}
+            raise _QueueGone("queue", ", ".join(sorted(names)))
+        return limits
+
+    async def _keep_limits(
+        self, connection: Connection, tenant: str, limits: asyncpg.Record | None, made: int
+    ) -> None:
+        """Raises `TooMany` if so many more are more than the tenant may have, or too fast."""
+        if limits is None or not made:
+            return
+        most, rate = limits["schedules_max"], limits["schedules_per_second"]
+        if most is not None:
+            there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
+            if there > most:
+                raise TooMany(
+                    f"tenant {tenant} may have {most} schedules; delete some, "
+                    "or raise its schedules_max"
+                )
+        if rate is not None:
+            now, spent_until = limits["now"], limits["schedules_spent_until"]
+            if made > allowance(spent_until, now, rate):
+                raise TooMany(
+                    f"tenant {tenant} may make {rate:g} schedules a second; try again later, "
+                    "or raise its schedules_per_second"
+                )
+            spent = spend(spent_until, now, rate, made)
+            await connection.execute(SQL.spend_schedules, tenant, spent)
+
+    def _wake(self, new: Sequence[NewSchedule]) -> None:
+        """Wakes leaders. Whether it is soon they know better than we do."""
+        if any(each.look_at is not None for each in new):
+            self._wakeups.tell([SCHEDULES_TOPIC])
+
+
+class _QueueGone(NotFound):
+    """A queue that was remembered is not there any more."""
+
+
+def _as_made(
+    new: Sequence[NewSchedule], known: Sequence[Schedule], stored: set[UUID]
+) -> tuple[Schedule, ...]:
+    """The schedules that were wanted; `Conflict` where another one stands in the way."""
+    by_id = {each.id: each for each in known}
+    by_key = {each.idempotency_key: each for each in known if each.idempotency_key is not None}
+    made: list[Schedule] = []
+    for each in new:
+        key = each.idempotency_key
+        found = by_id.get(each.id) if key is None or each.id in stored else by_key.get(key)
+        if found is None:
+            raise Conflict(f"the name {each.name} is in use; take another one, or update it")
+        if found.id not in stored and found.fingerprint != each.fingerprint:
+            what = f"id {each.id}" if key is None else f"idempotency key {key}"
+            raise Conflict(f"the {what} is in use by a schedule with other contents")
+        made.append(found)
+    return tuple(made)

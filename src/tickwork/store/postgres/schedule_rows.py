@@ -1,0 +1,123 @@
+"""Schedules as rows, and rows as schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.model import ContentType
+from tickwork.core.schedule import (
+    Definition,
+    NewSchedule,
+    OnDead,
+    OverlapPolicy,
+    Retry,
+    Schedule,
+    ScheduleStatus,
+    bucket_of,
+    read_rule,
+    rule_text,
+    terms_text,
+)
+from tickwork.core.when import Rule
+
+COPIED = (
+    "tenant", "id", "queue_id", "bucket", "status", "next_slot", "due_at", "look_at",
+    "grace_seconds", "expires_after_seconds", "priority", "overlap", "on_dead", "rule", "calendar",
+    "terms", "retry", "queue", "type", "content_type", "name", "idempotency_key", "fingerprint",
+    "metadata", "body",
+)  # fmt: skip
+"""What is given of a new schedule; the rest begins as the table says."""
+
+OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
+_STATUSES = {str(status): status for status in ScheduleStatus}
+_RETRY = msgspec.json.Decoder(Retry)
+
+
+def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
+    """A new schedule, in the order of `COPIED`."""
+    definition = new.definition
+    rule = definition.rule
+    return (
+        tenant, new.id, queue_id, bucket_of(new.id), new.status, new.next_slot, new.due_at,
+        new.look_at, rule.missed.grace_seconds, definition.expires_after_seconds,
+        definition.priority, definition.overlap, definition.on_dead, _rule_text(rule),
+        rule.calendar, terms_text(definition.terms), _retry_text(definition.retry),
+        definition.queue, definition.type, definition.content_type, new.name, new.idempotency_key,
+        new.fingerprint, definition.metadata, definition.body,
+    )  # fmt: skip
+
+
+def definition_row(definition: Definition) -> tuple[Any, ...]:
+    """A definition, in the order in which a change writes it."""
+    rule = definition.rule
+    return (
+        rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
+        definition.overlap, definition.on_dead, _rule_text(rule), rule.calendar,
+        terms_text(definition.terms), _retry_text(definition.retry), definition.queue,
+        definition.type, definition.content_type, definition.metadata, definition.body,
+    )  # fmt: skip
+
+
+def columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows as columns, also of none."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
+
+
+def schedules(rows: Iterable[Any]) -> tuple[Schedule, ...]:
+    """Rows that begin with a schedule's columns, as schedules."""
+    return tuple(schedule(row) for row in rows)
+
+
+def schedule(row: Any) -> Schedule:
+    return Schedule(
+        tenant=row["tenant"],
+        id=row["id"],
+        name=row["name"],
+        status=_STATUSES[row["status"]],
+        version=row["version"],
+        definition=Definition(
+            rule=read_rule(row["rule"], row["id"]),
+            queue=row["queue"],
+            body=row["body"],
+            type=row["type"],
+            content_type=ContentType(row["content_type"]),
+            priority=row["priority"],
+            overlap=OVERLAPS[row["overlap"]],
+            on_dead=OnDead(row["on_dead"]),
+            retry=None if row["retry"] is None else _RETRY.decode(row["retry"]),
+            expires_after_seconds=row["expires_after_seconds"],
+            metadata=row["metadata"],
+        ),
+        next_slot=row["next_slot"],
+        due_at=row["due_at"],
+        look_at=row["look_at"],
+        last_slot=row["last_slot"],
+        fired=row["fired"],
+        runs=row["runs"],
+        last_status=row["last_status"],
+        last_error=row["last_error"],
+        error_count=row["error_count"],
+        idempotency_key=row["idempotency_key"],
+        fingerprint=row["fingerprint"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        changed_at=row["changed_at"],
+    )
+
+
+def _rule_text(rule: Rule) -> str:
+    """Bulk has one rule for very many schedules; one with a seed is a single schedule's."""
+    return rule_text(rule) if rule.seed else _shared_rule_text(rule)
+
+
+_shared_rule_text = lru_cache(maxsize=4096)(rule_text)
+
+
+@lru_cache(maxsize=4096)
+def _retry_text(retry: Retry | None) -> str | None:
+    return None if retry is None else msgspec.json.encode(retry).decode()

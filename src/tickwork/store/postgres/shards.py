@@ -1,0 +1,114 @@
+"""Who leads which part of the schedules, on PostgreSQL.
+
+A hand-over changes the rows of its shards and nothing else; a plan holds them (`FOR SHARE`) until
+it commits. So whoever takes a shard waits for the plan that is under way, and afterwards no plan
+under the old token can begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core import token as tokens
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.sharing import Grant, Holding, share_out
+from tickwork.errors import NodeExpired
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.wakeups import PostgresWakeups
+
+
+class PostgresShards:
+    """Leaders and their tokens."""
+
+    def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
+        self._database, self._moment, self._wakeups = database, moment, wakeups
+
+    async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
+        check_system(scope)
+
+        async def work(connection: Connection) -> tuple[tuple[Grant, ...], bool]:
+            own = await connection.fetchrow(SQL.lock_living_node, self._moment(), node_id)
+            if own is None:
+                raise NodeExpired(node_id)
+            now, lowest = own["now"], tokens.token(own["epoch"], 0) + 1
+            living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
+            seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+            sharing = share_out(
+                node_id, living, {shard: row["node"] for shard, row in seen.items()}
+            )
+            moving = sorted((*sharing.give_up, *sharing.take))
+            robbed = {seen[shard]["node"] for shard in sharing.take} - {None}
+            alive = await _still_alive(connection, robbed, now)
+            if moving:
+                # Both at once and in a fixed order; then what was seen is compared.
+                await connection.execute(SQL.lock_shards, moving)
+                given_up = [seen[shard] for shard in sharing.give_up]
+                await _hand_over(connection, given_up, None, now, lowest)
+                taken = [seen[shard] for shard in sharing.take if seen[shard]["node"] not in alive]
+                await _hand_over(connection, taken, node_id, now, lowest)
+                seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+            led = (row for row in seen.values() if row["node"] == node_id)
+            grants = tuple(Grant(row["shard"], row["token"]) for row in led)
+            return grants, bool(sharing.give_up)
+
+        grants, gave_up = await self._database.transact(work)
+        if gave_up:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return grants
+
+    async def give_up(self, scope: Scope, node_id: UUID) -> int:
+        check_system(scope)
+
+        async def work(connection: Connection) -> int:
+            held = [
+                row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
+            ]
+            if not held:
+                return 0
+            await connection.execute(SQL.lock_shards, [row["shard"] for row in held])
+            now = self._moment() or await connection.fetchval(SQL.read_clock)
+            return await _hand_over(connection, held, None, now, 0)
+
+        given_up = await self._database.transact(work)
+        if given_up:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return given_up
+
+    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_shards, self._moment())
+        )
+        return tuple(Holding(*row) for row in found)
+
+
+async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) -> set[UUID]:
+    """Makes sure that nodes that seem dead are, and stay so: a lease that is being renewed is not
+    seen before it is committed. Says which are alive."""
+    if not nodes:
+        return set()
+    return {row["id"] for row in await connection.fetch(SQL.end_leases, [*nodes], now)}
+
+
+async def _hand_over(
+    connection: Connection, seen: Sequence[Any], node_id: UUID | None, now: datetime, lowest: int
+) -> int:
+    """Gives shards that are as they were seen to a node, or to nobody; says how many."""
+    if not seen:
+        return 0
+    moved = await connection.fetch(
+        SQL.hand_over_shards,
+        [row["shard"] for row in seen],
+        [row["token"] for row in seen],
+        [row["node"] for row in seen],
+        node_id,
+        now,
+        lowest,
+    )
+    return len(moved)

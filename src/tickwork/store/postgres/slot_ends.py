@@ -1,0 +1,198 @@
+"""What the ends of slots' messages leave behind on PostgreSQL: a record of each attempt, and how
+its schedule stands then.
+
+The usual end changes nothing of its schedule, and then the schedule's row is only looked at. If it
+has to be written it is taken after the ended messages, which nobody else can want, and before
+those that are taken back from a schedule that is paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.model import Ending, Held
+from tickwork.core.standing import NOTHING, SUCCESS, Effect, Shown
+from tickwork.store.ids import new_id
+from tickwork.store.moment import Moment
+from tickwork.store.postgres.database import SQL, Connection
+from tickwork.store.postgres.keys import Key
+from tickwork.store.postgres.leaving import Left
+from tickwork.store.postgres.withdrawing import (
+    Planned,
+    ScheduleKey,
+    keys_of_planned,
+    take_back,
+    take_planned,
+)
+
+_BECOMES = {Then.COMPLETE: "completed", Then.PARK: "parked", Then.PAUSE: "paused"}
+
+
+class Recorded(NamedTuple):
+    """A recorded attempt, and what its schedule shows now; None if there is no schedule."""
+
+    firing_id: UUID
+    record: FiringRecord
+    schedule: ScheduleKey
+    slot: datetime
+    run: int
+    finished_at: datetime
+    shown: Shown | None
+
+
+Effects = dict[ScheduleKey, Effect]
+
+
+class SlotEnds:
+    """Records ends. Everything here is part of the caller's transaction."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+
+    async def record(
+        self, connection: Connection, endings: Iterable[Ending]
+    ) -> dict[Held, Recorded]:
+        """Records attempts at slots; what is still held now stays so until the commit."""
+        chosen = [(ending.held, ending.firing) for ending in endings if ending.firing is not None]
+        if not chosen:
+            return {}
+        ids = [new_id() for _ in chosen]
+        firings = [firing for _, firing in chosen]
+        rows = await connection.fetch(
+            SQL.record_firings,
+            self._moment(),
+            [held.tenant for held, _ in chosen],
+            [held.id for held, _ in chosen],
+            [held.claim for held, _ in chosen],
+            [held.holder for held, _ in chosen],
+            ids,
+            [firing.status for firing in firings],
+            [firing.reason for firing in firings],
+            [firing.took_seconds for firing in firings],
+            [firing.result_code for firing in firings],
+            [firing.excerpt for firing in firings],
+            [_channels(firing) for firing in firings],
+        )
+        recorded: dict[Held, Recorded] = {}
+        for number, schedule_id, slot, run, finished_at, count, error, status in rows:
+            held, firing = chosen[number - 1]
+            recorded[held] = Recorded(
+                ids[number - 1],
+                firing,
+                (held.tenant, schedule_id),
+                slot,
+                run,
+                finished_at,
+                None if count is None else Shown(count, error, status),
+            )
+        return recorded
+
+    async def forget(
+        self, connection: Connection, doubles: Iterable[Held], recorded: Mapping[Held, Recorded]
+    ) -> None:
+        """Of an event that was done before nothing is recorded."""
+        known = [held for held in doubles if held in recorded]
+        if known:
+            await connection.execute(
+                SQL.forget_firings,
+                [held.tenant for held in known],
+                [recorded[held].firing_id for held in known],
+                [recorded[held].finished_at for held in known],
+            )
+
+    async def keys_to_take(self, connection: Connection, effects: Effects) -> set[Key]:
+        """The keys of what may be taken back from schedules that are to be paused."""
+        pausing = _pausing(effects)
+        return await keys_of_planned(connection, pausing) if pausing else set()
+
+    async def carry_out(
+        self, connection: Connection, effects: Effects, keys: Collection[Key], left: Left
+    ) -> bool:
+        """Writes the schedules; True if a leader has something new to look at."""
+        named = sorted(effects)
+        chosen = [effects[each] for each in named]
+        tenants = [tenant for tenant, _ in named]
+        ids = [schedule_id for _, schedule_id in named]
+        await connection.execute(SQL.lock_schedules, tenants, ids)
+        rows = await connection.fetch(
+            SQL.end_slots,
+            self._moment(),
+            tenants,
+            ids,
+            [effect.is_reset for effect in chosen],
+            [effect.failures for effect in chosen],
+            [effect.is_shown for effect in chosen],
+            [effect.error for effect in chosen],
+            [effect.status and str(effect.status) for effect in chosen],
+            [_BECOMES.get(effect.then) for effect in chosen],
+            [effect.delay_seconds for effect in chosen],
+        )
+        paused = [
+            (row["tenant"], row["id"])
+            for row in rows
+            if row["status"] == "paused" and row["old_status"] == "active"
+        ]
+        if paused:
+            planned = await take_planned(connection, paused, None, keys=keys)
+            await take_back(connection, planned, left)
+            await _rewind(connection, planned)
+        return any(row["is_moved"] and row["status"] == "active" for row in rows)
+
+
+def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Effects:
+    """What ends that counted mean for their schedules, in the order of their slots; schedules for
+    which they mean nothing are left out."""
+    ended = [recorded[held] for held in counted if held in recorded]
+    touched = {each.schedule for each in ended if each.shown is not None and not _is_usual(each)}
+    if not touched:
+        return {}
+    effects: Effects = {}
+    shown: dict[ScheduleKey, Shown] = {}
+    for each in sorted(ended, key=lambda each: (each.slot, each.run)):
+        if each.shown is not None and each.schedule in touched:
+            shown[each.schedule] = each.shown
+            effects[each.schedule] = effects.get(each.schedule, NOTHING).after(each.record)
+    return {named: each for named, each in effects.items() if each.changes(shown[named])}
+
+
+def _is_usual(ended: Recorded) -> bool:
+    """Whether it is one more success of a schedule that shows one already."""
+    record = ended.record
+    return (
+        record.status is FiringStatus.SUCCEEDED
+        and record.then is Then.GO_ON
+        and record.next_after_seconds is None
+        and ended.shown == SUCCESS
+    )
+
+
+async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:
+    """Lets schedules begin again with the first slot that was taken back from them."""
+    taken: dict[ScheduleKey, list[Planned]] = {}
+    for each in planned:
+        taken.setdefault(each.schedule, []).append(each)
+    if not taken:
+        return
+    first = [min(slots, key=lambda each: each.slot) for slots in taken.values()]
+    await connection.execute(
+        SQL.rewind_schedules,
+        [tenant for tenant, _ in taken],
+        [schedule_id for _, schedule_id in taken],
+        [each.slot for each in first],
+        [each.due_at for each in first],
+        [len(slots) for slots in taken.values()],
+    )
+
+
+def _pausing(effects: Effects) -> list[ScheduleKey]:
+    return [named for named, effect in effects.items() if effect.then is Then.PAUSE]
+
+
+def _channels(firing: FiringRecord) -> str:
+    return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"

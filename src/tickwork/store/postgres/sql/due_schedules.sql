@@ -1,0 +1,28 @@
+-- Active schedules of some shards that have to be looked at, soonest first: of each shard no more than `$4`.
+SELECT
+    s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.overlap, s.fired,
+    CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN (
+        SELECT count(*) FROM (
+            SELECT FROM tickwork_messages AS m
+            WHERE m.tenant = s.tenant AND m.schedule_id = s.id AND m.schedule_id IS NOT NULL
+            LIMIT 2
+        ) AS unfinished
+    ) ELSE 0 END AS unfinished,
+    CASE WHEN s.calendar IS NOT NULL THEN (
+        SELECT version FROM tickwork_calendars AS c WHERE c.tenant = s.tenant AND c.name = s.calendar
+    ) END AS calendar_version
+FROM (
+    SELECT due.*
+    FROM unnest($2::integer[]) AS led (shard)
+    CROSS JOIN LATERAL (
+        SELECT tenant, id, bucket, version, next_slot, rule, overlap, fired, calendar, look_at
+        FROM tickwork_schedules
+        WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL
+            AND look_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))
+        ORDER BY look_at, id
+        LIMIT $4
+    ) AS due
+    ORDER BY due.look_at, due.id
+    LIMIT $3
+) AS s
+ORDER BY s.look_at, s.id

@@ -1,0 +1,46 @@
+-- What the ends of slots mean for their schedules, which are taken already: what they show, how they
+-- stand, and when they go on if that is counted from an end. Returns what moved or stands otherwise.
+UPDATE tickwork_schedules AS s
+SET error_count = given.failures + CASE
+        WHEN given.is_reset OR (given.is_shown AND s.last_status IN ('dead', 'expired')) THEN 0
+        ELSE s.error_count
+    END,
+    last_error = CASE WHEN given.is_shown THEN given.error ELSE s.last_error END,
+    last_status = coalesce(given.shown, s.last_status),
+    status = stands.status,
+    version = s.version + (stands.status <> s.status OR moves.at IS NOT NULL)::integer,
+    changed_at = CASE WHEN stands.status <> s.status THEN moment.now ELSE s.changed_at END,
+    next_slot = coalesce(moves.at, s.next_slot),
+    due_at = coalesce(moves.at, s.due_at),
+    look_at = CASE
+        WHEN stands.status <> 'active' THEN NULL
+        WHEN moves.at IS NULL THEN s.look_at
+        WHEN s.overlap IN ('skip', 'buffer_one') THEN moves.at
+        ELSE moves.at - interval '30 seconds'
+    END
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
+    unnest($2::text[], $3::uuid[], $4::boolean[], $5::integer[], $6::boolean[], $7::text[], $8::text[],
+        $9::text[], $10::float8[])
+        AS given (tenant, id, is_reset, failures, is_shown, error, shown, becomes, delay)
+CROSS JOIN LATERAL (
+    SELECT ctid AS at, status, next_slot FROM tickwork_schedules
+    WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1
+) AS was
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN given.becomes IS NULL THEN was.status
+        WHEN given.becomes = 'paused' AND was.status = 'active' THEN 'paused'
+        -- One that was given another rule meanwhile has a next slot, and goes on.
+        WHEN given.becomes <> 'paused' AND was.status IN ('active', 'paused') AND was.next_slot IS NULL
+            THEN given.becomes
+        ELSE was.status
+    END AS status
+) AS stands
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN was.next_slot IS NULL AND was.status = 'active'
+            AND stands.status IN ('active', 'paused')
+        THEN moment.now + make_interval(secs => given.delay)
+    END AS at
+) AS moves
+WHERE s.ctid = was.at
+RETURNING s.tenant, s.id, s.status, was.status AS old_status, moves.at IS NOT NULL AS is_moved

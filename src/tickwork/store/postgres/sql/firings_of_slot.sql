@@ -1,0 +1,21 @@
+-- What was recorded of the slot at an instant, and the runs that cover it, oldest first.
+SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
+    f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
+FROM tickwork_tenants AS owner
+CROSS JOIN LATERAL (
+    (
+        SELECT * FROM tickwork_firings
+        WHERE tenant = owner.id AND schedule_id = $2 AND slot = $3
+        LIMIT $4
+    )
+    UNION ALL
+    (
+        SELECT * FROM tickwork_firings
+        WHERE tenant = owner.id AND schedule_id = $2 AND last_slot >= $3 AND last_slot IS NOT NULL
+            AND slot < $3
+        LIMIT $4
+    )
+) AS f
+WHERE $1::text IS NULL OR owner.id = $1
+ORDER BY f.finished_at, f.id
+LIMIT $4

@@ -1,0 +1,11 @@
+-- Takes away schedules that were deleted by their owners long enough ago, the oldest first, but none that
+-- somebody is at work on.
+WITH old AS MATERIALIZED (
+    SELECT ctid AS at FROM tickwork_schedules
+    WHERE status = 'deleted' AND changed_at <= $1
+    ORDER BY changed_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM tickwork_schedules WHERE ctid = ANY (ARRAY (SELECT at FROM old))
+RETURNING 1

@@ -1,0 +1,11 @@
+-- Creates a calendar, or replaces its days; the same days are no change. Nothing without its tenant. Versions
+-- begin at the time, so that one that was deleted and comes again does not look like what it was.
+INSERT INTO tickwork_calendars AS known (tenant, name, days, version, updated_at)
+SELECT id, $3, $4, (extract(epoch FROM moment.now) * 1000000)::bigint, moment.now
+FROM tickwork_tenants, (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment
+WHERE id = $2
+ON CONFLICT (tenant, name) DO UPDATE SET
+    days = excluded.days,
+    version = known.version + (known.days <> excluded.days)::integer,
+    updated_at = CASE WHEN known.days = excluded.days THEN known.updated_at ELSE excluded.updated_at END
+RETURNING tenant, name, days, version, updated_at

@@ -1,0 +1,9 @@
+-- Active schedules with a next slot, soonest due first, behind a given one, before an instant.
+SELECT /*schedule*/ FROM tickwork_schedules AS s
+WHERE s.tenant >= $1 AND s.tenant <= $2 AND s.status = 'active' AND s.due_at IS NOT NULL
+    AND ($3::timestamptz IS NULL OR (s.due_at, s.id) > ($3, $4))
+    AND ($5::timestamptz IS NULL OR s.due_at < $5)
+    AND ($6::text IS NULL OR s.status = $6) AND ($7::text IS NULL OR s.name = $7)
+    AND ($8::text IS NULL OR s.calendar = $8)
+ORDER BY s.due_at, s.id, s.tenant
+LIMIT $9

@@ -1,0 +1,23 @@
+-- Schedules by tenant and name, those without one last, behind a given one (`$9` its name): of a status, or
+-- all but the deleted; of a calendar.
+(
+    SELECT /*schedule*/, s.name AS called FROM tickwork_schedules AS s
+    WHERE s.tenant >= $1 AND s.tenant <= $2 AND s.name IS NOT NULL AND s.status <> 'deleted'
+        AND (s.tenant, s.name) > ($3, $9::text)
+        AND ($5::text IS NULL OR s.status = $5) AND ($6::text IS NULL OR s.name = $6)
+        AND ($7::text IS NULL OR s.calendar = $7)
+    ORDER BY s.tenant, s.name
+    LIMIT $8
+)
+UNION ALL
+(
+    SELECT /*schedule*/, NULL COLLATE "C" AS called FROM tickwork_schedules AS s
+    WHERE s.tenant >= $1 AND s.tenant <= $2 AND (s.tenant, s.id) > ($3, $4)
+        AND (s.name IS NULL OR s.status = 'deleted') AND $6::text IS NULL
+        AND CASE WHEN $5::text IS NULL THEN s.status <> 'deleted' ELSE s.status = $5 END
+        AND ($7::text IS NULL OR s.calendar = $7)
+    ORDER BY s.tenant, s.id
+    LIMIT $8
+)
+ORDER BY tenant, called, id
+LIMIT $8

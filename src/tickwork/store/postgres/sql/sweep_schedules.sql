@@ -1,0 +1,28 @@
+-- Schedules whose last run is not there any more go on after their delay, or are completed; what has
+-- changed meanwhile is left alone.
+WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+picked AS MATERIALIZED (
+    SELECT found.at, given.delay
+    FROM (
+        SELECT * FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::float8[])
+            AS given (tenant, id, version, delay)
+        ORDER BY tenant, id
+    ) AS given
+    CROSS JOIN LATERAL (
+        SELECT ctid AS at FROM tickwork_schedules
+        WHERE tenant = given.tenant AND id = given.id AND version = given.version
+            AND status = 'active' AND next_slot IS NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+)
+UPDATE tickwork_schedules AS s
+SET version = s.version + 1,
+    status = CASE WHEN picked.delay IS NULL THEN 'completed' ELSE s.status END,
+    changed_at = CASE WHEN picked.delay IS NULL THEN moment.now ELSE s.changed_at END,
+    next_slot = moment.now + make_interval(secs => picked.delay),
+    due_at = moment.now + make_interval(secs => picked.delay),
+    look_at = moment.now + make_interval(secs => picked.delay)
+        - CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN interval '0' ELSE interval '30 seconds' END
+FROM moment, picked
+WHERE s.ctid = picked.at
+RETURNING s.id

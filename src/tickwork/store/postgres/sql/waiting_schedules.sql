@@ -1,0 +1,10 @@
+-- Active schedules without a next slot that have no message left, behind a given one, with how far it was
+-- looked: the last column says whether anything is there.
+SELECT s.tenant, s.id, s.version, s.terms, NOT EXISTS (
+    SELECT FROM tickwork_messages AS m
+    WHERE m.tenant = s.tenant AND m.schedule_id = s.id AND m.schedule_id IS NOT NULL AND m.run = 0
+) AS is_left
+FROM tickwork_schedules AS s
+WHERE s.status = 'active' AND s.next_slot IS NULL AND (s.tenant, s.id) > ($1, $2)
+ORDER BY s.tenant, s.id
+LIMIT $3

@@ -1,0 +1,153 @@
+"""What a store does for schedules; the rules of `contract` hold here, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Protocol
+from uuid import UUID
+
+from tickwork.core.changing import Decide, Withdraw
+from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.model import Message, Scope
+from tickwork.core.planning import Due, Plan, PlanResult
+from tickwork.core.schedule import Calendar, NewSchedule, Schedule, ScheduleSelection
+from tickwork.core.sharing import Grant, Holding
+from tickwork.core.slot_end import Newer
+
+
+class Schedules(Protocol):
+    """Schedules, and what their leaders do with them.
+
+    Their ids are the caller's (UUIDv7). What is deleted is found by its id, and among the deleted;
+    by its name or its calendar it is not found any more. 30 days later the pruner takes it away.
+    """
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        """Stores up to 1,000 schedules, all or none.
+
+        A repeat under the same `idempotency_key` and with the same fingerprint is the first one;
+        with another fingerprint `Conflict`, as is a `name` that is in use. `NotFound` if a target
+        queue is not there, `TooMany` if the tenant may not have so many, or not so fast.
+        """
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        """Stores any number in pieces, each all or none; says how many it stored. They have no
+        `idempotency_key`; what is there already under its id is not stored again.
+
+        `TooMany` at once, with nothing stored, if the tenant has a rate and there are more than it
+        allows in a second.
+        """
+
+    async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
+        """One schedule, also a deleted one."""
+
+    async def find(self, scope: Scope, name: str) -> Schedule | None:
+        """The schedule of a name, if there is one that is not deleted."""
+
+    async def list(
+        self, scope: Scope, selection: ScheduleSelection, limit: int
+    ) -> tuple[Schedule, ...]:
+        """The schedules that are selected, in order; by name, those without one come last. In the
+        system scope they come tenant by tenant, but by `next_due_at` soonest first."""
+
+    async def change(
+        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+    ) -> Schedule:
+        """Takes back planned slots, asks `decide` how the schedule shall stand, and makes it so,
+        in one transaction; `decide` must be pure, and may be asked again.
+
+        The fires become messages under the definition as it was, the skips are recorded.
+        `NotFound` for a deleted schedule.
+        """
+
+    async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
+        """Its messages that are there, by slot and run."""
+
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+        """Active schedules of these shards that have to be looked at now, soonest first; system
+        only."""
+
+    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
+        """When the next schedule of these shards has to be looked at; system only."""
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        """Carries out plans: messages, records, and how each schedule stands then; system only.
+
+        A plan counts only if its shard's token is still the granted one and its schedule still
+        has the version and next slot that it was made from; both are held until the commit. The
+        others change nothing.
+        """
+
+    async def newer_due(
+        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
+    ) -> tuple[Newer, ...]:
+        """For each tenant, schedule and slot: how many later slots of it are messages that are
+        due, whether they wait or are claimed, and how many of these were missed, counted up to
+        1,000; system only.
+
+        Missed is what is a catch-up, or would be if it were claimed now. Extra runs do not count.
+        """
+
+    async def sweep(self, scope: Scope, limit: int) -> int:
+        """Sets the next slot of schedules that wait for the end of a run that is not there any
+        more (purged, discarded, expired), and completes those whose last one is gone; says how
+        many; system only."""
+
+
+class Calendars(Protocol):
+    """Days off by name, within a tenant; in the system scope those of `default`."""
+
+    async def put(self, scope: Scope, name: str, days: Sequence[date]) -> Calendar:
+        """Creates a calendar or replaces its days; the same days are no change. Schedules that
+        use it are not touched: whoever calls computes them anew."""
+
+    async def get(self, scope: Scope, name: str) -> Calendar:
+        """One calendar."""
+
+    async def list(self, scope: Scope) -> tuple[Calendar, ...]:
+        """The calendars by name."""
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        """Removes it; `Conflict` if a schedule that is not deleted uses it."""
+
+
+class Shards(Protocol):
+    """Who leads which part of the schedules; the system's."""
+
+    async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
+        """Gives up what is beyond the node's share, takes what nobody alive holds up to it
+        (`core.sharing`), and says what it leads now. A shard that is taken gets a token that
+        is higher than every one before, also those of a primary that this database replaced.
+        `NodeExpired` if the node's lease ran out."""
+
+    async def give_up(self, scope: Scope, node_id: UUID) -> int:
+        """The node leads nothing any more; how many shards that were."""
+
+    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+        """All shards; the node of a holding is None if it is not alive."""
+
+
+class Firings(Protocol):
+    """What became of slots."""
+
+    async def list(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        limit: int,
+        *,
+        status: FiringStatus | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
+        """The records of a schedule, newest first, from before a record's end and id on."""
+
+    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+        """The records of the slot at an instant, and of the run that covers it, oldest first."""
+
+    async def succeeded(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        """The slots from `since` to `until`, both with it, that succeeded, at least in part."""

@@ -1,0 +1,165 @@
+"""Making schedules on SQLite: all or none, each once, and no more than their tenant may have."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from uuid import UUID
+
+from tickwork.core.model import DEFAULT, Scope
+from tickwork.core.policy import rate
+from tickwork.core.schedule import NewSchedule, Schedule
+from tickwork.core.schedule_limits import check_schedules, within_rate
+from tickwork.errors import Conflict, TooMany
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.finding import find_queue, is_storable
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.rows import Row
+from tickwork.store.sqlite.schedule_rows import new_values, stored
+from tickwork.store.sqlite.slot_ends import wake_leaders
+from tickwork.store.sqlite.statements import SQL, for_rows, portions
+from tickwork.store.sqlite.times import from_microseconds, to_microseconds
+
+BULK_SCHEDULES = 1_000
+
+
+class Maker:
+    """Stores new schedules."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        check_schedules(new)
+        if not new:
+            return ()
+        tenant = own_tenant(scope)
+        return await self._database.write(
+            lambda transaction: _create(transaction, tenant, new), rows=len(new)
+        )
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        tenant, made = own_tenant(scope), 0
+        limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
+        source = iter(within_rate(tenant, limits[1], new))
+        while piece := tuple(islice(source, BULK_SCHEDULES)):
+            check_schedules(piece)
+            made += await self._database.write(
+                lambda transaction, piece=piece: _store(transaction, tenant, piece),  # type: ignore[misc]
+                rows=len(piece),
+            )
+        return made
+
+
+def own_tenant(scope: Scope) -> str:
+    """Whose a new thing is: the system's own are the default tenant's."""
+    tenant = scope.tenant or DEFAULT.tenant
+    assert tenant is not None
+    return tenant
+
+
+def _create(
+    transaction: Transaction, tenant: str, new: Sequence[NewSchedule]
+) -> tuple[Schedule, ...]:
+    ids: list[UUID] = []
+    really_new: dict[UUID, NewSchedule] = {}
+    keyed: dict[str, NewSchedule] = {}
+    for each in new:
+        first = _first(transaction, tenant, each) or really_new.get(each.id)
+        if first is None and each.idempotency_key is not None:
+            first = keyed.setdefault(each.idempotency_key, each)
+        if first is None or first is each:
+            really_new[each.id] = first = each
+        elif first.fingerprint != each.fingerprint:
+            raise Conflict(
+                f"idempotency_key {each.idempotency_key} was used for another schedule"
+                if each.idempotency_key == first.idempotency_key is not None
+                else f"schedule {each.id} is there already, and another one"
+            )
+        ids.append(first.id)
+    _store(transaction, tenant, [*really_new.values()])
+    return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
+
+
+def _first(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule | None:
+    """The schedule that this one is a repeat of, by its key or its id."""
+    row = None
+    if new.idempotency_key is not None:
+        values = (tenant, new.idempotency_key)
+        row = transaction.execute(SQL.schedule_of_key, values).fetchone()
+    if row is None:
+        row = transaction.execute(SQL.get_own_schedule, (tenant, new.id.bytes)).fetchone()
+    return None if row is None else stored(row).schedule
+
+
+def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
+    values = (tenant, schedule_id.bytes)
+    return stored(transaction.execute(SQL.get_own_schedule, values).fetchone()).schedule
+
+
+def _store(transaction: Transaction, tenant: str, new: Sequence[NewSchedule]) -> int:
+    """Stores what is not there under its id; says how many."""
+    if not new:
+        return 0
+    scope = Scope(tenant)
+    queues = {
+        name: find_queue(transaction, scope, name).id
+        for name in dict.fromkeys(each.definition.queue for each in new)
+    }
+    values = [new_values(each, queues[each.definition.queue]) for each in new]
+    made = 0
+    try:
+        for some in portions(values):
+            made += transaction.execute(
+                for_rows(SQL.make_schedules, len(some)),
+                (tenant, transaction.now, *chain.from_iterable(some)),
+            ).rowcount
+    except sqlite3.IntegrityError as error:
+        raise _conflict(new, error) from error
+    _check_limits(transaction, tenant, made)
+    soonest = min((each.look_at for each in new if each.look_at is not None), default=None)
+    wake_leaders(transaction, None if soonest is None else to_microseconds(soonest))
+    return made
+
+
+def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exception:
+    """What a constraint that was broken means."""
+    if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+        return error
+    if "idempotency_key" in str(error):
+        return Conflict("an idempotency_key is in use")
+    names = sorted({each.name for each in new if each.name is not None})
+    return Conflict(f"a name is in use: {', '.join(names[:5])}")
+
+
+def _limits(transaction: Transaction, tenant: str) -> Row:
+    """How many schedules a tenant may have, make in a second, and until when that is spent."""
+    if not is_storable(tenant):
+        return (None, None, None)
+    row = transaction.execute(SQL.schedule_limits, (tenant,)).fetchone()
+    return row or (None, None, None)
+
+
+def _check_limits(transaction: Transaction, tenant: str, made: int) -> None:
+    """`TooMany` if a tenant has more now than it may, or made them too fast."""
+    schedules_max, per_second, spent_until = _limits(transaction, tenant)
+    if schedules_max is not None:
+        values = (tenant, schedules_max + 1)
+        (count,) = transaction.execute(SQL.count_schedules, values).fetchone()
+        if count > schedules_max:
+            raise TooMany(
+                f"tenant {tenant} may have {schedules_max} schedules; delete some, or raise "
+                "schedules_max"
+            )
+    if per_second is not None:
+        now = from_microseconds(transaction.now)
+        spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
+        if rate.allowance(spent, now, per_second) < made:
+            raise TooMany(
+                f"tenant {tenant} may make {per_second:g} schedules a second; wait, or raise "
+                "schedules_per_second"
+            )
+        until = rate.spend(spent, now, per_second, made)
+        transaction.execute(SQL.spend_schedules, (tenant, to_microseconds(until)))

@@ -1,0 +1,153 @@
+"""Schedules as rows, and rows as schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.model import ContentType
+from tickwork.core.planning import Due
+from tickwork.core.schedule import (
+    Definition,
+    NewSchedule,
+    OnDead,
+    OverlapPolicy,
+    Retry,
+    Schedule,
+    ScheduleStatus,
+    bucket_of,
+    read_rule,
+    rule_text,
+    terms_text,
+)
+from tickwork.core.when import Rule
+from tickwork.store.sqlite.rows import Row
+from tickwork.store.sqlite.times import from_microseconds, to_microseconds
+
+_RETRY = msgspec.json.Decoder(Retry)
+_OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
+_KEPT = 4_096
+
+
+class Stored(NamedTuple):
+    """A schedule, where it lies, and the queue that it fires into."""
+
+    place: int
+    queue_id: bytes
+    schedule: Schedule
+
+
+def optional_time(at: int | None) -> datetime | None:
+    return None if at is None else from_microseconds(at)
+
+
+def optional_microseconds(at: datetime | None) -> int | None:
+    return None if at is None else to_microseconds(at)
+
+
+def stored(row: Row) -> Stored:
+    """A row of a place, a queue and `SCHEDULE_COLUMNS`."""
+    (
+        place, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
+        fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
+        created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
+        overlap, on_dead, retry, expires_after_seconds, metadata,
+    ) = row  # fmt: skip
+    schedule_id = UUID(bytes=id_)
+    definition = Definition(
+        rule=read_rule(rule, schedule_id),
+        queue=queue,
+        body=body,
+        type=type_,
+        content_type=ContentType(content_type),
+        priority=priority,
+        overlap=_OVERLAPS[overlap],
+        on_dead=OnDead(on_dead),
+        retry=None if retry is None else _RETRY.decode(retry),
+        expires_after_seconds=expires_after_seconds,
+        metadata=metadata,
+    )
+    schedule = Schedule(
+        tenant=tenant,
+        id=schedule_id,
+        name=name,
+        status=ScheduleStatus(status),
+        version=version,
+        definition=definition,
+        next_slot=optional_time(next_slot),
+        due_at=optional_time(due_at),
+        look_at=optional_time(look_at),
+        last_slot=optional_time(last_slot),
+        fired=fired,
+        runs=runs,
+        last_status=last_status,
+        last_error=last_error,
+        error_count=error_count,
+        idempotency_key=idempotency_key,
+        fingerprint=fingerprint,
+        created_at=from_microseconds(created_at),
+        updated_at=from_microseconds(updated_at),
+        changed_at=from_microseconds(changed_at),
+    )
+    return Stored(place, queue_id, schedule)
+
+
+def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
+    """Rows of what a leader has to look at, as `due_schedules` has them."""
+    found: list[Due] = []
+    for _, tenant, id_, bucket, version, next_slot, rule, overlap, fired, unfinished, days in rows:
+        schedule_id = UUID(bytes=id_)
+        found.append(
+            Due(
+                tenant=tenant,
+                id=schedule_id,
+                bucket=bucket,
+                version=version,
+                next_slot=from_microseconds(next_slot),
+                rule=read_rule(rule, schedule_id),
+                overlap=_OVERLAPS[overlap],
+                fired=fired,
+                unfinished=unfinished,
+                calendar_version=days,
+            )
+        )
+    return tuple(found)
+
+
+def new_values(new: NewSchedule, queue_id: bytes) -> tuple[Any, ...]:
+    """A new schedule as `make_schedules` takes it."""
+    said = new.definition
+    rule, grace, calendar, terms, retry = _kept(said.rule, said.on_dead, said.retry)
+    return (
+        new.id.bytes, queue_id, bucket_of(new.id), str(new.status),
+        optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
+        optional_microseconds(new.look_at), grace, said.expires_after_seconds, said.priority,
+        str(said.overlap), str(said.on_dead), rule, calendar, terms, retry, said.queue, said.type,
+        str(said.content_type), new.name, new.idempotency_key, new.fingerprint, said.metadata,
+        said.body,
+    )  # fmt: skip
+
+
+def definition_values(said: Definition) -> tuple[Any, ...]:
+    """What a user says of a schedule, as `change_schedule` takes it."""
+    rule, grace, calendar, terms, retry = _kept(said.rule, said.on_dead, said.retry)
+    return (
+        grace, said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead),
+        rule, calendar, terms, retry, said.queue, said.type, str(said.content_type), said.metadata,
+        said.body,
+    )  # fmt: skip
+
+
+@lru_cache(_KEPT)
+def _kept(rule: Rule, on_dead: OnDead, retry: Retry | None) -> tuple[Any, ...]:
+    """What many schedules have in common, made once."""
+    terms = Definition(rule=rule, queue="", body=b"", on_dead=on_dead, retry=retry).terms
+    return (
+        rule_text(rule), rule.missed.grace_seconds, rule.calendar, terms_text(terms),
+        None if retry is None else msgspec.json.encode(retry).decode(),
+    )  # fmt: skip

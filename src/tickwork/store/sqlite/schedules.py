@@ -1,0 +1,91 @@
+"""Schedules on SQLite: the contract's noun over maker, lister, changer and planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.changing import Decide, Withdraw
+from tickwork.core.limits import check_limit, is_name
+from tickwork.core.model import Message, Scope
+from tickwork.core.planning import Due, Plan, PlanResult
+from tickwork.core.schedule import NewSchedule, Schedule, ScheduleSelection
+from tickwork.core.sharing import Grant
+from tickwork.core.slot_end import Newer
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.changing import Changer, find
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.listing import Lister
+from tickwork.store.sqlite.making import Maker, own_tenant
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.planning import Planner
+from tickwork.store.sqlite.schedule_rows import stored
+from tickwork.store.sqlite.statements import SQL
+
+
+class SqliteSchedules:
+    """Schedules, and what their leaders do with them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._maker, self._lister = Maker(database), Lister(database)
+        self._changer, self._planner = Changer(database), Planner(database)
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        return await self._maker.create(scope, new)
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        return await self._maker.create_bulk(scope, new)
+
+    async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
+        found = await self._database.read(lambda transaction: find(transaction, scope, schedule_id))
+        return found.schedule
+
+    async def find(self, scope: Scope, name: str) -> Schedule | None:
+        values = (own_tenant(scope), name)
+        if not all(map(is_name, values)):
+            return None
+        row = await self._database.read(
+            lambda transaction: transaction.execute(SQL.find_schedule, values).fetchone()
+        )
+        return None if row is None else stored(row).schedule
+
+    async def list(
+        self, scope: Scope, selection: ScheduleSelection, limit: int
+    ) -> tuple[Schedule, ...]:
+        return await self._lister.list(scope, selection, limit)
+
+    async def change(
+        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+    ) -> Schedule:
+        return await self._changer.change(scope, schedule_id, withdraw, decide)
+
+    async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
+        check_limit(limit)
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            schedule = find(transaction, scope, schedule_id).schedule
+            values = (schedule.tenant, schedule_id.bytes, limit)
+            return transaction.execute(SQL.schedule_messages, values).fetchall()
+
+        return rows.known_messages(await self._database.read(work))
+
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+        return await self._planner.due(scope, shards, limit)
+
+    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
+        return await self._planner.next_look_at(scope, shards)
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        return await self._planner.plan(scope, grants, plans)
+
+    async def newer_due(
+        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
+    ) -> tuple[Newer, ...]:
+        return await self._planner.newer_due(scope, slots)
+
+    async def sweep(self, scope: Scope, limit: int) -> int:
+        return await self._planner.sweep(scope, limit)

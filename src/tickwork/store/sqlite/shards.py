@@ -1,0 +1,85 @@
+"""Who leads which part of the schedules, on SQLite.
+
+Taking a shard and planning under its token are writes, one after the other: whoever took it last
+has the only token that counts.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tickwork.core import token as tokens
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.sharing import Grant, Holding, share_out
+from tickwork.errors import NodeExpired
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import from_microseconds
+
+
+class SqliteShards:
+    """Leaders and their tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
+        check_system(scope)
+        return await self._database.write(lambda transaction: _hold(transaction, node_id))
+
+    async def give_up(self, scope: Scope, node_id: UUID) -> int:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int:
+            return free_shards(transaction, node_id.bytes)
+
+        return await self._database.write(work)
+
+    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            return transaction.execute(SQL.list_shards, (transaction.now,)).fetchall()
+
+        return tuple(
+            Holding(
+                shard,
+                token,
+                None if node is None else UUID(bytes=node),
+                None if node is None else from_microseconds(taken_at),
+            )
+            for shard, token, node, taken_at in await self._database.read(work)
+        )
+
+
+def free_shards(transaction: Transaction, node_id: bytes) -> int:
+    """A node leads nothing any more; says how many shards that were."""
+    freed = transaction.execute(SQL.free_shards, (node_id,)).rowcount
+    if freed:
+        transaction.woken.add(SCHEDULES_TOPIC)
+    return freed
+
+
+def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
+    execute, now = transaction.execute, transaction.now
+    (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
+    if not alive:
+        raise NodeExpired(node_id)
+    living = [UUID(bytes=id_) for (id_,) in execute(SQL.living_schedulers, (now,))]
+    held = {
+        shard: None if node is None else UUID(bytes=node)
+        for shard, _, node, _ in execute(SQL.list_shards, (now,))
+    }
+    sharing = share_out(node_id, living, held)
+    if sharing.give_up:
+        execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
+        transaction.woken.add(SCHEDULES_TOPIC)
+    if sharing.take:
+        (_, _, epoch, _) = execute(SQL.read_meta).fetchone()
+        values = (rows.as_json(sharing.take), node_id.bytes, now, tokens.token(epoch, 0))
+        execute(SQL.take_shards, values)
+    return tuple(Grant(*row) for row in execute(SQL.own_shards, (node_id.bytes,)))

@@ -1,0 +1,168 @@
+"""What the end of slots' messages means on SQLite: their records, and how their schedules stand.
+
+All in the transaction that ends the messages. What an end means is decided in `core.slot_end`, and
+what several of one schedule mean together in `core.standing`. A schedule that stands as it did is
+not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from tickwork.core.changing import Withdraw
+from tickwork.core.firing import FiringRecord, Then
+from tickwork.core.planning import AHEAD_SECONDS
+from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.slot_end import of_dead, of_lease
+from tickwork.core.standing import Effect, Shown, effect_of
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.firings import record
+from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.slot_messages import last_slot_fired, take_back, withdrawable
+from tickwork.store.sqlite.statements import SQL, for_rows, portions
+from tickwork.store.sqlite.times import duration, to_microseconds
+
+NEAR_SECONDS = 5.0
+"""Leaders look by themselves at least so often; what they have to look at earlier wakes them."""
+
+SLOT_COLUMNS = 7
+"""A slot as it is recorded: tenant, schedule, slot, run, attempt, when it was due, catch-up."""
+
+_ENDED_BY = {Then.COMPLETE: ScheduleStatus.COMPLETED, Then.PARK: ScheduleStatus.PARKED}
+
+Key = tuple[str, bytes]
+"""The tenant of a schedule and its id."""
+
+
+class Ended(NamedTuple):
+    """A slot's message that ended: the slot in `SLOT_COLUMNS`, and its record."""
+
+    slot: rows.Row
+    record: FiringRecord
+
+
+class Dead(NamedTuple):
+    """A message that dies by itself, by where it lies, and what of."""
+
+    place: int
+    reason: str
+    error: str | None
+
+
+class _Standing(NamedTuple):
+    """How a schedule stands, as `schedules_standing` has it."""
+
+    tenant: str
+    id: bytes
+    place: int
+    error_count: int
+    last_error: str | None
+    last_status: str | None
+
+    @property
+    def shown(self) -> Shown:
+        return Shown(self.error_count, self.last_error, self.last_status)
+
+
+def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
+    """Records what became of slots, and changes their schedules as that demands."""
+    if not ended:
+        return
+    record(transaction, ended)
+    by_schedule: dict[Key, list[Ended]] = {}
+    for each in ended:
+        by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
+    for standing in _standing(transaction, [*by_schedule]):
+        own = by_schedule[standing.tenant, standing.id]
+        if len(own) > 1:
+            own.sort(key=lambda each: each.slot[2:4])
+        effect = effect_of(each.record for each in own)
+        _note(transaction, standing, effect)
+        _follow(transaction, standing, effect)
+
+
+def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
+    """The ends of those among some messages that are slots; to be read before they are buried."""
+    by_place = {each.place: each for each in dead}
+    found = transaction.execute(SQL.slots_at, (rows.as_json(by_place),)).fetchall()
+    ended: list[Ended] = []
+    for row in found:
+        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        _, reason, error = by_place[place]
+        ended.append(Ended(slot, of_dead(terms, slot[3], reason, error)))
+    return ended
+
+
+def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
+    """The ends of those among some messages that are slots and whose pull lease ran out, by where
+    they lie, and whether that was the last attempt; to be read before they are ended."""
+    found = transaction.execute(SQL.slots_at, (rows.as_json(used_up),)).fetchall()
+    ended: list[Ended] = []
+    for row in found:
+        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        ended.append(Ended(slot, of_lease(terms, slot[3], is_used_up=used_up[place])))
+    return ended
+
+
+def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standing]:
+    for some in portions(keys):
+        values = tuple(chain.from_iterable(some))
+        statement = for_rows(SQL.schedules_standing, len(some))
+        yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
+
+
+def _note(transaction: Transaction, standing: _Standing, effect: Effect) -> None:
+    """What a schedule shows, where it does not show it already."""
+    noted = effect.on(standing.shown)
+    if noted != standing.shown:
+        transaction.execute(SQL.note_outcome, (standing.place, *noted))
+
+
+def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> None:
+    """What the ends of slots make of their schedule; one that moves and is paused has one new
+    version."""
+    place, is_moved = standing.place, False
+    if effect.delay_seconds is not None:
+        is_moved = begin_next_run(transaction, place, effect.delay_seconds)
+    if effect.then is Then.PAUSE:
+        _pause(transaction, standing, versions=0 if is_moved else 1)
+    elif effect.then in _ENDED_BY:
+        end_schedule(transaction, place, _ENDED_BY[effect.then])
+
+
+def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
+    """Sets the next slot of a schedule that is active and has none; whether it did."""
+    slot = transaction.now + duration(after_seconds)
+    look_at = slot - duration(AHEAD_SECONDS)
+    is_moved = transaction.execute(SQL.begin_next_run, (place, slot, look_at)).rowcount == 1
+    if is_moved:
+        wake_leaders(transaction, look_at)
+    return is_moved
+
+
+def end_schedule(transaction: Transaction, place: int, status: ScheduleStatus) -> None:
+    """Ends a schedule that has no slot left."""
+    transaction.execute(SQL.end_schedule, (place, str(status), transaction.now))
+
+
+def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
+    """Tells those who plan that there is something to look at, if it is near."""
+    if look_at is not None and look_at <= transaction.now + duration(NEAR_SECONDS):
+        transaction.woken.add(SCHEDULES_TOPIC)
+
+
+def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> None:
+    """It waits for somebody who has a look, and begins then with what nobody has claimed."""
+    values = (standing.place, transaction.now, versions)
+    if not transaction.execute(SQL.pause_schedule, values).rowcount:
+        return
+    taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
+    if taken:
+        take_back(transaction, [place for place, _ in taken])
+        slot, due_at = map(to_microseconds, taken[0][1])
+        last_slot = last_slot_fired(transaction, standing.tenant, standing.id, before=slot)
+        rewound = (standing.place, slot, due_at, last_slot, len(taken))
+        transaction.execute(SQL.rewind_schedule, rewound)

@@ -1,0 +1,2 @@
+-- All tenants.
+SELECT id FROM tickwork_tenants

@@ -1,0 +1,6 @@
+-- How many schedules a tenant has that may still fire, counted up to a limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM tickwork_schedules
+    WHERE tenant = ?1 AND status IN ('active', 'paused', 'parked')
+    LIMIT ?2
+)

@@ -1,0 +1,25 @@
+-- The schedules of some shards that have to be looked at, soonest first: each shard is read in order, and
+-- all of them are merged, so that no more is read than is wanted.
+SELECT
+    s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.overlap, s.fired,
+    CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN
+        (
+            SELECT count(*) FROM (
+                SELECT 1 FROM tickwork_messages
+                WHERE tenant = s.tenant AND schedule_id = s.id AND schedule_id IS NOT NULL
+                LIMIT 2
+            )
+        )
+    ELSE 0 END,
+    CASE WHEN s.calendar IS NOT NULL THEN
+        (SELECT version FROM tickwork_calendars WHERE tenant = s.tenant AND name = s.calendar)
+    END
+FROM (
+    /*each*/
+    SELECT look_at, place FROM tickwork_schedules
+    WHERE bucket / 64 = ? AND look_at <= ? AND look_at IS NOT NULL AND status = 'active'
+    /*each*/
+    ORDER BY look_at
+    LIMIT ?
+) AS found
+CROSS JOIN tickwork_schedules AS s ON s.place = found.place

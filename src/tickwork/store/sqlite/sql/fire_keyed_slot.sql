@@ -1,0 +1,17 @@
+-- Makes a message of a slot, once, that waits if there is an earlier one of its key.
+INSERT INTO tickwork_messages (
+    tenant, queue_id, id, priority, visible_at, sent_at, due_at, grace_seconds, terms, expires_at,
+    type, source, schedule_id, slot, run, catch_up, content_type, body, key, state
+)
+SELECT
+    s.tenant, s.queue_id, ?3, max(s.priority - ?7, 0), ?6, ?1,
+    ?5, CASE WHEN ?7 THEN NULL ELSE s.grace_seconds END,
+    coalesce(?9, s.terms),
+    ?6 + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),
+    s.type, ?10, s.id, ?4, ?8, ?7, s.content_type, s.body, ?11,
+    CASE WHEN EXISTS (
+        SELECT 1 FROM tickwork_messages AS m
+        WHERE m.queue_id = s.queue_id AND m.tenant = s.tenant AND m.key = ?11
+    ) THEN 'held' ELSE 'ready' END
+FROM tickwork_schedules AS s WHERE s.place = ?2
+ON CONFLICT DO NOTHING

@@ -1,0 +1,2 @@
+-- Whether a queue is there.
+SELECT EXISTS (SELECT 1 FROM tickwork_queues WHERE id = ?1)

@@ -1,0 +1,7 @@
+-- Active schedules of a tenant by when they are due next, behind one, before an instant.
+SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
+WHERE tenant = ?1 AND status = 'active' AND due_at IS NOT NULL AND (due_at, id) > (?2, ?7)
+    AND due_at < ?8
+    AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR calendar = ?4) AND (?5 IS NULL OR name = ?5)
+ORDER BY due_at, id
+LIMIT ?6

@@ -1,0 +1,8 @@
+-- Schedules of a tenant that have no name, in the order they were made, behind one. A deleted one has no
+-- name any more.
+SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
+WHERE tenant = ?1 AND id > ?2 AND (name IS NULL OR status = 'deleted')
+    AND (?3 IS NULL OR status = ?3) AND (?3 IS NOT NULL OR status <> 'deleted')
+    AND (?4 IS NULL OR calendar = ?4) AND (?5 IS NULL OR name = ?5)
+ORDER BY id
+LIMIT ?6

@@ -1,0 +1,5 @@
+-- The messages of a schedule, by slot and run.
+SELECT m.place, /*columns*/ FROM tickwork_messages AS m
+WHERE m.tenant = ?1 AND m.schedule_id = ?2 AND m.schedule_id IS NOT NULL
+ORDER BY m.slot, m.run
+LIMIT ?3

@@ -1,0 +1,5 @@
+-- The slots of messages by where they lie, each with the attempt at it and its schedule's terms.
+SELECT tenant, schedule_id, slot, run, attempts + 1, coalesce(due_at, visible_at), catch_up, place,
+    terms
+FROM tickwork_messages
+WHERE place IN (SELECT value FROM json_each(?1)) AND schedule_id IS NOT NULL AND slot IS NOT NULL

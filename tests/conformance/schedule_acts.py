@@ -1,0 +1,277 @@
+"""The words the laws of schedules are written in."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import structs
+
+from tests.conformance.acts import ALL, WORK, pull
+from tests.stores.clock import VirtualClock
+from tickwork.core import changing, decide, when
+from tickwork.core.changing import Decide, Withdraw
+from tickwork.core.firing import Firing
+from tickwork.core.limits import TTL_SECONDS_MAX
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    Message,
+    QueueSettings,
+    Scope,
+    Settlement,
+    SettleResult,
+)
+from tickwork.core.outcome import Outcome, Succeeded
+from tickwork.core.planning import Due, Fire, Plan, PlanResult, look_at, plan
+from tickwork.core.schedule import (
+    SHARDS,
+    Definition,
+    NewSchedule,
+    OverlapPolicy,
+    Schedule,
+    bucket_of,
+    read_rule,
+    rule_text,
+    shard_of,
+)
+from tickwork.core.sharing import Grant
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+MINUTE = timedelta(minutes=1)
+EVERY_MINUTE: dict[str, Any] = {"interval_seconds": 60}
+PASSES_MAX = 1_000
+ALL_SHARDS = tuple(range(SHARDS))
+
+
+def rule_of(clock: VirtualClock, schedule_id: UUID, **fields: Any) -> when.Rule:
+    """The rule of a schedule made now; its calendar, if it has one, is empty for now."""
+    named = fields.get("calendar")
+    calendars = {} if named is None else {named: frozenset[Any]()}
+    rule = when.parse(
+        fields,
+        created_at=clock.now(),
+        seed=str(schedule_id),
+        calendars=calendars,
+        limits=when.Limits(min_interval_seconds=1),
+    )
+    return read_rule(rule_text(rule), schedule_id)
+
+
+def new_schedule(
+    clock: VirtualClock, *, schedule_id: UUID | None = None, **fields: Any
+) -> NewSchedule:
+    """A schedule for the queue `work`: without a timing, one that fires every minute.
+
+    What a definition and a `NewSchedule` know is theirs, the rest is the rule's.
+    """
+    schedule_id = schedule_id or new_id()
+    own = {each: fields.pop(each) for each in _OWN if each in fields}
+    said = {each: fields.pop(each) for each in _SAID if each in fields}
+    timing = fields if any(each in when.TIMING_FIELDS for each in fields) else EVERY_MINUTE | fields
+    rule = rule_of(clock, schedule_id, **timing)
+    definition = Definition(rule=rule, **{"queue": WORK, "body": b'{"n":1}'} | said)
+    slot = when.first_slot(rule, clock.now())
+    assert slot is not None
+    first = {
+        "next_slot": slot,
+        "due_at": when.due_at(rule, slot),
+        "look_at": look_at(rule, definition.overlap, slot),
+    }
+    return NewSchedule(id=schedule_id, definition=definition, **first | own)
+
+
+_OWN = {*NewSchedule.__struct_fields__} - {"definition", "id"}
+_SAID = {*Definition.__struct_fields__} - {"rule"}
+
+
+async def create(
+    store: Store, clock: VirtualClock, *, scope: Scope = DEFAULT, **fields: Any
+) -> Schedule:
+    """One schedule, stored."""
+    (made,) = await store.schedules.create(scope, [new_schedule(clock, **fields)])
+    return made
+
+
+async def again(store: Store, schedule: Schedule) -> Schedule:
+    """The schedule as it stands now."""
+    return await store.schedules.get(Scope(schedule.tenant), schedule.id)
+
+
+class Leader(NamedTuple):
+    """A node that leads some shards."""
+
+    node: UUID
+    grants: tuple[Grant, ...]
+
+    @property
+    def shards(self) -> list[int]:
+        return [grant.shard for grant in self.grants]
+
+    def without(self, shard: int) -> "Leader":
+        return self._replace(grants=tuple(each for each in self.grants if each.shard != shard))
+
+    def mistaken(self, shard: int) -> "Leader":
+        """With another token for a shard."""
+        wrong = (
+            structs.replace(each, token=each.token - 1) if each.shard == shard else each
+            for each in self.grants
+        )
+        return self._replace(grants=tuple(wrong))
+
+
+async def join_scheduler(store: Store, *, ttl_seconds: float = TTL_SECONDS_MAX) -> UUID:
+    node = new_id()
+    await store.nodes.join(
+        SYSTEM, node, name="leader", roles=["scheduler"], ttl_seconds=ttl_seconds
+    )
+    return node
+
+
+async def lead(store: Store, *, ttl_seconds: float = TTL_SECONDS_MAX) -> Leader:
+    """A node that leads what nobody else does."""
+    node = await join_scheduler(store, ttl_seconds=ttl_seconds)
+    return Leader(node, await store.shards.hold(SYSTEM, node))
+
+
+async def look(store: Store, leader: Leader, *, limit: int = ALL) -> list[Due]:
+    """What the leader has to look at."""
+    return list(await store.schedules.due(SYSTEM, leader.shards, limit))
+
+
+async def planned(store: Store, clock: VirtualClock, leader: Leader) -> list[Plan]:
+    """What it decides, without doing it."""
+    return [plan(each, clock.now()) for each in await look(store, leader)]
+
+
+async def write(store: Store, leader: Leader, plans: Sequence[Plan]) -> PlanResult:
+    return await store.schedules.plan(SYSTEM, leader.grants, plans)
+
+
+async def plan_all(store: Store, clock: VirtualClock, leader: Leader) -> None:
+    """Plans until nothing is left to look at."""
+    for _ in range(PASSES_MAX):
+        plans = await planned(store, clock, leader)
+        if not plans:
+            return
+        result = await write(store, leader, plans)
+        assert len(result.done) == len(plans), result
+    raise AssertionError("there is always more to plan")
+
+
+async def plan_now(store: Store, clock: VirtualClock) -> None:
+    """Somebody leads for a moment, and plans all there is."""
+    leader = await lead(store)
+    assert len(leader.grants) == SHARDS, "somebody else leads"
+    await plan_all(store, clock, leader)
+    await store.nodes.leave(SYSTEM, leader.node)
+
+
+async def created_due(
+    store: Store, clock: VirtualClock, *, after_seconds: float = 60, **fields: Any
+) -> Schedule:
+    """A schedule whose slots up to now are planned: by default its first one is due."""
+    made = await create(store, clock, **fields)
+    clock.advance(seconds=after_seconds)
+    await plan_now(store, clock)
+    return await again(store, made)
+
+
+async def one_plan(
+    store: Store, clock: VirtualClock, **fields: Any
+) -> tuple[Schedule, Leader, Plan]:
+    """A schedule, its leader, and what that decided about its first slot, in a minute."""
+    made = await create(store, clock, **fields)
+    clock.advance(seconds=30)
+    leader = await lead(store)
+    (decided,) = await planned(store, clock, leader)
+    return made, leader, decided
+
+
+async def messages(store: Store, schedule: Schedule) -> list[Message]:
+    """Its messages, by slot and run."""
+    found = await store.schedules.messages(Scope(schedule.tenant), schedule.id, ALL)
+    return list(found)
+
+
+async def slots(store: Store, schedule: Schedule) -> list[datetime | None]:
+    """The slots of its messages."""
+    return [each.slot for each in await messages(store, schedule)]
+
+
+async def firings(store: Store, schedule: Schedule) -> list[Firing]:
+    """Its records, oldest first."""
+    found = await store.firings.list(Scope(schedule.tenant), schedule.id, ALL)
+    return [*reversed(found)]
+
+
+async def records(store: Store, schedule: Schedule) -> list[tuple[str, str | None, int]]:
+    """Its records in short: status, reason, and how many slots."""
+    return [(each.status, each.reason, each.count) for each in await firings(store, schedule)]
+
+
+async def change(store: Store, schedule: Schedule, withdraw: Withdraw, decide_: Decide) -> Schedule:
+    return await store.schedules.change(Scope(schedule.tenant), schedule.id, withdraw, decide_)
+
+
+async def pause(store: Store, schedule: Schedule) -> Schedule:
+    return await change(store, schedule, Withdraw.UNCLAIMED, changing.pause)
+
+
+async def resume(store: Store, schedule: Schedule) -> Schedule:
+    decide_ = changing.resume(schedule.definition.rule)
+    return await change(store, schedule, Withdraw.NOTHING, decide_)
+
+
+async def delete(store: Store, schedule: Schedule) -> Schedule:
+    return await change(store, schedule, Withdraw.UNCLAIMED, changing.delete)
+
+
+async def update(
+    store: Store, schedule: Schedule, rule: when.Rule | None = None, **said: Any
+) -> Schedule:
+    """Another rule, or other words of the definition."""
+    old = schedule.definition
+    new = structs.replace(old, rule=rule or old.rule, **said)
+    decide_ = changing.update(new, schedule.name, old.rule, new.rule)
+    return await change(store, schedule, Withdraw.COMING, decide_)
+
+
+async def trigger(store: Store, schedule: Schedule) -> Schedule:
+    return await change(store, schedule, Withdraw.NOTHING, changing.trigger)
+
+
+async def end(
+    store: Store, message: Message, outcome: Outcome | None = None, *, max_retries: int = 3
+) -> SettleResult:
+    """A handler of this message said so; by default that all is well."""
+    settings = QueueSettings(max_retries=max_retries)
+    ending = decide.settle(message, outcome or Succeeded(), settings, took_seconds=0.0)
+    return await store.messages.settle(SYSTEM, Settlement((ending,)))
+
+
+async def end_next(store: Store, outcome: Outcome | None = None, **fields: Any) -> Message:
+    """Takes the only message there is to have, and ends it."""
+    (message,) = await pull(store)
+    await end(store, message, outcome, **fields)
+    return message
+
+
+def fire_at(slot: datetime, **fields: Any) -> Fire:
+    return Fire(**{"slot": slot, "due_at": slot, "visible_at": slot} | fields)
+
+
+def shard_of_schedule(schedule: Schedule | NewSchedule) -> int:
+    return shard_of(bucket_of(schedule.id))
+
+
+def in_shard(shard: int) -> UUID:
+    """An id that falls into a shard."""
+    for _ in range(SHARDS * 100):
+        if shard_of(bucket_of(found := new_id())) == shard:
+            return found
+    raise AssertionError(f"no id in shard {shard}")
+
+
+ONE_AT_A_TIME: dict[str, Any] = {"overlap": OverlapPolicy.SKIP}

@@ -1,0 +1,306 @@
+"""What is claimed too late is known as late, and slots whose run is gone are not waited for."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import (
+    ALL,
+    ack,
+    claim,
+    die,
+    join,
+    make_queue,
+    pull,
+    retry,
+    send,
+    settle,
+)
+from tests.conformance.schedule_acts import (
+    MINUTE,
+    again,
+    create,
+    created_due,
+    delete,
+    end_next,
+    lead,
+    messages,
+    pause,
+    plan_now,
+    records,
+    slots,
+    trigger,
+    write,
+)
+from tests.conformance.schedule_acts import planned as planned_by
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core import slot_end
+from tickwork.core.letters import Pace, Selection
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.outcome import Permanent
+from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.slot_end import Newer
+from tickwork.errors import InvalidInput
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+DELAY: dict[str, Any] = {"interval_seconds": 120, "interval_mode": "fixed_delay"}
+
+
+async def test_a_claim_after_the_grace_is_late_and_one_within_it_is_not(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await create(store, clock, missed={"grace_seconds": 30}, interval_seconds=600)
+    await create(store, clock, missed={"grace_seconds": 31}, interval_seconds=600)
+    clock.advance(seconds=600)
+    await plan_now(store, clock)
+    clock.advance(seconds=30.5)
+    found = {each.grace_seconds: each for each in await pull(store)}
+    assert (found[30].catch_up, found[30].is_late) == (True, True)
+    assert (found[31].catch_up, found[31].is_late) == (False, False)
+
+
+async def test_a_retry_is_not_late_however_long_it_waited(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await created_due(store, clock, interval_seconds=3_600, after_seconds=3_600)
+    (message,) = await pull(store)
+    await settle(store, retry(message, delay_seconds=600))
+    clock.advance(seconds=600)
+    (again_,) = await pull(store)
+    assert (again_.catch_up, again_.is_late) == (False, False)
+
+
+async def test_a_message_whose_worker_died_is_not_late(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await created_due(store, clock, interval_seconds=3_600, after_seconds=3_600)
+    await claim(store, await join(store))
+    await die(store, clock)
+    clock.advance(seconds=600)
+    (again_,) = await pull(store)
+    assert (again_.catch_up, again_.is_late) == (False, False)
+
+
+async def test_an_ordinary_message_is_never_late(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await send(store)
+    clock.advance(seconds=3_600)
+    (message,) = await pull(store)
+    assert (message.catch_up, message.is_late) == (False, False)
+
+
+async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
+    other = await create(store, clock)
+    at = [each for each in await slots(store, made) if each is not None]
+    due = [each for each in at if each <= clock.now()]
+    assert (len(due), len(at)) == (4, 7)
+    asked = [("default", made.id, each) for each in (*due, at[-1])]
+    asked += [
+        ("default", other.id, due[0]),
+        ("one", made.id, due[0]),
+        ("default", new_id(), due[0]),
+    ]
+    newer = tuple(Newer(due=number) for number in (3, 2, 1, 0, 0, 0, 0, 0))
+    assert await store.schedules.newer_due(SYSTEM, asked) == newer
+    taken = await pull(store, limit=2)
+    assert [each.slot for each in taken] == due[:2]
+    assert await store.schedules.newer_due(SYSTEM, asked) == newer
+    await settle(store, ack(taken[1]))
+    assert await store.schedules.newer_due(SYSTEM, asked[:2]) == (Newer(due=2), Newer(due=2))
+    await trigger(store, made)
+    assert await store.schedules.newer_due(SYSTEM, asked[:1]) == (Newer(due=2),)
+    assert await store.schedules.newer_due(SYSTEM, []) == ()
+
+
+async def test_of_newer_slots_only_those_too_late_for_their_first_claim_are_missed(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    missed = {"grace_seconds": 30}
+    made = await created_due(store, clock, interval_seconds=10, after_seconds=40, missed=missed)
+    asked = [("default", made.id, made.created_at)]
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=0),)
+    clock.advance(seconds=1)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=1),)
+    first, second = await pull(store, limit=2)
+    assert (first.is_late, second.is_late) == (True, False)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=1),)
+    # Claimed in time, or tried already: however long that takes, it was not missed.
+    await settle(store, retry(second, delay_seconds=0))
+    clock.advance(seconds=19)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=1),)
+    clock.advance(seconds=0.000_001)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=2),)
+    # A catch-up stays one.
+    await settle(store, retry(first, delay_seconds=0))
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=2),)
+
+
+async def test_planned_catch_ups_are_missed_ones(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, after_seconds=600, missed={"cap": 3})
+    asked = [("default", made.id, made.created_at)]
+    # Three of the missed, and the two that are within the grace.
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=5, missed=3),)
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3, 10])
+async def test_a_cap_counts_the_same_slots_at_planning_and_at_a_claim(
+    store: Store, clock: VirtualClock, cap: int
+) -> None:
+    await make_queue(store)
+    rule: dict[str, Any] = {"interval_seconds": 10, "missed": {"cap": cap, "grace_seconds": 20}}
+    planned = await create(store, clock, **rule)
+    claimed = await create(store, clock, **rule)
+    clock.advance(seconds=10)
+    for _ in range(5):
+        leader = await lead(store)
+        own = [each for each in await planned_by(store, clock, leader) if each.id == claimed.id]
+        await write(store, leader, own)
+        await store.nodes.leave(SYSTEM, leader.node)
+        clock.advance(seconds=10)
+    clock.advance(seconds=0.000_001)
+    await plan_now(store, clock)
+    late = [each for each in await pull(store, limit=ALL) if each.is_late]
+    asked = [("default", claimed.id, each.slot) for each in late if each.slot is not None]
+    newer = await store.schedules.newer_due(SYSTEM, asked)
+    kept = {
+        each.slot
+        for each, later in zip(late, newer, strict=True)
+        if not slot_end.is_too_late(each, later)
+    }
+    found = [each for each in await messages(store, planned) if each.catch_up]
+    assert kept == {each.slot for each in found}
+    assert len(kept) == min(cap, 4)
+
+
+async def test_of_late_slots_that_two_claim_one_is_the_most_recent(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, missed={"policy": "fire_most_recent"})
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    taken = [message for _ in range(2) for message in await pull(store, limit=1)]
+    assert [each.is_late for each in taken] == [True, True]
+    asked = [("default", made.id, each.slot) for each in taken if each.slot is not None]
+    newer = await store.schedules.newer_due(SYSTEM, asked)
+    judged = [slot_end.is_too_late(*each) for each in zip(taken, newer, strict=True)]
+    assert judged == [True, False]
+
+
+async def test_a_purged_run_of_a_fixed_delay_is_not_waited_for(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, after_seconds=120, **DELAY)
+    assert await store.schedules.sweep(SYSTEM, ALL) == 0
+    assert (await again(store, made)).next_slot is None
+    await store.queues.purge(DEFAULT, "work")
+    clock.advance(seconds=10)
+    assert await store.schedules.sweep(SYSTEM, ALL) == 1
+    now = await again(store, made)
+    assert (now.status, now.next_slot) == (ScheduleStatus.ACTIVE, clock.now() + 2 * MINUTE)
+    assert now.look_at == clock.now() + 2 * MINUTE - MINUTE / 2
+    assert now.version == made.version + 1
+    assert await store.schedules.sweep(SYSTEM, ALL) == 0
+    clock.advance(seconds=120)
+    await plan_now(store, clock)
+    assert await slots(store, made) == [now.next_slot]
+
+
+async def test_a_schedule_whose_last_run_is_gone_is_completed(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    last = await create(store, clock, max_firings=1)
+    once = await create(store, clock, once_at=(clock.now() + MINUTE).isoformat())
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    assert await store.schedules.sweep(SYSTEM, ALL) == 0
+    for each in (last, once):
+        (message,) = await messages(store, each)
+        assert await store.messages.delete(DEFAULT, "work", message.id)
+    assert await store.schedules.sweep(SYSTEM, ALL) == 2
+    for each in (last, once):
+        now = await again(store, each)
+        assert (now.status, now.next_slot) == (ScheduleStatus.COMPLETED, None)
+        assert now.changed_at == clock.now()
+
+
+async def test_a_sweep_is_bounded_and_goes_on(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    for _ in range(5):
+        await create(store, clock, max_firings=1)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    await store.queues.purge(DEFAULT, "work")
+    swept = [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)]
+    assert swept == [2, 2, 1, 0]
+
+
+async def test_a_sweep_leaves_what_is_paused_deleted_or_running_alone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = [await create(store, clock, **DELAY) for _ in range(3)]
+    clock.advance(seconds=120)
+    await plan_now(store, clock)
+    await pull(store, limit=ALL)
+    await pause(store, made[0])
+    await delete(store, made[1])
+    before = [await again(store, each) for each in made]
+    assert await store.schedules.sweep(SYSTEM, ALL) == 0
+    assert [await again(store, each) for each in made] == before
+
+
+async def test_a_run_that_waits_for_its_retry_is_still_waited_for(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, after_seconds=120, **DELAY)
+    (message,) = await pull(store)
+    await settle(store, retry(message, delay_seconds=600))
+    assert await store.schedules.sweep(SYSTEM, ALL) == 0
+    assert (await again(store, made)).next_slot is None
+
+
+async def test_only_the_system_plans_and_sweeps(store: Store) -> None:
+    await make_queue(store)
+    for asked in (
+        store.schedules.due(DEFAULT, [1], 1),
+        store.schedules.next_look_at(DEFAULT, [1]),
+        store.schedules.plan(DEFAULT, [], []),
+        store.schedules.newer_due(DEFAULT, []),
+        store.schedules.sweep(DEFAULT, 1),
+        store.shards.list(DEFAULT),
+    ):
+        with pytest.raises(InvalidInput):
+            await asked
+
+
+async def test_a_replayed_letter_of_a_slot_is_an_ordinary_message(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, once_at=(clock.now() + MINUTE).isoformat())
+    died = await end_next(store, Permanent("no"))
+    before = await again(store, made)
+    assert (before.status, before.last_status) == (ScheduleStatus.PARKED, "dead")
+    await store.dead_letters.replay(DEFAULT, "work", Selection(limit=ALL), Pace())
+    assert await messages(store, made) == []
+    replayed = await end_next(store)
+    assert (replayed.schedule_id, replayed.slot, replayed.run) == (None, None, 0)
+    assert (replayed.body, replayed.type, replayed.source) == (died.body, died.type, died.source)
+    assert await again(store, made) == before
+    assert await records(store, made) == [("dead", "permanent", 1)]

@@ -1,0 +1,162 @@
+"""Lists of schedules: of everybody, of the deleted; and deleted ones go in the end."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import ALL, make_queue, make_tenants
+from tests.conformance.schedule_acts import (
+    MINUTE,
+    again,
+    create,
+    created_due,
+    delete,
+    end_next,
+    firings,
+    new_schedule,
+    pause,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.schedule import (
+    DELETED_SECONDS,
+    Order,
+    Schedule,
+    ScheduleSelection,
+    ScheduleStatus,
+)
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+DELETED = ScheduleStatus.DELETED
+
+
+async def listed(
+    store: Store, scope: Scope = SYSTEM, *, limit: int = ALL, **selection: Any
+) -> list[Schedule]:
+    return [*await store.schedules.list(scope, ScheduleSelection(**selection), limit)]
+
+
+async def paged(store: Store, scope: Scope = SYSTEM, **selection: Any) -> list[Schedule]:
+    """The same, two at a time."""
+    found: list[Schedule] = []
+    for _ in range(100):
+        after = found[-1].id if found else None
+        page = await listed(store, scope, limit=2, after=after, **selection)
+        if not page:
+            return found
+        found += page
+    raise AssertionError("there is always more")
+
+
+async def make_some(store: Store, clock: VirtualClock) -> dict[str, Schedule]:
+    """Schedules of two tenants, made in turn, each called by its tenant and name or number."""
+    await make_queue(store, scope=SYSTEM)
+    one, two = await make_tenants(store, "one", "two")
+    made: dict[str, Schedule] = {}
+    for number, (scope, name) in enumerate(
+        [(two, "b"), (one, None), (two, None), (one, "c"), (two, "a"), (one, "a"), (one, None)]
+    ):
+        seconds = 1_000 - 100 * number
+        each = await create(store, clock, scope=scope, name=name, interval_seconds=seconds)
+        made[f"{scope.tenant}-{name or number}"] = each
+        clock.advance(seconds=1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (Order.CREATED, "one-1 one-c one-a one-6 two-b two-2 two-a"),
+        (Order.NAME, "one-a one-c one-1 one-6 two-a two-b two-2"),
+        (Order.NEXT_DUE, "one-6 one-a two-a one-c two-2 one-1 two-b"),
+    ],
+)
+async def test_the_system_lists_tenant_by_tenant_and_what_is_due_soonest_first(
+    store: Store, clock: VirtualClock, order: Order, expected: str
+) -> None:
+    made = await make_some(store, clock)
+    names = {(each.tenant, each.id): name for name, each in made.items()}
+    found = await listed(store, order=order)
+    assert " ".join(names[each.tenant, each.id] for each in found) == expected
+    assert await paged(store, order=order) == found
+    for tenant in ("one", "two"):
+        own = [each for each in found if each.tenant == tenant]
+        assert await listed(store, Scope(tenant), order=order) == own
+        assert await paged(store, Scope(tenant), order=order) == own
+
+
+async def test_the_deleted_are_listed_when_asked_for_and_have_no_name_and_no_calendar(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await store.calendars.put(DEFAULT, "feasts", [])
+    gone = [
+        await delete(store, await create(store, clock, name=name, calendar="feasts"))
+        for name in ("b", "a", None)
+    ]
+    kept = await create(store, clock, name="a", calendar="feasts")
+    paused = await pause(store, await create(store, clock, name="b"))
+    for order in (Order.CREATED, Order.NAME):
+        assert await listed(store, DEFAULT, status=DELETED, order=order) == gone
+        assert await paged(store, DEFAULT, status=DELETED, order=order) == gone
+        chosen: tuple[dict[str, Any], ...] = ({"name": "a"}, {"calendar": "feasts"})
+        for said in chosen:
+            assert await listed(store, DEFAULT, status=DELETED, order=order, **said) == []
+            assert await listed(store, DEFAULT, order=order, **said) == [kept]
+    assert await listed(store, DEFAULT, status=DELETED, order=Order.NEXT_DUE) == []
+    assert await listed(store, DEFAULT) == [kept, paused]
+    assert await store.schedules.find(DEFAULT, "a") == kept
+    assert await store.schedules.get(DEFAULT, gone[0].id) == gone[0]
+
+
+async def pruned(store: Store, limit: int = ALL) -> int:
+    return (await store.pruner.prune(SYSTEM, limit)).schedules
+
+
+async def test_deleted_schedules_go_when_their_history_has_gone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, name="a", idempotency_key="k", fingerprint=b"f")
+    await end_next(store)
+    await delete(store, made)
+    deleted_at = clock.now()
+    paused = await pause(store, await create(store, clock))
+    single = await created_due(store, clock, once_at=(clock.now() + MINUTE).isoformat())
+    await end_next(store)
+    clock.advance(seconds=DELETED_SECONDS - 1 - (clock.now() - deleted_at).total_seconds())
+    assert await pruned(store) == 0
+    assert (await again(store, made)).status is DELETED
+    clock.advance(seconds=1)
+    assert await pruned(store) == 1
+    with pytest.raises(NotFound):
+        await again(store, made)
+    assert await firings(store, made) == []
+    assert await listed(store, DEFAULT, status=DELETED) == []
+    # Nothing else goes, however old it is.
+    clock.advance(seconds=10 * DELETED_SECONDS)
+    assert await pruned(store) == 0
+    assert (await again(store, paused)).status is ScheduleStatus.PAUSED
+    assert (await again(store, single)).status is ScheduleStatus.COMPLETED
+    (anew,) = await store.schedules.create(
+        DEFAULT, [new_schedule(clock, name="a", idempotency_key="k", fingerprint=b"g")]
+    )
+    assert anew.status is ScheduleStatus.ACTIVE
+
+
+async def test_deleted_schedules_go_a_few_at_a_time_the_oldest_first(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = [await create(store, clock) for _ in range(5)]
+    for each in reversed(made):
+        await delete(store, each)
+        clock.advance(seconds=1)
+    clock.advance(seconds=DELETED_SECONDS - 3)
+    assert [await pruned(store, 2) for _ in range(3)] == [2, 1, 0]
+    left = await listed(store, DEFAULT, status=DELETED)
+    assert [each.id for each in left] == [each.id for each in made[:2]]

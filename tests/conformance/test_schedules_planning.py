@@ -1,0 +1,247 @@
+"""A leader's plans: each slot becomes one message or one record, and only by its leader's word."""
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import ALL, WORK, make_queue, pull
+from tests.conformance.schedule_acts import (
+    MINUTE,
+    again,
+    create,
+    created_due,
+    firings,
+    in_shard,
+    lead,
+    look,
+    messages,
+    one_plan,
+    pause,
+    planned,
+    shard_of_schedule,
+    update,
+    write,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.model import DEFAULT, SYSTEM, ContentType
+from tickwork.core.planning import Due, PlanResult, parked
+from tickwork.core.schedule import (
+    FIRED_TYPE,
+    OverlapPolicy,
+    Schedule,
+    ScheduleStatus,
+    bucket_of,
+    read_terms,
+)
+from tickwork.core.states import State
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+
+async def as_before(store: Store, schedule: Schedule) -> bool:
+    """Whether nothing has happened to it."""
+    nothing = await messages(store, schedule) == [] and await firings(store, schedule) == []
+    return nothing and await again(store, schedule) == schedule
+
+
+async def test_a_schedule_is_looked_at_when_its_time_has_come(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await create(store, clock, calendar=None, overlap=OverlapPolicy.BUFFER_ALL)
+    leader = await lead(store)
+    assert await look(store, leader) == []
+    assert await store.schedules.next_look_at(SYSTEM, leader.shards) == made.look_at
+    clock.advance(seconds=29.999)
+    assert await look(store, leader) == []
+    clock.advance(seconds=0.001)
+    assert await look(store, leader) == [
+        Due(
+            tenant="default",
+            id=made.id,
+            bucket=bucket_of(made.id),
+            version=made.version,
+            next_slot=clock.now() + MINUTE / 2,
+            rule=made.definition.rule,
+            overlap=OverlapPolicy.BUFFER_ALL,
+            fired=0,
+        )
+    ]
+    await pause(store, made)
+    assert await look(store, leader) == []
+    assert await store.schedules.next_look_at(SYSTEM, leader.shards) is None
+
+
+async def test_what_is_due_is_of_the_shards_asked_for_soonest_first(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = {}
+    for shard, seconds in ((3, 300), (3, 100), (7, 200), (60, 50)):
+        made[seconds] = await create(
+            store, clock, schedule_id=in_shard(shard), interval_seconds=seconds
+        )
+    clock.advance(seconds=1_000)
+    for shards, expected in (
+        ([3, 7], [100, 200, 300]),
+        ([7], [200]),
+        ([60, 3], [50, 100, 300]),
+        ([5], []),
+        ([], []),
+    ):
+        due = await store.schedules.due(SYSTEM, shards, ALL)
+        assert [each.id for each in due] == [made[each].id for each in expected]
+        soonest = min((made[each].look_at for each in expected), default=None)  # type: ignore[type-var]
+        assert await store.schedules.next_look_at(SYSTEM, shards) == soonest
+    first = await store.schedules.due(SYSTEM, [3, 7, 60], 2)
+    assert [each.id for each in first] == [made[50].id, made[100].id]
+
+
+async def test_a_slot_becomes_a_message_with_all_that_its_schedule_says(
+    store: Store, clock: VirtualClock
+) -> None:
+    queue_id = await make_queue(store)
+    made, leader, decided = await one_plan(
+        store,
+        clock,
+        body="grüß dich".encode(),
+        content_type=ContentType.TEXT,
+        type="report.wanted",
+        priority=7,
+        missed={"policy": "skip", "grace_seconds": 5},
+    )
+    assert await write(store, leader, [decided]) == PlanResult(done=(0,))
+    slot = clock.now() + MINUTE / 2
+    (message,) = await messages(store, made)
+    assert (message.tenant, message.queue_id, message.state) == ("default", queue_id, State.READY)
+    assert (message.schedule_id, message.slot, message.run) == (made.id, slot, 0)
+    assert (message.due_at, message.visible_at, message.sent_at) == (slot, slot, clock.now())
+    assert (message.priority, message.catch_up, message.grace_seconds) == (7, False, 5)
+    assert (message.type, message.source) == ("report.wanted", str(made.id))
+    assert (message.body, message.content_type) == ("grüß dich".encode(), ContentType.TEXT)
+    assert read_terms(message.terms) == made.definition.terms
+    assert (message.key, message.event_id, message.correlation_id) == (None, None, None)
+    assert (message.attempts, message.lost, message.claim, message.hops) == (0, 0, 0, 0)
+    stands = await again(store, made)
+    assert stands == structs.replace(
+        made, next_slot=decided.then_slot, due_at=decided.then_due_at,
+        look_at=decided.look_at, last_slot=slot, fired=1,
+    )  # fmt: skip
+    assert await pull(store) == ()
+    clock.advance(seconds=30)
+    (claimed,) = await pull(store)
+    assert (claimed.id, claimed.catch_up) == (message.id, False)
+
+
+async def test_the_type_of_a_firing_is_said_where_the_target_names_none(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock)
+    assert [each.type for each in await messages(store, made)] == [FIRED_TYPE]
+
+
+async def test_a_plan_is_good_once(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    await write(store, leader, [decided])
+    stands = await again(store, made)
+    assert await write(store, leader, [decided]) == PlanResult(stale=(0,))
+    assert await again(store, made) == stands
+    assert len(await messages(store, made)) == 1
+
+
+async def test_of_two_plans_for_one_schedule_one_counts(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    result = await write(store, leader, [decided, decided])
+    assert (len(result.done), len(result.stale)) == (1, 1)
+    assert len(await messages(store, made)) == 1
+    assert (await again(store, made)).fired == 1
+
+
+async def test_a_plan_of_an_older_version_changes_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    changed = await update(store, made, priority=9)
+    assert (changed.next_slot, changed.version) == (made.next_slot, made.version + 1)
+    assert await write(store, leader, [decided]) == PlanResult(stale=(0,))
+    assert await as_before(store, changed)
+
+
+async def test_a_plan_from_another_slot_changes_nothing(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    other = structs.replace(decided, next_slot=decided.next_slot + MINUTE)
+    assert await write(store, leader, [other]) == PlanResult(stale=(0,))
+    assert await as_before(store, made)
+
+
+async def test_a_plan_under_another_token_changes_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    shard = shard_of_schedule(made)
+    for wrong in (leader.mistaken(shard), leader.without(shard)):
+        assert await write(store, wrong, [decided]) == PlanResult(lost=(0,))
+        assert await as_before(store, made)
+    assert await write(store, leader, [decided]) == PlanResult(done=(0,))
+
+
+async def test_a_paused_or_deleted_schedule_is_not_planned(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made, leader, decided = await one_plan(store, clock)
+    stands = await pause(store, made)
+    now_right = structs.replace(decided, version=stands.version)
+    assert await write(store, leader, [now_right]) == PlanResult(stale=(0,))
+    assert await as_before(store, stands)
+
+
+async def test_plans_of_one_call_count_one_by_one(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made = [await create(store, clock, schedule_id=in_shard(each)) for each in (1, 1, 2, 40, 63)]
+    clock.advance(seconds=30)
+    leader = await lead(store)
+    by_id = {each.id: each for each in await planned(store, clock, leader)}
+    plans = [by_id[each.id] for each in made]
+    await update(store, made[1], priority=1)
+    result = await write(store, leader.mistaken(40), plans)
+    assert result == PlanResult(done=(0, 2, 4), stale=(1,), lost=(3,))
+    assert [len(await messages(store, each)) for each in made] == [1, 0, 1, 0, 1]
+
+
+async def test_a_plan_for_a_queue_that_is_gone_changes_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made, leader, _ = await one_plan(store, clock)
+    await make_queue(store, "other")
+    beside = await create(store, clock, queue="other", interval_seconds=31)
+    clock.advance(seconds=1)
+    await store.queues.delete(DEFAULT, WORK)
+    by_id = {each.id: each for each in await planned(store, clock, leader)}
+    result = await write(store, leader, [by_id[made.id], by_id[beside.id]])
+    assert result == PlanResult(done=(1,), no_queue=(0,))
+    assert await as_before(store, made)
+    (due,) = await look(store, leader)
+    assert await write(store, leader, [parked(due, "no queue")]) == PlanResult(done=(0,))
+    assert (await again(store, made)).status is ScheduleStatus.PARKED
+
+
+async def test_a_stale_plan_beside_slots_that_stand_in_line_is_stale_and_not_lost(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    in_line = await create(store, clock, schedule_id=in_shard(3), overlap=OverlapPolicy.BUFFER_ALL)
+    changed = await create(store, clock, schedule_id=in_shard(5))
+    clock.advance(seconds=30)
+    leader = await lead(store)
+    plans = sorted(await planned(store, clock, leader), key=lambda each: each.id != in_line.id)
+    await update(store, changed, priority=7)
+    assert await write(store, leader, plans) == PlanResult(done=(0,), stale=(1,))

@@ -1,0 +1,164 @@
+"""Shards: shared out evenly among those alive, and each hand-over has a higher token."""
+
+import pytest
+
+from tests.conformance.schedule_acts import ALL_SHARDS, join_scheduler, lead
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.model import SYSTEM
+from tickwork.core.schedule import SHARDS
+from tickwork.core.sharing import Grant, Holding
+from tickwork.core.token import parts
+from tickwork.errors import NodeExpired
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+
+async def tokens(store: Store) -> dict[int, int]:
+    return {each.shard: each.token for each in await store.shards.list(SYSTEM)}
+
+
+def shards(grants: tuple[Grant, ...]) -> set[int]:
+    return {each.shard for each in grants}
+
+
+async def test_at_first_nobody_leads_anything(store: Store) -> None:
+    found = await store.shards.list(SYSTEM)
+    assert [each.shard for each in found] == [*ALL_SHARDS]
+    assert {each.node for each in found} == {None}
+
+
+async def test_a_node_alone_leads_all_and_keeps_its_tokens(
+    store: Store, clock: VirtualClock
+) -> None:
+    node, grants = await lead(store)
+    assert shards(grants) == {*ALL_SHARDS}
+    assert await store.shards.hold(SYSTEM, node) == grants
+    assert await store.shards.list(SYSTEM) == tuple(
+        Holding(each.shard, each.token, node, clock.now())
+        for each in sorted(grants, key=lambda each: each.shard)
+    )
+
+
+async def test_shares_are_even_and_move_by_being_given_up_first(store: Store) -> None:
+    first, all_ = await lead(store)
+    second, nothing = await lead(store)
+    assert nothing == ()
+    kept = await store.shards.hold(SYSTEM, first)
+    assert len(kept) == SHARDS // 2
+    taken = await store.shards.hold(SYSTEM, second)
+    assert shards(taken) == {*ALL_SHARDS} - shards(kept)
+    before = {each.shard: each.token for each in all_}
+    assert {each.shard: each.token for each in kept}.items() <= before.items()
+    for each in taken:
+        assert each.token > before[each.shard]
+    assert await store.shards.hold(SYSTEM, first) == kept
+    assert await store.shards.hold(SYSTEM, second) == taken
+
+
+async def test_three_share_out_to_the_last(store: Store) -> None:
+    nodes = sorted([await join_scheduler(store) for _ in range(3)])
+    for _ in range(2):
+        for each in nodes:
+            await store.shards.hold(SYSTEM, each)
+    held = [await store.shards.hold(SYSTEM, each) for each in nodes]
+    assert [len(each) for each in held] == [22, 21, 21]
+    assert sorted(shard for each in held for shard in shards(each)) == [*ALL_SHARDS]
+
+
+async def test_workers_have_no_share(store: Store) -> None:
+    await store.nodes.join(SYSTEM, new_id(), name="w", roles=["worker"], ttl_seconds=100)
+    _, grants = await lead(store)
+    assert len(grants) == SHARDS
+
+
+async def test_a_node_with_both_roles_has_a_share(store: Store) -> None:
+    both = new_id()
+    await store.nodes.join(
+        SYSTEM, both, name="b", roles=["api", "scheduler", "worker"], ttl_seconds=9
+    )
+    first, _ = await lead(store)
+    assert len(await store.shards.hold(SYSTEM, first)) == SHARDS // 2
+    assert len(await store.shards.hold(SYSTEM, both)) == SHARDS // 2
+
+
+async def test_the_shards_of_a_dead_node_are_taken_with_higher_tokens(
+    store: Store, clock: VirtualClock
+) -> None:
+    dead, held = await lead(store, ttl_seconds=15)
+    clock.advance(seconds=14)
+    heir, nothing = await lead(store)
+    assert nothing == ()
+    clock.advance(seconds=1.001)
+    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    taken = await store.shards.hold(SYSTEM, heir)
+    assert shards(taken) == {*ALL_SHARDS}
+    before = {each.shard: each.token for each in held}
+    assert all(each.token > before[each.shard] for each in taken)
+    with pytest.raises(NodeExpired):
+        await store.shards.hold(SYSTEM, dead)
+
+
+async def test_an_expired_node_takes_nothing_even_if_nobody_noticed(
+    store: Store, clock: VirtualClock
+) -> None:
+    node = await join_scheduler(store, ttl_seconds=15)
+    clock.advance(seconds=15.001)
+    before = await tokens(store)
+    with pytest.raises(NodeExpired):
+        await store.shards.hold(SYSTEM, node)
+    with pytest.raises(NodeExpired):
+        await store.shards.hold(SYSTEM, new_id())
+    assert await tokens(store) == before
+
+
+async def test_a_node_that_leaves_leads_nothing_any_more(store: Store) -> None:
+    node, _ = await lead(store)
+    heir = await join_scheduler(store)
+    await store.nodes.leave(SYSTEM, node)
+    assert len(await store.shards.hold(SYSTEM, heir)) == SHARDS
+
+
+async def test_what_is_given_up_is_taken_at_once(store: Store) -> None:
+    node, held = await lead(store)
+    heir = await join_scheduler(store)
+    assert await store.shards.give_up(SYSTEM, node) == SHARDS
+    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    assert await store.shards.give_up(SYSTEM, node) == 0
+    taken = await store.shards.hold(SYSTEM, heir)
+    assert len(taken) == SHARDS // 2
+    before = {each.shard: each.token for each in held}
+    assert all(each.token > before[each.shard] for each in taken)
+
+
+async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store) -> None:
+    node, _ = await lead(store)
+    last = await tokens(store)
+    for _ in range(3):
+        await store.shards.hold(SYSTEM, node)
+        assert await tokens(store) == last
+        await store.shards.give_up(SYSTEM, node)
+        await store.shards.hold(SYSTEM, node)
+        now = await tokens(store)
+        assert all(now[each] > last[each] for each in ALL_SHARDS)
+        last = now
+
+
+async def test_a_token_has_room_for_the_epoch(store: Store) -> None:
+    _, grants = await lead(store)
+    for each in grants:
+        epoch, counter = parts(each.token)
+        assert counter >= 1
+        assert epoch >= (await store.meta()).epoch
+
+
+async def test_a_stale_leader_is_told_apart_from_its_heir(
+    store: Store, clock: VirtualClock
+) -> None:
+    """The same node, back under a new identity, has other tokens."""
+    _, held = await lead(store, ttl_seconds=15)
+    clock.advance(seconds=16)
+    _, taken = await lead(store)
+    assert {*held}.isdisjoint(taken)

@@ -1,0 +1,44 @@
+"""How SQLite goes about a statement of the store."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tickwork.store.sqlite.file import DatabaseFile
+from tickwork.store.sqlite.statements import ROWS_MAX, SQL, for_rows
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(DatabaseFile(path).connect()) as opened:
+        yield opened
+
+
+def plan(connection: sqlite3.Connection, name: str) -> list[str]:
+    statement: str = getattr(SQL, name)
+    if "/*each*/" in statement:
+        statement = for_rows(statement, ROWS_MAX)
+    values = [None] * parameters(statement)
+    return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+def parameters(statement: str) -> int:
+    """How many values it takes: one without a number has the next one."""
+    highest = 0
+    for number in re.findall(r"\?(\d*)", re.sub(r"--.*", "", statement)):
+        highest = max(highest, int(number)) if number else highest + 1
+    return highest
+
+
+def reached(steps: list[str], *names: str) -> list[str]:
+    """The steps that read a table, by the names that it has in a statement."""
+    return [step for step in steps if re.match(rf"(SCAN|SEARCH) ({'|'.join(names)})\b", step)]
+
+
+def way(step: str) -> str:
+    found = re.search(r"USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)", step)
+    return found[1] if found else ""

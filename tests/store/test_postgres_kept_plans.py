@@ -1,0 +1,29 @@
+"""A plan that is made while a table is empty is kept when it is not any more: it must do then, too.
+
+A table that was vacuumed while it was empty has no pages, and reading all of it costs nothing, the
+planner believes; a session that prepared a statement then goes on with that plan until the table is
+analysed, which may be a minute and many thousand rows later.
+"""
+
+import asyncpg
+
+from tests.store.test_postgres_plans import Connection, generic_plan, ways_to
+from tests.store.test_postgres_schedule_plans import MESSAGES, SCHEDULES, TABLES, WAYS
+from tests.stores.opening import Homes
+from tickwork.store.postgres import database
+
+READ_WHOLE = "Seq Scan"
+HOT = ("ack", "claim", "due_schedules", "lanes", "newer_due", "next_look_at", "plan")
+
+
+async def test_a_plan_from_when_a_table_was_empty_reads_none_whole(homes: Homes) -> None:
+    async with homes.take("postgres") as home:
+        connection: Connection = await asyncpg.connect(home.url, server_settings=database.SESSION)
+        try:
+            await connection.execute(f"VACUUM (ANALYZE) {', '.join(TABLES)}")
+            for name in sorted({*WAYS, *HOT}):
+                plan = await generic_plan(connection, name)
+                for table in (MESSAGES, SCHEDULES):
+                    assert READ_WHOLE not in ways_to(table, plan), (name, table)
+        finally:
+            await connection.close()

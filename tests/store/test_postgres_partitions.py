@@ -1,0 +1,180 @@
+"""Firings lie by day on PostgreSQL: days are made ahead, go whole, and nobody waits for them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+
+from tests.conformance.acts import ALL, make_queue, pull_one, send, settle
+from tests.conformance.barriers import rival
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core.firing import FIRING_SECONDS, FiringRecord, FiringStatus
+from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.store.migrations import load_migrations
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import migrate as migrating
+from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.partitions import DAYS_AHEAD
+
+on_postgres = pytest.mark.parametrize("home", ["postgres"], indirect=True)
+
+DAY_SECONDS = 86_400
+SCHEDULE = new_id()
+
+
+@pytest.fixture
+async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
+    """A store on the database, in virtual time."""
+    opened = await home.open(clock)
+    await make_queue(opened)
+    yield opened
+    await opened.close()
+
+
+async def record(store: Store, clock: VirtualClock) -> None:
+    """One more firing, now."""
+    await send(store, schedule_id=SCHEDULE, slot=clock.now())
+    held = (await pull_one(store)).held
+    succeeded = FiringRecord(status=FiringStatus.SUCCEEDED)
+    await settle(store, Ending(held=held, fate=Fate.ACK, firing=succeeded))
+
+
+async def firings(store: Store) -> int:
+    return len(await store.firings.list(DEFAULT, SCHEDULE, ALL))
+
+
+async def prune(store: Store) -> int:
+    return (await store.pruner.prune(SYSTEM, ALL)).firings
+
+
+async def days(url: str) -> dict[str, int]:
+    """How many records lie where; days without any count, too."""
+    connection = await asyncpg.connect(url)
+    names = await connection.fetch(
+        "SELECT inhrelid::regclass::text FROM pg_inherits "
+        "WHERE inhparent = 'tickwork_firings'::regclass"
+    )
+    found = {
+        name.removeprefix("tickwork_firings_"): await connection.fetchval(
+            f"SELECT count(*) FROM {name}"
+        )
+        for (name,) in names
+    }
+    await connection.close()
+    return found
+
+
+def named(clock: VirtualClock, ahead: int = 0) -> str:
+    return f"{clock.now() + timedelta(days=ahead):%Y%m%d}"
+
+
+@on_postgres
+async def test_today_and_the_next_days_are_made_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    before = await days(home.url)
+    for _ in range(2):
+        await prune(store)
+        coming = {named(clock, ahead) for ahead in range(DAYS_AHEAD)}
+        assert (await days(home.url)).keys() - before.keys() == coming
+    await record(store, clock)
+    assert (await days(home.url))[named(clock)] == 1
+
+
+@on_postgres
+async def test_a_day_goes_as_a_whole_when_all_of_it_is_old(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await prune(store)
+    day = named(clock)
+    for _ in range(3):
+        await record(store, clock)
+    clock.advance(seconds=FIRING_SECONDS)
+    assert (await prune(store), await firings(store)) == (0, 3)
+    clock.advance(seconds=DAY_SECONDS)
+    assert (await prune(store), await firings(store)) == (3, 0)
+    assert day not in await days(home.url)
+
+
+@on_postgres
+async def test_a_day_that_has_records_already_gets_no_partition(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await record(store, clock)
+    assert await prune(store) == 0
+    found = await days(home.url)
+    assert (named(clock) in found, found["default"], found[named(clock, 1)]) == (False, 1, 0)
+    await record(store, clock)
+    clock.advance(seconds=FIRING_SECONDS)
+    assert (await prune(store), await firings(store)) == (2, 0)
+
+
+@on_postgres
+async def test_who_is_in_the_way_is_not_waited_for(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """A long look at the records holds up the making of days, and recording goes on."""
+    before = await days(home.url)
+    async with rival(home.url) as reader:
+        await reader.does("SELECT count(*) FROM tickwork_firings")
+        await prune(store)
+        await record(store, clock)
+    assert (await days(home.url)).keys() == before.keys()
+    clock.advance(seconds=DAY_SECONDS)
+    await prune(store)
+    assert named(clock) in await days(home.url)
+
+
+@on_postgres
+async def test_two_who_prune_at_once_make_each_day_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    other = await home.open(clock)
+    for _ in range(3):
+        clock.advance(seconds=DAY_SECONDS)
+        await asyncio.gather(*(prune(each) for each in (store, other) * 2))
+        await prune(store)
+        assert {named(clock, ahead) for ahead in range(DAYS_AHEAD)} <= (await days(home.url)).keys()
+    await other.close()
+
+
+async def test_records_from_before_are_moved_to_their_days(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = load_migrations("tickwork.store.postgres")
+    monkeypatch.setattr(migrating, "load_migrations", lambda _: steps[:2])
+    await migrate(postgres_url)
+    connection = await asyncpg.connect(postgres_url)
+    now = datetime.now(UTC)
+    times = [now - timedelta(days=3), now]
+    await connection.executemany(
+        """
+        INSERT INTO tickwork_firings (
+            tenant, id, schedule_id, slot, run, attempt, status, reason, due_at, started_at,
+            finished_at, result_code, excerpt, channels, catch_up, count
+        )
+        VALUES ('default', $1, $2, $3, 2, 3, 'partial', 'half', $3, $3, $3, 503, 'x',
+            '[{"channel":"a","status":"b"}]', true, 4)
+        """,
+        [(new_id(), SCHEDULE, at) for at in times],
+    )
+    before = await connection.fetch("SELECT * FROM tickwork_firings ORDER BY finished_at DESC")
+    await connection.close()
+    monkeypatch.undo()
+    await migrate(postgres_url)
+    store = await PostgresStore.open(postgres_url)
+    after = await store.firings.list(DEFAULT, SCHEDULE, ALL)
+    await store.close()
+    assert [(each.id, each.finished_at) for each in after] == [
+        (row["id"], row["finished_at"]) for row in before
+    ]
+    for each, row in zip(after, before, strict=True):
+        plain = ("slot", "run", "attempt", "status", "reason", "result_code", "count", "catch_up")
+        assert [getattr(each, field) for field in plain] == [row[field] for field in plain]
+        assert (each.last_slot, each.channels[0].channel) == (None, "a")
+    assert {count for count in (await days(postgres_url)).values() if count} == {1}

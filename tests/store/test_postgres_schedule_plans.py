@@ -1,0 +1,214 @@
+"""Schedules, their slots and their records are reached through their indexes on PostgreSQL.
+
+The plans are the generic ones, on tables of which the planner knows all, or nothing.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.store.test_postgres_plans import (
+    BY_PLACE,
+    Connection,
+    generic_plan,
+    has_sort,
+    nodes,
+    plan_of,
+    ways_to,
+)
+from tests.stores.opening import Homes
+from tickwork.store.postgres.database import SQL
+
+MESSAGES, SCHEDULES = "tickwork_messages", "tickwork_schedules"
+DEFAULT_DAY = "tickwork_firings_default"
+BY_KEY, BY_SLOT, BY_LOOK = f"{SCHEDULES}_pkey", f"{MESSAGES}_slot", f"{SCHEDULES}_look"
+
+WAYS = {
+    "change_schedule": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
+    "count_planned": {MESSAGES: {BY_SLOT}},
+    "delete_planned": {MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},
+    "due_schedules": {SCHEDULES: {BY_LOOK}, MESSAGES: {BY_SLOT}},
+    "end_slots": {SCHEDULES: {BY_KEY, BY_PLACE}},
+    "find_schedule": {SCHEDULES: {f"{SCHEDULES}_name"}},
+    "get_schedule": {SCHEDULES: {BY_KEY}},
+    "lock_schedule": {SCHEDULES: {BY_KEY}},
+    "lock_schedules": {SCHEDULES: {BY_KEY}},
+    "newer_due": {MESSAGES: {BY_SLOT}},
+    "next_look_at": {SCHEDULES: {BY_LOOK}},
+    "plan": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: set[str]()},
+    "planned_slots": {MESSAGES: {BY_SLOT}},
+    "prune_firings": {DEFAULT_DAY: {f"{DEFAULT_DAY}_age", BY_PLACE}},
+    "prune_schedules": {SCHEDULES: {f"{SCHEDULES}_deleted", BY_PLACE}},
+    "record_firings": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey"}},
+    "rewind_schedules": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: {BY_SLOT}},
+    "schedule_keys": {MESSAGES: {BY_SLOT}},
+    "schedules_known": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_key"}},
+    "schedules_of_calendar": {SCHEDULES: {f"{SCHEDULES}_calendar"}},
+    "slot_messages": {MESSAGES: {BY_SLOT}},
+    "sweep_schedules": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_waiting", BY_PLACE}},
+    "waiting_schedules": {SCHEDULES: {f"{SCHEDULES}_waiting"}, MESSAGES: {BY_SLOT}},
+}
+"""By which ways each statement may reach the rows of each table that it is about."""
+
+IN_ORDER = ("next_look_at", "prune_schedules", "waiting_schedules")
+"""These read as many rows as they give, where they lie."""
+
+TABLES = (MESSAGES, SCHEDULES)
+PAGE = 100
+DAYS = 10
+RECORDS = 20_000
+
+_FILL = [
+    "INSERT INTO tickwork_tenants (id) SELECT 'tenant-' || n FROM generate_series(0, 19) AS n",
+    """
+    INSERT INTO tickwork_schedules (
+        tenant, id, queue_id, bucket, status, next_slot, due_at, look_at, grace_seconds, priority,
+        overlap, on_dead, rule, calendar, queue, type, content_type, name, idempotency_key,
+        created_at, updated_at, changed_at, metadata, body
+    )
+    SELECT
+        'tenant-' || n % 20, md5('schedule ' || n)::uuid, md5('queue ' || n % 5)::uuid, n % 4096,
+        CASE n % 20 WHEN 3 THEN 'paused' WHEN 4 THEN 'deleted' ELSE 'active' END, slot, slot, slot,
+        60, 4,
+        CASE WHEN n % 9 = 0 THEN 'skip' ELSE 'allow' END, 'continue', '{}',
+        CASE WHEN n % 50 = 1 THEN 'feasts' END, 'work', 'fired', 'json', 'name-' || n, 'key-' || n,
+        now(), now(), now(), '', 'x'
+    FROM generate_series(1, 20000) AS n,
+        LATERAL (SELECT CASE WHEN n % 100 > 0 THEN now() + n * interval '1 second' END AS slot)
+    """,
+    """
+    INSERT INTO tickwork_messages (
+        id, queue_id, tenant, schedule_id, slot, due_at, state, holder, claim, visible_at, sent_at,
+        body
+    )
+    SELECT
+        md5('message ' || n)::uuid, md5('queue ' || n % 5)::uuid, 'tenant-' || n % 20,
+        md5('schedule ' || n % 5000)::uuid, at, at,
+        CASE WHEN is_claimed THEN 'claimed' ELSE 'ready' END,
+        CASE WHEN is_claimed THEN md5('node ' || n % 300)::uuid END, is_claimed::integer, at, at,
+        'x'
+    FROM generate_series(1, 20000) AS n,
+        LATERAL (SELECT n % 4 = 0 AS is_claimed, now() + n * interval '1 second' AS at)
+    """,
+    """
+    DO $$ BEGIN
+        FOR n IN 1..10 LOOP
+            EXECUTE format(
+                'CREATE TABLE tickwork_firings_%s PARTITION OF tickwork_firings
+                FOR VALUES FROM (%L) TO (%L)',
+                to_char('2020-01-01'::date + n, 'YYYYMMDD'), '2020-01-01'::date + n,
+                '2020-01-02'::date + n
+            );
+        END LOOP;
+    END $$
+    """,
+    f"""
+    INSERT INTO tickwork_firings (
+        tenant, id, schedule_id, slot, run, attempt, status, due_at, started_at, finished_at
+    )
+    SELECT
+        'tenant-7', md5('firing ' || n)::uuid, md5('schedule 7')::uuid, at, 0, 1, 'succeeded', at,
+        at, at
+    FROM generate_series(1, {RECORDS}) AS n,
+        LATERAL (
+            SELECT '2020-01-02'::timestamptz + n * interval '{DAYS} days' / {RECORDS + 1} AS at
+        )
+    """,
+    """
+    INSERT INTO tickwork_firings (
+        tenant, id, schedule_id, slot, run, attempt, status, due_at, started_at, finished_at
+    )
+    SELECT
+        'tenant-8', md5('firing ' || n)::uuid, md5('schedule 8')::uuid, at, 0, 1, 'succeeded', at,
+        at, at
+    FROM generate_series(1, 10000) AS n,
+        LATERAL (SELECT '2019-01-01'::timestamptz + n * interval '1 second' AS at)
+    """,
+]
+
+
+@pytest.fixture(params=["analysed", "not analysed"])
+async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+    """A connection to a database with many of everything."""
+    async with homes.take("postgres") as home:
+        opened: Connection = await asyncpg.connect(home.url)
+        for table in TABLES:
+            # Nothing looks at the tables meanwhile but the test itself.
+            await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        for statement in _FILL:
+            await opened.execute(statement)
+        if request.param == "analysed":
+            await opened.execute("ANALYZE")
+        yield opened
+        await opened.execute(f"TRUNCATE {', '.join(TABLES)}, tickwork_firings")
+        for table in TABLES:
+            await opened.execute(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
+        await opened.close()
+
+
+def records_read(plan: dict[str, Any]) -> int:
+    """How many records of firings a statement really looked at."""
+    return sum(
+        int((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
+        for node in nodes(plan)
+        if node.get("Relation Name", "").startswith("tickwork_firings_")
+    )
+
+
+async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
+    plans = {name: await generic_plan(connection, name) for name in WAYS}
+    for name, tables in WAYS.items():
+        found = {table: ways_to(table, plans[name]) for table in tables}
+        assert all(found[table] <= ways for table, ways in tables.items()), (name, found)
+    for name in IN_ORDER:
+        assert not has_sort(plans[name]), f"{name} reads more than it gives, to sort it"
+
+
+@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+async def test_a_list_is_read_as_it_lies(connection: Connection) -> None:
+    """By a plan that is made anew for each choice."""
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    await connection.execute(f"PREPARE list AS {SQL.schedules_by_id}")
+    tenant, first = "'tenant-7'", "'00000000-0000-0000-0000-000000000000'"
+    values = f"{tenant}, {tenant}, {tenant}, {first}, NULL, NULL, NULL, 10"
+    plan = await plan_of(connection, f"EXECUTE list ({values})")
+    assert ways_to(SCHEDULES, plan) == {BY_KEY}
+    assert not has_sort(plan), "it reads more than it gives, to sort it"
+
+
+async def test_plans_take_their_schedules_one_by_one_in_the_order_given(
+    connection: Connection,
+) -> None:
+    """A join of another kind would take them in an order of its own, crosswise with others."""
+    for name in ("plan", "lock_schedules", "lock_shards"):
+        plan = await generic_plan(connection, name)
+        joins = [node for node in nodes(plan) if node["Node Type"] in ("Hash Join", "Merge Join")]
+        taken = [
+            node
+            for join in joins
+            for node in nodes(join)
+            if node.get("Relation Name") in (SCHEDULES, "tickwork_shards")
+        ]
+        assert not taken, name
+
+
+@pytest.mark.parametrize("page", [0, 100, 190])
+async def test_a_page_of_records_costs_the_same_wherever_it_is(
+    connection: Connection, page: int
+) -> None:
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE page AS {SQL.list_firings}")
+    row = await connection.fetchrow(
+        "SELECT finished_at, id FROM tickwork_firings ORDER BY finished_at DESC OFFSET $1 LIMIT 1",
+        page * PAGE,
+    )
+    assert row is not None
+    values = f"'tenant-7', md5('schedule 7')::uuid, {PAGE}, NULL, '{row[0]}', '{row[1]}'"
+    found = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE page ({values})")
+    plan = json.loads(found)[0]["Plan"]
+    assert plan["Actual Rows"] == PAGE
+    # Of each day its newest is looked at, and then as many as are wanted.
+    assert records_read(plan) <= PAGE + 2 * DAYS

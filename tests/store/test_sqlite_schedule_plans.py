@@ -1,0 +1,103 @@
+"""What is asked about schedules all the time is found by an index, however many there are."""
+
+import sqlite3
+
+import pytest
+
+from tests.store.query_plans import connection, plan, reached, way
+from tickwork.store.sqlite.statements import SQL
+
+__all__ = ["connection"]
+
+BY_KEY = "sqlite_autoindex_tickwork_schedules_1"
+BY_PLACE = "INTEGER PRIMARY KEY"
+
+SEARCHES = {
+    "advance_schedules": {BY_PLACE},
+    "as_planned": {BY_KEY},
+    "begin_next_run": {BY_PLACE},
+    "change_schedule": {BY_PLACE},
+    "conclude_schedule": {BY_PLACE},
+    "count_schedules": {"tickwork_schedules_status"},
+    "delete_calendar": {"tickwork_schedules_calendar"},
+    "due_schedules": {"tickwork_schedules_look", BY_PLACE},
+    "end_schedule": {BY_PLACE},
+    "find_schedule": {"tickwork_schedules_name"},
+    "fire_keyed_slot": {BY_PLACE},
+    "fire_slots": {BY_PLACE},
+    "get_own_schedule": {BY_KEY},
+    "get_schedule": {BY_KEY},
+    "list_named": {"tickwork_schedules_name"},
+    "list_nameless": {BY_KEY},
+    "list_of_calendar": {"tickwork_schedules_calendar"},
+    "list_of_status": {"tickwork_schedules_status"},
+    "list_schedules": {BY_KEY},
+    "next_look_at": {"tickwork_schedules_look"},
+    "note_outcome": {BY_PLACE},
+    "pause_schedule": {BY_PLACE},
+    "prune_schedules": {"tickwork_schedules_deleted", BY_PLACE},
+    "rewind_schedule": {BY_PLACE},
+    "schedule_of_key": {"tickwork_schedules_key"},
+    "schedule_origin": {BY_PLACE},
+    "schedules_standing": {BY_KEY},
+    "waiting_schedules": {"tickwork_schedules_waiting"},
+}
+"""How each statement reaches the schedules it is about."""
+
+SORTED = {"list_coming"}
+"""Reads a tenant's active schedules, all of them: an index by when they are due would cost every
+firing, for a list that people look at."""
+
+FIRINGS = {
+    "firing_runs_over": "tickwork_firings_runs",
+    "firings_of_slot": "tickwork_firings_slot",
+    "last_slot_fired": "tickwork_firings_slot",
+    "list_firings": "tickwork_firings_schedule",
+    "succeeded_slots": "tickwork_firings_slot",
+}
+
+
+def on_schedules(steps: list[str]) -> list[str]:
+    return reached(steps, "tickwork_schedules", "s")
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_statement_reaches_schedules_by_its_index(
+    connection: sqlite3.Connection, name: str
+) -> None:
+    steps = plan(connection, name)
+    found = on_schedules(steps)
+    assert [step for step in found if not step.startswith("SEARCH")] == []
+    assert {way(step) for step in found} == SEARCHES[name]
+    assert [step for step in steps if "TEMP B-TREE" in step] == []
+
+
+def test_every_statement_on_schedules_is_judged(connection: sqlite3.Connection) -> None:
+    subscribers = {"list_subscriptions", "subscribers"}
+    touching = {name for name in vars(SQL) if on_schedules(plan(connection, name))}
+    assert touching - subscribers == {*SEARCHES} | SORTED
+
+
+def test_what_is_due_is_read_in_order_and_no_further_than_wanted(
+    connection: sqlite3.Connection,
+) -> None:
+    steps = plan(connection, "due_schedules")
+    by_shard = [step for step in on_schedules(steps) if "tickwork_schedules_look" in step]
+    assert by_shard != []
+    assert all("(<expr>=? AND look_at>? AND look_at<?)" in step for step in by_shard)
+    assert "MERGE (UNION ALL)" in steps
+
+
+@pytest.mark.parametrize("name", FIRINGS)
+def test_firings_are_found_by_their_schedule(connection: sqlite3.Connection, name: str) -> None:
+    steps = plan(connection, name)
+    (found,) = reached(steps, "tickwork_firings")
+    assert (found.startswith("SEARCH"), way(found)) == (True, FIRINGS[name])
+    assert [step for step in steps if "TEMP B-TREE" in step] == []
+
+
+def test_a_page_of_firings_begins_where_the_one_before_ended(
+    connection: sqlite3.Connection,
+) -> None:
+    (found,) = reached(plan(connection, "list_firings"), "tickwork_firings")
+    assert "(tenant=? AND schedule_id=? AND (finished_at,id)<(?,?))" in found

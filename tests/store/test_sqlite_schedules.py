@@ -1,0 +1,349 @@
+"""Schedules on SQLite: one file, one writer at a time, however many processes there are."""
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import ALL, counts, make_queue, pull
+from tests.conformance.schedule_acts import (
+    MINUTE,
+    again,
+    create,
+    created_due,
+    delete,
+    end,
+    firings,
+    lead,
+    messages,
+    new_schedule,
+    one_plan,
+    pause,
+    plan_now,
+    planned,
+    resume,
+    rule_of,
+    slots,
+    update,
+    write,
+)
+from tests.kit.process import Arm, Children
+from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
+from tickwork.core import changing
+from tickwork.core.changing import Change, Withdraw, Withdrawn
+from tickwork.core.decide import settle
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings, Settlement
+from tickwork.core.outcome import Failed, Outcome, Succeeded
+from tickwork.core.planning import PlanResult
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.token import token
+from tickwork.errors import Conflict
+from tickwork.store.contract import Store
+from tickwork.store.ids import SCHEDULES_TOPIC
+
+PLANNING = "tests.store.programs.planning"
+PROCESSES = 3
+SCHEDULES = 150
+START_SECONDS_MAX = 60.0
+WAKE_SECONDS_MAX = 30.0
+
+pytestmark = pytest.mark.parametrize("home", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
+    opened = await home.open(clock)
+    await make_queue(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
+    """The same file, as another process has it open."""
+    opened = await home.open(clock)
+    yield opened
+    await opened.close()
+
+
+def execute(home: Home, statement: str) -> list[tuple[object, ...]]:
+    path = home.url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+async def test_a_plan_is_refused_once_another_process_has_the_shard(
+    store: Store, other: Store, clock: VirtualClock
+) -> None:
+    made, leader, decided = await one_plan(store, clock)
+    await other.nodes.leave(SYSTEM, leader.node)
+    successor = await lead(other)
+    assert await write(store, leader, [decided]) == PlanResult(lost=(0,))
+    assert await messages(store, made) == []
+    assert await write(other, successor, [decided]) == PlanResult(done=(0,))
+
+
+async def test_a_shard_that_was_given_up_is_led_no_more(store: Store, clock: VirtualClock) -> None:
+    made, leader, decided = await one_plan(store, clock)
+    await store.shards.give_up(SYSTEM, leader.node)
+    assert await write(store, leader, [decided]) == PlanResult(lost=(0,))
+    assert await messages(store, made) == []
+
+
+async def test_a_plan_is_refused_once_another_process_has_changed_the_schedule(
+    store: Store, other: Store, clock: VirtualClock
+) -> None:
+    made, leader, decided = await one_plan(store, clock)
+    await update(other, made, priority=7)
+    assert await write(store, leader, [decided]) == PlanResult(stale=(0,))
+    assert await messages(store, made) == []
+
+
+async def test_two_plans_of_one_schedule_in_a_call_are_one(
+    store: Store, clock: VirtualClock
+) -> None:
+    made, leader, decided = await one_plan(store, clock)
+    later = structs.replace(decided, fires=(), then_slot=decided.next_slot)
+    assert await write(store, leader, [decided, later]) == PlanResult(done=(0,), stale=(1,))
+    assert (await again(store, made)).fired == 1
+
+
+async def test_tokens_are_above_those_of_an_epoch(home: Home, store: Store) -> None:
+    before = await lead(store)
+    await store.nodes.leave(SYSTEM, before.node)
+    execute(home, "UPDATE tickwork_meta SET epoch = 3")
+    after = await lead(store)
+    assert {grant.token for grant in after.grants} == {token(3, 1)}
+    await store.nodes.leave(SYSTEM, after.node)
+    execute(home, "UPDATE tickwork_meta SET epoch = 0")
+    assert {grant.token for grant in (await lead(store)).grants} == {token(3, 2)}
+
+
+async def test_who_decides_is_asked_on_the_writers_thread_within_the_transaction(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock)
+    asked: list[str] = []
+
+    def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+        asked.append(threading.current_thread().name)
+        return changing.pause(schedule, withdrawn, now)
+
+    await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, decide)
+    assert asked == ["tickwork-writer"]
+
+
+async def test_what_was_taken_back_stays_if_nothing_comes_of_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock)
+
+    def fail(*_: object) -> Change:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, fail)
+    assert await again(store, made) == made
+    await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, lambda *_: None)
+    assert await again(store, made) == made
+    assert len(await messages(store, made)) == 1
+
+
+async def test_a_change_that_cannot_be_made_leaves_everything_as_it_was(
+    store: Store, clock: VirtualClock
+) -> None:
+    await create(store, clock, name="taken")
+    made = await created_due(store, clock)
+
+    def rename(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+        return structs.replace(changing.pause(schedule, withdrawn, now), name="taken")
+
+    before = await messages(store, made)
+    with pytest.raises(Conflict, match="taken"):
+        await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, rename)
+    assert await again(store, made) == made
+    assert await messages(store, made) == before
+
+
+async def test_a_slot_that_is_a_message_already_stays_one_and_is_counted_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, "capped", backlog_bytes_max=1_000_000)
+    made = [await create(store, clock, queue="capped", body=b"x" * 100) for _ in range(30)]
+    clock.advance(seconds=30)
+    leader = await lead(store)
+    plans = await planned(store, clock, leader)
+    await write(store, leader, plans)
+    # As if a slot came again, which planning never does.
+    for each in plans[:10]:
+        microseconds = round(each.next_slot.timestamp() * 1_000_000)
+        execute(
+            home,
+            f"UPDATE tickwork_schedules SET next_slot = {microseconds} WHERE id = x'{each.id.hex}'",
+        )
+    result = await write(store, leader, plans)
+    assert result.done == tuple(range(10))
+    assert [len(await messages(store, each)) for each in made] == [1] * 30
+    assert execute(home, "SELECT backlog_bytes FROM tickwork_queues WHERE name = 'capped'") == [
+        (3_000,)
+    ]
+
+
+async def test_a_success_that_changes_nothing_does_not_write_the_schedule(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock)
+    (first,) = await pull(store)
+    await end(store, first)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    execute(home, "CREATE TABLE written (id)")
+    execute(
+        home,
+        "CREATE TRIGGER noted AFTER UPDATE ON tickwork_schedules "
+        "BEGIN INSERT INTO written VALUES (new.id); END",
+    )
+    (second,) = await pull(store)
+    await end(store, second)
+    assert execute(home, "SELECT * FROM written") == []
+    assert len(await firings(store, made)) == 2
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    execute(home, "DELETE FROM written")
+    (third,) = await pull(store)
+    await end(store, third, Failed("no"))
+    assert execute(home, "SELECT * FROM written") == [(made.id.bytes,)]
+
+
+async def test_several_ends_of_one_schedule_in_one_settlement_count_by_slot(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
+    first, second, third, fourth = await pull(store)
+    outcomes: dict[Message, Outcome] = {
+        fourth: Failed("d"),
+        second: Succeeded(),
+        first: Failed("a"),
+        third: Failed("c"),
+    }
+    endings = (settle(*each, QueueSettings()) for each in outcomes.items())
+    await store.messages.settle(DEFAULT, Settlement(tuple(endings)))
+    stands = await again(store, made)
+    assert (stands.last_status, stands.last_error, stands.error_count) == ("failed", "d", 2)
+    assert len(await firings(store, made)) == 4
+
+
+async def test_the_last_slot_of_a_rule_that_was_replaced_ends_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    for outcome, retries in ((Succeeded(), 3), (Failed("no"), 0)):
+        made = await created_due(store, clock, once_at=(clock.now() + MINUTE).isoformat())
+        assert made.next_slot is None
+        (claimed,) = await pull(store)
+        anew = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+        assert anew.next_slot is not None
+        await end(store, claimed, outcome, max_retries=retries)
+        stands = await again(store, made)
+        assert (stands.status, stands.next_slot) == (ScheduleStatus.ACTIVE, anew.next_slot)
+        await delete(store, made)
+
+
+async def test_leaders_are_woken_by_what_they_have_to_look_at_soon(
+    store: Store, clock: VirtualClock
+) -> None:
+    async with store.wakeups.watch([SCHEDULES_TOPIC]) as watch:
+        await create(store, clock, interval_seconds=3_600)
+        assert not await watch.wait(0)
+        made = await create(store, clock, once_at=clock.now().isoformat())
+        assert await watch.wait(WAKE_SECONDS_MAX)
+        await pause(store, made)
+        assert not await watch.wait(0)
+        await update(store, await again(store, made), priority=1)
+        assert not await watch.wait(0)
+        await resume(store, made)
+        leader = await lead(store)
+        await store.shards.give_up(SYSTEM, leader.node)
+        assert await watch.wait(WAKE_SECONDS_MAX)
+
+
+async def test_a_late_claim_stays_late(store: Store, clock: VirtualClock) -> None:
+    made = await created_due(store, clock, missed={"grace_seconds": 5})
+    clock.advance(seconds=6)
+    (claimed,) = await pull(store)
+    found = await messages(store, made)
+    assert [(each.id, each.catch_up) for each in found if each.claim] == [(claimed.id, True)]
+    await end(store, claimed)
+    assert [each.catch_up for each in await firings(store, made)] == [True]
+
+
+async def test_a_sweep_looks_at_a_few_at_a_time_and_comes_to_all(
+    store: Store, clock: VirtualClock
+) -> None:
+    once = (clock.now() + MINUTE).isoformat()
+    made = [await create(store, clock, once_at=once) for _ in range(7)]
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    last = made[-1]
+    (message,) = await messages(store, last)
+    await store.messages.delete(DEFAULT, "work", message.id)
+    swept = [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)]
+    assert swept == [0, 0, 0, 1]
+    stands = [(await again(store, each)).status for each in made]
+    assert stands == [ScheduleStatus.ACTIVE] * 6 + [ScheduleStatus.COMPLETED]
+    assert [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)] == [0] * 4
+
+
+async def test_a_pause_takes_back_more_than_one_statement_takes(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock, interval_seconds=1, after_seconds=30)
+    assert len(await slots(store, made)) == 60
+    stands = await pause(store, made)
+    assert await messages(store, made) == []
+    assert (stands.fired, stands.last_slot) == (0, None)
+    assert stands.next_slot == clock.now() - timedelta(seconds=29)
+    assert await counts(store) == Counts()
+
+
+async def test_a_piece_of_a_bulk_is_stored_whole_or_not_at_all(
+    store: Store, clock: VirtualClock
+) -> None:
+    await create(store, clock, name="taken")
+    pieces = [new_schedule(clock) for _ in range(1_500)]
+    pieces[1_200] = structs.replace(pieces[1_200], name="taken")
+    with pytest.raises(Conflict):
+        await store.schedules.create_bulk(DEFAULT, pieces)
+    clock.advance(seconds=60)
+    leader = await lead(store)
+    assert len(await store.schedules.due(SYSTEM, leader.shards, 10 * ALL)) == 1_001
+
+
+async def test_several_processes_plan_each_slot_once(
+    home: Home, children: Children, clock: VirtualClock
+) -> None:
+    real = await home.open()
+    await make_queue(real)
+    new = [new_schedule(clock, once_at=clock.now().isoformat()) for _ in range(SCHEDULES)]
+    await real.schedules.create_bulk(DEFAULT, new)
+    path = Path(home.url.removeprefix("sqlite:///"))
+    planning = [
+        children.spawn(PLANNING, path, str(SCHEDULES), arms=[Arm("ready", "pause")])
+        for _ in range(PROCESSES)
+    ]
+    for child in planning:
+        await child.reached("ready", START_SECONDS_MAX)
+    for child in planning:
+        child.release("ready")
+    for child in planning:
+        await child.succeeded(START_SECONDS_MAX)
+    lines = [line.split() for child in planning for line in child.lines()]
+    assert sum(int(number) for what, number in lines if what == "planned") == SCHEDULES
+    assert await counts(real) == Counts(ready=SCHEDULES)
+    assert max(each.token for each in await real.shards.list(SYSTEM)) > 1, "nothing moved"
+    await real.close()
