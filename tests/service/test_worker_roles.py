@@ -46,7 +46,7 @@ async def test_without_the_role_nothing_is_handled(
     async with app.running(roles=["worker", "scheduler"]):
         store = await app.open()
         (node,) = await store.nodes.list(SYSTEM)
-        assert node.roles == ("worker",)
+        assert node.roles == ("scheduler", "worker")
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
     assert seen == [1]
 

@@ -14,7 +14,8 @@ from tests.kit.waiting import eventually
 from tickwork.core.body import decode_body
 from tickwork.core.letters import DeadLetter, Selection
 from tickwork.core.model import DEFAULT, Message
-from tickwork.facade import Queue, Tickwork
+from tickwork.facade import Tickwork
+from tickwork.queues import Queue
 
 WAIT_SECONDS = 60
 """Nothing takes so long, not even on a busy machine that starts processes."""

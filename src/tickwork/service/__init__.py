@@ -12,6 +12,9 @@
   patience.py   a store that is away, and answers that got lost
   isolating.py  where a handler runs: a task, threads.py, or processes.py
   worker.py     all consumers of an app, and the keepers of the store
+  leadership.py which shards are ours; the protocol is written there
+  scheduler.py  slots that come up into messages
+  lateness.py   what was claimed too late: to be handled, or not any more
   keeping.py    reaper, pruner, tallies: what keeps a store in order
   observing.py  what a worker tells, to lines.py for people and metrics.py for Prometheus
   watchdog.py   a thread that sees the event loop stand still

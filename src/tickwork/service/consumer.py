@@ -29,6 +29,7 @@ from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service.context import Context
 from tickwork.service.intake import Intake
 from tickwork.service.invoking import Given, Invoked, Said, payload_of
+from tickwork.service.lateness import Latecomers
 from tickwork.service.settling import End, Settler
 from tickwork.service.slots import Invocation, Slots
 from tickwork.store.contract import Watch
@@ -58,6 +59,7 @@ class QueueConsumer:
         self._intake = Intake(self._now)
         self._slots = Slots(context, consumer, queue, end=self._end, freed=self._dispatch)
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
+        self._late = Latecomers(context.store, self._intake, self._settler)
         self._unhandled: set[str | None] = set()
         self._is_draining = self._is_paused = self._more_waiting = False
         self._has_room = asyncio.Event()
@@ -102,13 +104,13 @@ class QueueConsumer:
             if self._is_draining or holder != self._context.holder():
                 self._release(found)
             else:
-                self._intake.add(found)
+                await self._late.sift(found)
         self._dispatch()
         return len(found)
 
     def _in_hand(self) -> list[Stored]:
         running = [each.stored for each in self._slots.messages()]
-        return [*self._intake.peek(), *running, *self._settler.unsettled()]
+        return [*self._intake.peek(), *self._late.waiting, *running, *self._settler.unsettled()]
 
     def _room(self) -> int:
         if self._is_draining or self._is_paused or self._settler.waiting >= UNSETTLED_MAX:
@@ -242,7 +244,13 @@ class QueueConsumer:
         stored = said.message.stored
         spread, (sends, batches) = self._spread(stored, said.outcome), said.made
         ending = decide.settle(
-            stored, said.outcome, self._settings, spread=spread, sends=sends, batches=batches
+            stored,
+            said.outcome,
+            self._settings,
+            spread=spread,
+            sends=sends,
+            batches=batches,
+            took_seconds=took_seconds,
         )
         rows = said.message.rows if ending.fate is Fate.ACK else None
         return End(stored, ending, rows, started, took_seconds)
@@ -326,10 +334,11 @@ class QueueConsumer:
         """Gives back what has not begun, and lets what runs finish, for so long; what is not
         settled by a time of the local clock is left as it is."""
         self._is_draining = True
-        self._release(self._intake.give_up())
+        self._release([*self._intake.give_up(), *self._late.give_up()])
         await self._slots.finish(seconds)
         await self._settler.drain(settled_until)
 
     def forget(self) -> None:
         """The node's identity is lost, and with it all that was claimed: somebody else has it."""
         self._intake.give_up()
+        self._late.give_up()

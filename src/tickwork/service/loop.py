@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 10.0
@@ -27,3 +30,19 @@ async def forever(name: str, step: Callable[[], Awaitable[float]], *, tell: Tell
             tell(name, error)
             wait, pause = pause, min(pause * 2, PAUSE_SECONDS_MAX)
         await asyncio.sleep(wait)
+
+
+async def caught_later(work: Awaitable[T]) -> T | Exception:
+    """The same for what is awaited; to be cancelled is no error."""
+    try:
+        return await work
+    except Exception as error:
+        return error
+
+
+def caught(work: Callable[[], T]) -> T | Exception:
+    """What it returns, or the error that it raises: one bad thing must not stop its neighbours."""
+    try:
+        return work()
+    except Exception as error:
+        return error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
-from tickwork.service.metrics import Metrics
 from tickwork.service.watchdog import Watchdog
 from tickwork.service.worker import Worker
 
@@ -17,7 +17,7 @@ class WatchedWorker(NamedTuple):
     """A worker that is not at work yet."""
 
     worker: Worker
-    metrics: Metrics
+    collectors: Sequence[Collector]
     watchdog: Watchdog
 
     @asynccontextmanager
@@ -28,8 +28,9 @@ class WatchedWorker(NamedTuple):
         `HeartbeatEnded` if it can no longer keep its lease."""
         with ExitStack() as watching:
             if registry is not None:
-                registry.register(self.metrics)
-                watching.callback(registry.unregister, self.metrics)
+                for each in self.collectors:
+                    registry.register(each)
+                    watching.callback(registry.unregister, each)
             watching.enter_context(self.watchdog)
             await self.worker.start()
             try:

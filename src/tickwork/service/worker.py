@@ -3,6 +3,9 @@
 A worker has one node: one identity for everything it holds. It claims for every queue that has a
 handler, stops what is overdue, and when it is told to stop gives back what has not begun.
 
+A scheduler may work beside the consumers, on the same node: it gives up what it leads before
+anything else stops.
+
 A message that cost other workers their life runs with nothing beside it: the worker claims it,
 begins nothing else, lets what runs come to its end, runs it, and goes on. It does not stand still
 for long: what others have to do must not wait for the longest handler.
@@ -33,6 +36,7 @@ from tickwork.service.keeping import keepers
 from tickwork.service.loop import forever
 from tickwork.service.node import Node
 from tickwork.service.running import check_running
+from tickwork.service.scheduler import Scheduler
 from tickwork.store.contract import Watch
 
 LEAVE_SECONDS = 10.0
@@ -60,8 +64,15 @@ Step = Callable[[], Awaitable[float]]
 class Worker:
     """Consumers at work."""
 
-    def __init__(self, context: Context, node: Node, consumers: Sequence[QueueConsumer]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        node: Node,
+        consumers: Sequence[QueueConsumer],
+        scheduler: Scheduler | None = None,
+    ) -> None:
         self._context, self._node, self._consumers = context, node, consumers
+        self.scheduler = scheduler
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
         self._alone: Message | None = None
@@ -79,8 +90,10 @@ class Worker:
         check_running()
         loop = asyncio.get_running_loop()
 
-        def lost(_: UUID) -> None:
+        def lost(node_id: UUID) -> None:
             loop.call_soon_threadsafe(self.forget)
+            if self.scheduler is not None:
+                loop.call_soon_threadsafe(self.scheduler.forget, node_id)
 
         self._node.on_lost(lost)
         store = self._context.store
@@ -98,6 +111,8 @@ class Worker:
         self._begin("alone", self._look_for_alone)
         for keeper in keepers(store, self._context.observer):
             self._begin(*keeper)
+        if self.scheduler is not None:
+            await self.scheduler.start()
 
     async def stop(self, drain_seconds: float) -> None:
         """Finishes what has begun, for so long, and gives back the rest; whatever the database
@@ -105,6 +120,10 @@ class Worker:
         self._is_stopping = True
         until = monotonic() + drain_seconds + LEAVE_SECONDS
         settled_until = until - LEAVE_SECONDS_MIN
+        if self.scheduler is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_left(settled_until)):
+                    await self.scheduler.stop()
         draining = (each.drain(drain_seconds, settled_until) for each in self._consumers)
         await asyncio.gather(*draining)
         for task in self._tasks:
@@ -194,6 +213,7 @@ async def open_worker(
     node: Node,
     consumers: Iterable[Consumer],
     scope_of: Callable[[str], Scope],
+    scheduler: Scheduler | None = None,
 ) -> Worker:
     """A worker for these consumers, whose queues are in the store already."""
     opened = []
@@ -201,7 +221,7 @@ async def open_worker(
         scope = SYSTEM if each.queue.is_shared else scope_of(each.queue.name)
         queue = await context.store.queues.get(scope, each.queue.name)
         opened.append(QueueConsumer(context, each, queue, scope))
-    return Worker(context, node, opened)
+    return Worker(context, node, opened, scheduler)
 
 
 def _left(until: float) -> float:

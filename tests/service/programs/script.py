@@ -12,7 +12,8 @@ import msgspec
 from tickwork.app.messages import Message
 from tickwork.core.body import decode_body
 from tickwork.core.model import DEFAULT
-from tickwork.facade import Queue, Tickwork
+from tickwork.facade import Tickwork
+from tickwork.queues import Queue
 
 app = Tickwork(f"sqlite:///{sys.argv[-1]}/work.db")
 

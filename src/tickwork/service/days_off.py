@@ -1,0 +1,65 @@
+"""The days of calendars, for rules that leave them out: read once for each version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from functools import lru_cache
+
+from msgspec import structs
+
+from tickwork.core.model import Scope
+from tickwork.core.planning import Due
+from tickwork.core.when import Rule
+from tickwork.errors import NotFound
+from tickwork.store.contract import Store
+
+CALENDARS_MAX = 1_000
+"""So many are remembered; then all are read anew."""
+
+Days = frozenset[date]
+_Key = tuple[str, str, int | None]
+
+
+class DaysOff:
+    """What calendars say, by tenant, name and version."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[_Key, Days | None] = {}
+
+    async def read(self, dues: Iterable[Due]) -> None:
+        """Makes sure that the days of all these are known."""
+        wanted = {key for due in dues if (key := _key(due)) is not None}
+        for key in wanted - self._known.keys():
+            if len(self._known) >= CALENDARS_MAX:
+                self._known.clear()
+            self._known[key] = await self._days(key)
+
+    def placed(self, due: Due) -> Due:
+        """The schedule with the days of its calendar; `NotFound` if that is gone."""
+        key = _key(due)
+        if key is None:
+            return due
+        days = self._known.get(key)
+        if days is None:
+            raise NotFound("calendar", key[1])
+        return structs.replace(due, rule=_with_days(due.rule, days))
+
+    async def _days(self, key: _Key) -> Days | None:
+        tenant, name, _ = key
+        try:
+            calendar = await self._store.calendars.get(Scope(tenant), name)
+        except NotFound:
+            return None
+        return frozenset(map(date.fromisoformat, calendar.days))
+
+
+def _key(due: Due) -> _Key | None:
+    name = due.rule.calendar
+    return None if name is None else (due.tenant, name, due.calendar_version)
+
+
+@lru_cache(maxsize=16_384)
+def _with_days(rule: Rule, days: Days) -> Rule:
+    return structs.replace(rule, holidays=days)

@@ -1,0 +1,103 @@
+"""Who leads which shards: the protocol, as a node of the role `scheduler` sees it.
+
+Schedules fall into 64 shards; a shard is led by one node, under a token. Nobody is asked for
+leave and nobody is elected: the shards' rows say who leads, a node's lease says who is alive, and
+every node makes the same shares of the same facts (`core.sharing`).
+
+```
+                     hold: taken, or kept            a plan is refused: another leads it
+     ┌──────────┐ ──────────────────────▶ ┌───────┐ ────────────────────────────────────┐
+ ──▶ │ not ours │                         │ leads │                                     │
+     └──────────┘ ◀────────────────────── └───────┘                                     │
+         ▲  ▲       hold: beyond our share  │   ▲                                       │
+         │  │       give_up: we stop        │   │ a beat came back:                     │
+         │  │                 trust ran out │   │ trusted again                         │
+         │  │                               ▼   │                                       │
+         │  │       the lease is lost:    ┌────────┐                                    │
+         │  └──── a new identity ──────── │ silent │  still ours by the rows; we plan   │
+         │                                └────────┘  nothing that we cannot prove      │
+         └──────────────────────────────────────────────────────────────────────────────┘
+```
+
+1. **Hold** every second, and at once on start, on a wake-up and when something was lost: one
+   transaction gives up what is beyond our share and takes what nobody alive leads. A shard that
+   is taken gets a higher token. Nobody takes from the living.
+2. **Lead** only while the lease is trusted: until the time to live after the moment *before* the
+   last heartbeat was sent, on the monotonic clock. A leader without its database falls silent
+   by itself, and before anybody may take its shards.
+3. **Every write carries its token**, compared and locked in the writing statement. Trust saves
+   useless work; it is the token that makes a stale leader harmless, however long it was frozen.
+4. **Refused by token**: that shard is led by another. It is dropped at once, and we hold again.
+5. **A lost lease is a new identity.** Everything held under the old one is forgotten; an answer to
+   a request made under it counts for nothing.
+6. **Stopping** gives up all shards before the node leaves, and the others are woken: they need
+   not wait for a lease to run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from tickwork.core.model import SYSTEM
+from tickwork.core.sharing import Grant
+from tickwork.errors import NodeExpired
+from tickwork.store.contract import Store
+
+HOLD_SECONDS = 1.0
+"""So often we look who is alive, and what is ours."""
+
+
+class Leadership:
+    """The shards that this node leads. `lost` counts those that were taken from it: by a lease
+    that ran out, or found out by a refused plan; not those that it gave up."""
+
+    def __init__(
+        self, store: Store, node: Callable[[], UUID], *, is_trusted: Callable[[], bool]
+    ) -> None:
+        self._store, self._node, self._is_trusted = store, node, is_trusted
+        self._granted_to: UUID | None = None
+        self._grants: dict[int, Grant] = {}
+        self.lost = 0
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """What may be planned now: nothing while the lease is not trusted, or is another's."""
+        if self._granted_to != self._node() or not self._is_trusted():
+            return ()
+        return tuple(self._grants.values())
+
+    @property
+    def held(self) -> int:
+        """How many shards it leads."""
+        return len(self._grants)
+
+    async def hold(self) -> bool:
+        """Asks for what is ours; whether that changed."""
+        node, before = self._node(), self._grants
+        try:
+            granted = await self._store.shards.hold(SYSTEM, node)
+        except NodeExpired:
+            self.forget(node)
+            return False
+        if node != self._node():
+            return False  # It was asked by somebody who we are not any more.
+        self._granted_to = node
+        self._grants = {grant.shard: grant for grant in granted}
+        return self._grants != before
+
+    def drop(self, refused: Iterable[int]) -> None:
+        """These shards are led by others."""
+        for shard in {*refused}:
+            self.lost += self._grants.pop(shard, None) is not None
+
+    def forget(self, node: UUID) -> None:
+        """An identity is lost, and all that was led under it."""
+        if self._granted_to == node:
+            self.lost += len(self._grants)
+            self._grants, self._granted_to = {}, None
+
+    async def give_up(self) -> None:
+        """Leads nothing any more; others may, at once."""
+        node, self._grants, self._granted_to = self._node(), {}, None
+        await self._store.shards.give_up(SYSTEM, node)

@@ -1,0 +1,302 @@
+"""The leader's work: turning slots that come up into messages, in bulk, and ahead of their time.
+
+```
+   ┌──▶ hold ──▶ due: what has to be looked at ──▶ decide (pure) ──▶ plan: one fenced statement ─┐
+   │             ▲                                                                               │
+   │             └────────────────────────── while there is more ◀───────────────────────────────┤
+   └── until the next look, a wake-up, or the next hold ◀────────────────────────────────────────┘
+```
+
+Shards are worked off in two lanes, so that one is decided here while the other is written there; no
+lane reads what another is writing. What cannot be decided is parked, and its shard goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.clock import monotonic as local_monotonic
+from tickwork.core.decide import clean_error
+from tickwork.core.model import SYSTEM
+from tickwork.core.planning import PLAN_ERROR, Due, Fire, Plan, PlanResult, Skip, parked, plan
+from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.sharing import Grant
+from tickwork.errors import StoreError, StoreUnavailable
+from tickwork.service.clock_jumps import WatchedClock
+from tickwork.service.days_off import DaysOff
+from tickwork.service.leadership import HOLD_SECONDS, Leadership
+from tickwork.service.loop import Tell, caught, caught_later, forever
+from tickwork.service.slot_numbers import SchedulerObserver
+from tickwork.store.contract import Store, Watch
+from tickwork.store.ids import SCHEDULES_TOPIC
+
+LOOKED_AT_ONCE = 500
+LANES = 2
+
+LOOK_SECONDS_MAX = 2.0
+"""We look by ourselves at least so often: a wake-up is only a hint."""
+
+LOOK_SECONDS_MIN = 0.01
+"""However often we are woken, there is a breath between two looks."""
+
+HOLD_SECONDS_MIN = 0.25
+"""However often we are woken, we do not ask more often than this what is ours."""
+
+CATCH_UP_PER_SECOND = 1_000
+"""So many catch-ups become visible in a second, so that they do not crowd out what is on time."""
+
+SWEEP_SECONDS = 5.0
+SWEPT_AT_ONCE = 500
+
+STALLED_SECONDS = 30.0
+"""After so long it is told that a shard that is led has work that nobody does."""
+
+AWAY_SECONDS = 1.0
+"""So long we wait for a database that is away."""
+
+NO_QUEUE = "its queue is gone: make it again, or give the schedule another one, and resume it"
+
+
+class Scheduler:
+    """Plans the schedules of the shards that this node leads."""
+
+    def __init__(
+        self,
+        store: Store,
+        leadership: Leadership,
+        observer: SchedulerObserver,
+        *,
+        tell: Tell,
+        monotonic: Callable[[], float] = local_monotonic,
+    ) -> None:
+        self._store, self.leadership, self._observer = store, leadership, observer
+        self._tell, self._monotonic = tell, monotonic
+        self._clock = WatchedClock(store, observer.jumped, monotonic)
+        self._days = DaysOff(store)
+        self._pace = _Pace()
+        self._held_at = self._hold_at = float("-inf")
+        self._coming: datetime | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._open = AsyncExitStack()
+
+    # Running
+
+    async def start(self) -> None:
+        """Begins to lead; its node must have joined."""
+        async with AsyncExitStack() as opening:
+            watching = self._store.wakeups.watch([SCHEDULES_TOPIC])
+            watch = await opening.enter_async_context(watching)
+            self._open = opening.pop_all()
+        for name, step in (("scheduler", partial(self._step, watch)), ("sweeper", self._keep)):
+            self._tasks.append(asyncio.create_task(forever(name, step, tell=self._tell)))
+
+    async def stop(self) -> None:
+        """Gives up what it leads, at once."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(StoreError):  # Then they wait until the node's lease is over.
+            await self.leadership.give_up()
+        self._observer.led(self.leadership.held, self.leadership.lost)
+        await self._open.aclose()
+
+    def forget(self, node: UUID) -> None:
+        """The node lost this identity, and all that it led."""
+        self.leadership.forget(node)
+        self._hold_at = float("-inf")
+
+    async def _step(self, watch: Watch) -> float:
+        try:
+            if self._monotonic() >= self._hold_at:
+                await self.hold()
+            await self.plan_due()
+            wait = await self._idle_seconds()
+        except StoreUnavailable as error:
+            self._tell("scheduler", error)
+            return AWAY_SECONDS
+        if await watch.wait(min(wait, max(self._hold_at - self._monotonic(), 0.0))):
+            self._hold_at = min(self._hold_at, self._held_at + HOLD_SECONDS_MIN)
+        return LOOK_SECONDS_MIN
+
+    async def hold(self) -> None:
+        """Takes what is ours to lead, and gives up what is not."""
+        self._held_at = self._monotonic()
+        self._hold_at = self._held_at + HOLD_SECONDS
+        await self.leadership.hold()
+        if not self.leadership.held:
+            self._hold_at = self._held_at + HOLD_SECONDS_MIN
+        self._observer.led(self.leadership.held, self.leadership.lost)
+
+    async def _idle_seconds(self) -> float:
+        """Until the next look is due; says on the way how far behind we are."""
+        shards = [grant.shard for grant in self.leadership.grants]
+        if not shards:
+            self._coming = None
+            return HOLD_SECONDS_MIN
+        now = await self._clock.now()
+        lag = _overdue_seconds(self._coming, now)
+        self._coming = await self._store.schedules.next_look_at(SYSTEM, shards)
+        self._observer.passed(lag, _overdue_seconds(self._coming, now))
+        if self._coming is None:
+            return LOOK_SECONDS_MAX
+        return min(max((self._coming - now).total_seconds(), 0.0), LOOK_SECONDS_MAX)
+
+    # Planning
+
+    async def plan_due(self) -> int:
+        """Plans what has to be looked at, for as long as nothing else is to be done; how many
+        schedules that were."""
+        shards = [grant.shard for grant in self.leadership.grants]
+        until = max(self._hold_at, self._monotonic() + HOLD_SECONDS_MIN)
+        lanes = [frozenset(shards[lane::LANES]) for lane in range(LANES)]
+        ends = await asyncio.gather(
+            *(self._plan_lane(lane, until) for lane in lanes if lane), return_exceptions=True
+        )
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+        return sum(end for end in ends if isinstance(end, int))
+
+    async def _plan_lane(self, shards: frozenset[int], until: float) -> int:
+        looked_at = 0
+        while grants := [each for each in self.leadership.grants if each.shard in shards]:
+            own = [grant.shard for grant in grants]
+            dues = await self._store.schedules.due(SYSTEM, own, LOOKED_AT_ONCE)
+            moved = await self._plan(grants, dues) if dues else 0
+            looked_at += moved
+            if len(dues) < LOOKED_AT_ONCE or not moved or self._monotonic() >= until:
+                break
+        return looked_at
+
+    async def _plan(self, grants: Sequence[Grant], dues: Sequence[Due]) -> int:
+        """Decides and writes; how many schedules moved on."""
+        now = await self._clock.now()
+        await self._days.read(dues)
+        return await self._write(grants, self._decided(dues, now), now)
+
+    async def _write(self, grants: Sequence[Grant], plans: Sequence[Plan], now: datetime) -> int:
+        """Carries out; how many schedules moved on. One that the database will not have is found
+        by halving, and parked: that it can be parked shows that nothing else is wrong."""
+        if not self.leadership.grants:  # Deciding took a while, and trust has run out.
+            return 0
+        result = await caught_later(self._store.schedules.plan(SYSTEM, grants, plans))
+        if isinstance(result, Exception):
+            is_aside = len(plans) == 1 and plans[0].error is not None
+            if isinstance(result, StoreUnavailable) or is_aside:
+                raise result
+            if len(plans) == 1:
+                return await self._write(grants, [_aside(plans[0], _told(result))], now)
+            half = len(plans) // 2
+            moved = await self._write(grants, plans[:half], now)
+            return moved + await self._write(grants, plans[half:], now)
+        return await self._written(grants, plans, result, now)
+
+    async def _written(
+        self, grants: Sequence[Grant], plans: Sequence[Plan], result: PlanResult, now: datetime
+    ) -> int:
+        done = [plans[place] for place in result.done]
+        self._observer.planned(done, now)
+        for each in done:
+            if each.error is not None:
+                self._observer.parked(each.tenant, each.id, each.error)
+        if result.lost:
+            self.leadership.drop(plans[place].shard for place in result.lost)
+            self._hold_at = float("-inf")
+        moved = len(result.done)
+        if result.no_queue:
+            aside = [_aside(plans[place], NO_QUEUE) for place in result.no_queue]
+            moved += await self._write(grants, aside, now)
+        return moved
+
+    def _decided(self, dues: Sequence[Due], now: datetime) -> list[Plan]:
+        """A plan for each; only if one cannot be made they are looked at one by one."""
+        decided = caught(lambda: [self._decide(due, now) for due in dues])
+        if isinstance(decided, list):
+            return decided
+        return [self._decided_or_parked(due, now) for due in dues]
+
+    def _decided_or_parked(self, due: Due, now: datetime) -> Plan:
+        decided = caught(lambda: self._decide(due, now))
+        if isinstance(decided, Exception):
+            return parked(due, _told(decided))
+        return decided
+
+    def _decide(self, due: Due, now: datetime) -> Plan:
+        decided = plan(due if due.rule.calendar is None else self._days.placed(due), now)
+        if due.next_slot <= now and any(fire.catch_up for fire in decided.fires):
+            return structs.replace(decided, fires=self._pace.paced(decided.fires, now))
+        return decided
+
+    # Order
+
+    async def _keep(self) -> float:
+        if self.leadership.grants:
+            await self.sweep()
+            await self._look_for_stalls()
+        return SWEEP_SECONDS
+
+    async def sweep(self) -> None:
+        """Goes on with schedules that wait for a run that is not there any more."""
+        while await self._store.schedules.sweep(SYSTEM, SWEPT_AT_ONCE) >= SWEPT_AT_ONCE:
+            pass
+
+    async def _look_for_stalls(self) -> None:
+        shards = [grant.shard for grant in self.leadership.grants]
+        now, look = await self._clock.now(), self._store.schedules.next_look_at
+        if _overdue_seconds(await look(SYSTEM, shards), now) <= STALLED_SECONDS:
+            return
+        for shard in shards:
+            overdue = _overdue_seconds(await look(SYSTEM, [shard]), now)
+            if overdue > STALLED_SECONDS:
+                self._observer.stalled(shard, overdue)
+
+
+class _Pace:
+    """When catch-ups become visible: one after the other, not all at once."""
+
+    _BETWEEN = timedelta(seconds=1) / CATCH_UP_PER_SECOND
+
+    def __init__(self) -> None:
+        self._next: datetime | None = None
+
+    def paced(self, fires: Iterable[Fire], now: datetime) -> tuple[Fire, ...]:
+        """The same, the catch-ups among them each at its turn."""
+        return tuple(
+            structs.replace(fire, visible_at=self._turn(now)) if fire.catch_up else fire
+            for fire in fires
+        )
+
+    def _turn(self, now: datetime) -> datetime:
+        turn = now if self._next is None else max(now, self._next)
+        self._next = turn + self._BETWEEN
+        return turn
+
+
+def _aside(planned: Plan, error: str) -> Plan:
+    """Instead of this plan: the schedule stands aside, and says why."""
+    slot = planned.next_slot
+    return structs.replace(
+        planned,
+        fires=(),
+        skips=(Skip(slot, slot, 1, PLAN_ERROR),),
+        status=ScheduleStatus.PARKED,
+        then_slot=slot,
+        then_due_at=slot,
+        look_at=None,
+        error=error,
+    )
+
+
+def _told(error: Exception) -> str:
+    return clean_error(f"{type(error).__name__}: {error}")
+
+
+def _overdue_seconds(coming: datetime | None, now: datetime) -> float:
+    return 0.0 if coming is None else max((now - coming).total_seconds(), 0.0)

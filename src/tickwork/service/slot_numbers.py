@@ -1,0 +1,100 @@
+"""What a scheduler says about its work: numbers to be read, and lines for people."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from tickwork.core.planning import Fire, Plan
+
+LATENESS_SECONDS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+"""The upper bounds of the histogram; slots that were planned before they were due are in the
+first, what is later than the last has a place of its own."""
+
+FIRED = "fired"
+CATCH_UP = "catch_up"
+
+_log = logging.getLogger("tickwork")
+
+
+class SchedulerObserver(Protocol):
+    """Told of everything; must be quick, and must not raise."""
+
+    def planned(self, plans: Sequence[Plan], now: datetime) -> None:
+        """These plans were carried out, at this time."""
+
+    def led(self, shards: int, lost: int) -> None:
+        """So many shards are led; so many were lost, ever."""
+
+    def passed(self, lag_seconds: float, overdue_seconds: float) -> None:
+        """What came first was looked at so long after its time; and of what is left the oldest
+        is so long overdue."""
+
+    def stalled(self, shard: int, overdue_seconds: float) -> None:
+        """A shard that is led has work that nobody does (`shard.stalled`)."""
+
+    def jumped(self, seconds: float) -> None:
+        """The database's clock was set, by so much."""
+
+    def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        """A schedule that cannot be planned stands aside."""
+
+
+class SlotNumbers:
+    """Counts, for whoever shows them, and says in the log `tickwork` what a person should know."""
+
+    def __init__(self) -> None:
+        self.slots: Counter[str] = Counter()
+        """By what became of them: fired, catch_up, or why not."""
+        self.lateness = [0] * (len(LATENESS_SECONDS) + 1)
+        self.lateness_seconds = 0.0
+        self.shards_held = self.shards_lost = self.stalls = self.jumps = self.parks = 0
+        self.planning_lag_seconds = self.oldest_overdue_seconds = 0.0
+
+    def planned(self, plans: Sequence[Plan], now: datetime) -> None:
+        ahead = 0
+        for plan in plans:
+            for fire in plan.fires:
+                if fire.due_at >= now:
+                    ahead += 1
+                else:
+                    self._fired_late(fire, now)
+            for skip in plan.skips:
+                self.slots[skip.reason] += skip.count
+        if ahead:
+            self.slots[FIRED] += ahead
+            self.lateness[0] += ahead
+
+    def _fired_late(self, fire: Fire, now: datetime) -> None:
+        if fire.catch_up:
+            self.slots[CATCH_UP] += 1
+            return
+        late = (now - fire.due_at).total_seconds()
+        self.slots[FIRED] += 1
+        self.lateness[bisect_left(LATENESS_SECONDS, late)] += 1
+        self.lateness_seconds += late
+
+    def led(self, shards: int, lost: int) -> None:
+        if lost > self.shards_lost:
+            _log.warning("lost shards=%d: led by others now", lost - self.shards_lost)
+        self.shards_held, self.shards_lost = shards, lost
+
+    def passed(self, lag_seconds: float, overdue_seconds: float) -> None:
+        self.planning_lag_seconds, self.oldest_overdue_seconds = lag_seconds, overdue_seconds
+
+    def stalled(self, shard: int, overdue_seconds: float) -> None:
+        self.stalls += 1
+        _log.error("shard.stalled shard=%d overdue_seconds=%.0f", shard, overdue_seconds)
+
+    def jumped(self, seconds: float) -> None:
+        self.jumps += 1
+        _log.warning("the database's clock was set by %+.1f seconds", seconds)
+
+    def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        self.parks += 1
+        _log.error("parked schedule=%s tenant=%s: %s", schedule_id, tenant, error)

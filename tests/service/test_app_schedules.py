@@ -1,0 +1,141 @@
+"""Schedules of an app: declared in code, run in virtual time, on both stores."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tickwork.app.firings import Firing
+from tickwork.core.model import DEFAULT
+from tickwork.core.schedule import ScheduleStatus
+from tickwork.errors import InvalidInput
+from tickwork.facade import Tickwork
+from tickwork.scheduling import FUNCTIONS_QUEUE
+from tickwork.testing import harness
+
+START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+async def test_a_function_runs_on_its_schedule_and_knows_its_slot(
+    app: Tickwork, database: str | None
+) -> None:
+    seen: list[Firing[Any]] = []
+
+    @app.schedule(cron_expr="0 9 * * *", name="report", payload={"team": "ops"})
+    async def report(firing: Firing[Any]) -> None:
+        seen.append(firing)
+
+    async with harness(app, database=database, start=START) as h:
+        await h.advance(days=2)
+        made = await app.schedules.get("report")
+    assert [each.slot for each in seen] == [NINE, NINE + timedelta(days=1)]
+    first = seen[0]
+    assert (first.attempt, first.catch_up, first.run, first.schedule) == (1, False, 0, "report")
+    assert first.payload == {"team": "ops"}
+    assert first.idempotency_key == f"{made.id}:2026-03-02T09:00:00Z"
+
+
+async def test_a_plain_function_may_run_on_a_schedule(app: Tickwork, database: str | None) -> None:
+    slots: list[datetime] = []
+
+    @app.schedule(daily_time={"hour": 9, "minute": 0})
+    def plain(firing: Firing[Any]) -> None:
+        slots.append(firing.slot)
+
+    async with harness(app, database=database, start=START) as h:
+        await h.advance(hours=1)
+        assert (await app.schedules.get("plain")).fired == 1
+    assert slots == [NINE]
+
+
+async def test_what_a_function_sends_commits_with_its_end(
+    app: Tickwork, database: str | None
+) -> None:
+    app.queue("out")
+
+    @app.schedule(cron_expr="0 9 * * *", retry={"max_attempts": 2})
+    async def report(firing: Firing[Any]) -> None:
+        firing.send("out", {"attempt": firing.attempt})
+        if firing.attempt == 1:
+            raise RuntimeError("not yet")
+
+    async with harness(app, database=database, start=START) as h:
+        await h.advance(hours=2)
+        assert [each.body for each in await h.sent("out")] == [{"attempt": 2}]
+        records = await app.schedules.firings("report")
+    assert [(each.attempt, each.status) for each in records] == [(2, "succeeded"), (1, "failed")]
+
+
+async def test_to_declare_again_changes_only_what_differs(
+    app: Tickwork, database: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def report(_: Firing[Any]) -> None:
+        pass
+
+    async with harness(app, database=database, start=START) as h:
+        first, second, third = (Tickwork() for _ in range(3))
+        first.schedule(interval_minutes=10, name="tick")(report)
+        first.schedule(cron_expr="0 9 * * *", name="old")(report)
+        async with first.lent(h.store):
+            made = await first.schedules.get("tick")
+            await first.schedules.pause("tick")
+        await h.outage(minutes=3)
+        second.schedule(interval_minutes=10, name="tick")(report)
+        second.schedule(cron_expr="0 9 * * *", name="old")(report)
+        async with second.lent(h.store):
+            same = await second.schedules.get("tick")
+        assert (same.definition, same.status) == (made.definition, ScheduleStatus.PAUSED)
+        third.schedule(interval_minutes=20, name="tick", priority=7)(report)
+        with caplog.at_level(logging.WARNING, "tickwork"):
+            async with third.lent(h.store):
+                changed = await third.schedules.get("tick")
+        assert changed.id == made.id
+        assert (changed.definition.priority, changed.status) == (7, ScheduleStatus.PAUSED)
+        assert "old" in caplog.text
+        assert await h.store.schedules.find(DEFAULT, "old") is not None
+
+
+def test_what_cannot_be_is_refused_where_it_is_written() -> None:
+    app = Tickwork("sqlite:///never.db")
+
+    async def report(_: Firing[Any]) -> None:
+        pass
+
+    with pytest.raises(InvalidInput, match="function itself"):
+        app.schedule(cron_expr="@daily", target={"queue": "x"})(report)
+    with pytest.raises(InvalidInput, match="task or thread"):
+        app.schedule(cron_expr="@daily", isolation="process")(report)
+    app.schedule(cron_expr="@daily")(report)
+    with pytest.raises(InvalidInput, match="another name"):
+        app.schedule(cron_expr="@daily")(report)
+    assert FUNCTIONS_QUEUE in app.registry.queues
+
+
+async def test_a_bad_declaration_names_the_schedule_and_the_field(
+    app: Tickwork, database: str | None
+) -> None:
+    @app.schedule(cron_expr="0 0 30 2 *")
+    async def never(_: Firing[Any]) -> None:
+        pass
+
+    with pytest.raises(InvalidInput) as refused:
+        async with harness(app, database=database, start=START):
+            pass
+    assert [each.field for each in refused.value.errors] == ["never.cron_expr"]
+
+
+async def test_an_app_may_allow_shorter_intervals(database: str | None) -> None:
+    quick = Tickwork(min_interval_seconds=1)
+    ticks: list[datetime] = []
+
+    @quick.schedule(interval_seconds=1)
+    async def tick(firing: Firing[Any]) -> None:
+        ticks.append(firing.slot)
+
+    async with harness(quick, database=database, start=START) as h:
+        await h.advance(seconds=5)
+    assert len(ticks) == 5

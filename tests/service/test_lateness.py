@@ -1,0 +1,82 @@
+"""What was claimed too late: of several consumers' slots those fire that the policy wants."""
+
+from typing import Any, NamedTuple
+
+from tests.conformance.acts import ack, claim, join, make_queue, settle
+from tests.conformance.schedule_acts import MINUTE, create, created_due, plan_now, records
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, Message
+from tickwork.core.schedule import Schedule
+from tickwork.service.intake import Intake
+from tickwork.service.lateness import Latecomers
+from tickwork.service.settling import Settler
+from tickwork.store.contract import Store
+from tickwork.testing.watching import Notes
+
+LATEST: dict[str, Any] = {"missed": {"policy": "fire_most_recent"}}
+
+
+class Consumer(NamedTuple):
+    """What stands between a claim and the handlers."""
+
+    intake: Intake
+    settler: Settler
+    late: Latecomers
+
+    async def sift(self, *found: Message) -> list[Message]:
+        """What handlers get of this."""
+        await self.late.sift(found)
+        await self.settler.drain()
+        return self.intake.give_up()
+
+
+async def consumer(store: Store) -> Consumer:
+    queue = await store.queues.get(DEFAULT, "work")
+    intake, settler = Intake(), Settler(store, queue, Notes(), lambda _: None)
+    return Consumer(intake, settler, Latecomers(store, intake, settler))
+
+
+async def two_slots(store: Store, clock: VirtualClock) -> Schedule:
+    """A schedule with two slots that were planned in time, a minute apart, one just due."""
+    await make_queue(store)
+    made = await created_due(store, clock, **LATEST)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    return made
+
+
+async def test_of_two_late_slots_that_two_consumers_have_the_latest_fires(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await two_slots(store, clock)
+    clock.advance(seconds=61)
+    first, second = [await claim(store, await join(store), limit=1) for _ in range(2)]
+    assert await (await consumer(store)).sift(*first) == []
+    assert await (await consumer(store)).sift(*second) == [*second]
+    assert await records(store, made) == [("skipped", "skipped_missed", 1)]
+
+
+async def test_a_newer_slot_that_was_claimed_along_counts_also_when_it_is_done(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await two_slots(store, clock)
+    clock.advance(seconds=1)
+    late, on_time = await claim(store, await join(store))
+    assert (late.is_late, on_time.is_late) == (True, False)
+    await settle(store, ack(on_time))
+    assert await (await consumer(store)).sift(late, on_time) == [on_time]
+    assert await records(store, made) == [("skipped", "skipped_missed", 1)]
+
+
+async def test_slots_of_another_schedule_do_not_count(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    await create(store, clock, **LATEST, interval_seconds=3_600)
+    clock.advance(seconds=3_600)
+    await plan_now(store, clock)
+    await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
+    clock.advance(seconds=30)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    found = await claim(store, await join(store))
+    assert [each.is_late for each in found] == [True, True]
+    assert len(await (await consumer(store)).sift(*found)) == 2

@@ -1,0 +1,134 @@
+"""Leadership: a node plans what it can prove to lead, and nothing that it cannot."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tests.conformance.schedule_acts import join_scheduler
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import SYSTEM
+from tickwork.core.schedule import SHARDS
+from tickwork.core.sharing import Grant
+from tickwork.service.leadership import Leadership
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+class Identity:
+    """A node as leadership sees it: who it is, and whether its lease is trusted."""
+
+    def __init__(self, node_id: UUID) -> None:
+        self.id, self.is_trusted = node_id, True
+
+    def leadership(self, store: Store) -> Leadership:
+        return Leadership(store, lambda: self.id, is_trusted=lambda: self.is_trusted)
+
+
+@pytest.fixture
+async def node(store: Store) -> Identity:
+    return Identity(await join_scheduler(store, ttl_seconds=15))
+
+
+async def test_before_it_holds_it_leads_nothing(store: Store, node: Identity) -> None:
+    leadership = node.leadership(store)
+    assert (leadership.grants, leadership.held) == ((), 0)
+    assert await leadership.hold()
+    assert len(leadership.grants) == leadership.held == SHARDS
+    assert not await leadership.hold(), "nothing has changed"
+
+
+async def test_two_nodes_come_to_equal_shares_without_a_word(store: Store, node: Identity) -> None:
+    first = node.leadership(store)
+    await first.hold()
+    second = Identity(await join_scheduler(store)).leadership(store)
+    await second.hold()
+    assert second.grants == ()
+    for leadership in (first, second):
+        await leadership.hold()
+    shards = [{grant.shard for grant in each.grants} for each in (first, second)]
+    assert [len(each) for each in shards] == [SHARDS // 2] * 2
+    assert not shards[0] & shards[1]
+    assert (first.lost, second.lost) == (0, 0), "what was given up is not lost"
+
+
+async def test_without_trust_it_leads_nothing_and_with_it_again(
+    store: Store, node: Identity
+) -> None:
+    leadership = node.leadership(store)
+    await leadership.hold()
+    granted = leadership.grants
+    node.is_trusted = False
+    assert leadership.grants == ()
+    node.is_trusted = True
+    assert leadership.grants == granted
+
+
+async def test_a_refused_shard_is_dropped_at_once_and_asked_for_again(
+    store: Store, node: Identity
+) -> None:
+    leadership = node.leadership(store)
+    await leadership.hold()
+    leadership.drop([3, 3, 5, 99])
+    assert {3, 5}.isdisjoint(grant.shard for grant in leadership.grants)
+    assert (leadership.held, leadership.lost) == (SHARDS - 2, 2)
+    assert await leadership.hold()
+    assert leadership.held == SHARDS
+
+
+async def test_another_identity_leads_nothing_of_what_the_old_one_led(
+    store: Store, node: Identity
+) -> None:
+    leadership = node.leadership(store)
+    await leadership.hold()
+    old, node.id = node.id, await join_scheduler(store)
+    assert leadership.grants == (), "before anybody said so"
+    leadership.forget(old)
+    assert (leadership.held, leadership.lost) == (0, SHARDS)
+    leadership.forget(old)
+    assert leadership.lost == SHARDS
+
+
+async def test_a_lease_that_ran_out_is_found_out_by_holding(
+    store: Store, node: Identity, clock: VirtualClock
+) -> None:
+    leadership = node.leadership(store)
+    await leadership.hold()
+    clock.advance(seconds=16)
+    assert not await leadership.hold()
+    assert (leadership.grants, leadership.lost) == ((), SHARDS)
+    node.id = await join_scheduler(store)
+    assert await leadership.hold()
+    assert leadership.held == SHARDS
+
+
+async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: Identity) -> None:
+    old, new = node.id, new_id()
+
+    class Slow:
+        """Answers when the identity has changed."""
+
+        async def hold(self, scope: object, node_id: UUID) -> tuple[Grant, ...]:
+            assert (scope, node_id) == (SYSTEM, old)
+            granted = await store.shards.hold(SYSTEM, node_id)
+            node.id = new
+            return granted
+
+    class Around:
+        shards = Slow()
+
+    leadership = node.leadership(Around())  # type: ignore[arg-type]
+    assert not await leadership.hold()
+    assert (leadership.held, leadership.grants) == (0, ())
+
+
+async def test_what_is_given_up_others_take_at_once(store: Store, node: Identity) -> None:
+    leadership = node.leadership(store)
+    await leadership.hold()
+    heir = Identity(await join_scheduler(store)).leadership(store)
+    await leadership.give_up()
+    assert (leadership.grants, leadership.lost) == ((), 0)
+    await store.nodes.leave(SYSTEM, node.id)
+    await heir.hold()
+    assert heir.held == SHARDS

@@ -1,0 +1,389 @@
+"""The scheduler: whatever is due is planned once, by whoever leads it, and one bad schedule harms
+nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import ALL, counts, make_queue
+from tests.conformance.schedule_acts import (
+    again,
+    create,
+    in_shard,
+    join_scheduler,
+    messages,
+    new_schedule,
+    records,
+    shard_of_schedule,
+    slots,
+)
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.planning import Due, Plan, plan
+from tickwork.core.schedule import SHARDS, ScheduleStatus
+from tickwork.core.sharing import Grant
+from tickwork.errors import StoreBroken
+from tickwork.service import scheduler as schedulers
+from tickwork.service.clock_jumps import WatchedClock
+from tickwork.service.leadership import Leadership
+from tickwork.service.scheduler import NO_QUEUE, Scheduler
+from tickwork.service.slot_numbers import LATENESS_SECONDS, SlotNumbers
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+class Noted(SlotNumbers):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[Any, ...]] = []
+
+    def stalled(self, shard: int, overdue_seconds: float) -> None:
+        self.told.append(("stalled", shard, overdue_seconds))
+
+    def jumped(self, seconds: float) -> None:
+        self.told.append(("jumped", seconds))
+
+    def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        self.told.append(("parked", tenant, schedule_id, error))
+
+
+class Post:
+    """A scheduler on a store under a virtual clock, whose loops are not running."""
+
+    def __init__(self, store: Store, clock: VirtualClock, node: UUID) -> None:
+        self.node, self.is_trusted, self.noted = node, True, Noted()
+        start = clock.now()
+        leadership = Leadership(store, lambda: self.node, is_trusted=lambda: self.is_trusted)
+        self.scheduler = Scheduler(
+            store,
+            leadership,
+            self.noted,
+            tell=_never,
+            monotonic=lambda: (clock.now() - start).total_seconds(),
+        )
+
+    async def run(self) -> int:
+        """One turn of its loop: how many schedules moved on."""
+        await self.scheduler.hold()
+        return await self.scheduler.plan_due()
+
+
+def _never(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
+@pytest.fixture
+async def post(store: Store, clock: VirtualClock) -> Post:
+    await make_queue(store)
+    return Post(store, clock, await join_scheduler(store))
+
+
+async def test_what_is_due_is_planned_and_nothing_else(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = [await create(store, clock, interval_seconds=each) for each in (60, 3_600)]
+    clock.advance(seconds=30)
+    assert await post.run() == 1
+    assert [len(await slots(store, each)) for each in made] == [1, 0]
+    assert await post.run() == 0
+    assert dict(post.noted.slots) == {"fired": 1}
+    assert (post.noted.shards_held, post.noted.shards_lost) == (SHARDS, 0)
+
+
+async def test_many_more_than_fit_in_one_look_are_planned_each_once(
+    store: Store, clock: VirtualClock, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedulers, "LOOKED_AT_ONCE", 50)
+    await store.schedules.create_bulk(DEFAULT, [new_schedule(clock) for _ in range(700)])
+    clock.advance(seconds=60)
+    assert await post.run() == 700
+    assert (await counts(store)).ready == 700
+    assert post.noted.slots["fired"] == 700
+
+
+async def test_a_schedule_that_cannot_be_planned_is_parked_and_its_shard_goes_on(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    good, bad = (new_schedule(clock, schedule_id=in_shard(5), cron_expr="* * * * *") for _ in "12")
+    rule = structs.replace(bad.definition.rule, timezone="Mars/Olympus_Mons")
+    bad = structs.replace(bad, definition=structs.replace(bad.definition, rule=rule))
+    made = await store.schedules.create(DEFAULT, [good, bad])
+    clock.advance(seconds=60)
+    await post.run()
+    fine, parked = [await again(store, each) for each in made]
+    assert (fine.status, fine.fired) == (ScheduleStatus.ACTIVE, 1)
+    assert (parked.status, parked.fired) == (ScheduleStatus.PARKED, 0)
+    assert parked.last_error is not None
+    assert "Mars/Olympus_Mons" in parked.last_error
+    assert await records(store, parked) == [("skipped", "plan_error", 1)]
+    assert post.noted.told == [("parked", "default", parked.id, parked.last_error)]
+    assert post.noted.slots["plan_error"] == 1
+
+
+async def test_a_schedule_whose_queue_is_gone_is_parked_and_says_so(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    await make_queue(store, "other")
+    lost, fine = await create(store, clock, queue="other"), await create(store, clock)
+    await store.queues.delete(DEFAULT, "other")
+    clock.advance(seconds=60)
+    await post.run()
+    parked = await again(store, lost)
+    assert (parked.status, parked.last_error) == (ScheduleStatus.PARKED, NO_QUEUE)
+    assert (await again(store, fine)).fired == 1
+
+
+class Picky:
+    """A store that will not have the plans of some schedules, as if a value of theirs could not be
+    stored; all else is the store's own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.refused = store, set[UUID]()
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return self if name == "schedules" else getattr(self._store, name)
+
+    async def due(self, *args: Any) -> Any:
+        return await self._store.schedules.due(*args)
+
+    async def plan(self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]) -> Any:
+        self.calls += 1
+        if any(each.id in self.refused and each.error is None for each in plans):
+            raise StoreBroken("the value is out of range")
+        return await self._store.schedules.plan(scope, grants, plans)
+
+
+async def test_a_plan_that_the_database_refuses_is_found_and_parked(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    picky = Picky(store)
+    post = Post(cast(Store, picky), clock, await join_scheduler(store))
+    made = [await create(store, clock) for _ in range(40)]
+    bad = made[17]
+    picky.refused.add(bad.id)
+    clock.advance(seconds=60)
+    assert await post.run() == 40
+    parked = await again(store, bad)
+    assert parked.status is ScheduleStatus.PARKED
+    assert parked.last_error == "StoreBroken: the value is out of range"
+    assert (await counts(store)).ready == 39
+    assert picky.calls < 20
+
+
+async def test_a_database_that_takes_nothing_parks_nobody(
+    store: Store, clock: VirtualClock
+) -> None:
+    class Broken(Picky):
+        async def plan(self, *_: Any) -> Any:
+            raise StoreBroken("the disk is full")
+
+    await make_queue(store)
+    post = Post(cast(Store, Broken(store)), clock, await join_scheduler(store))
+    made = await create(store, clock)
+    clock.advance(seconds=60)
+    with pytest.raises(StoreBroken, match="the disk is full"):
+        await post.run()
+    assert await again(store, made) == made
+
+
+async def test_without_trust_nothing_is_planned(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = await create(store, clock)
+    clock.advance(seconds=60)
+    await post.scheduler.hold()
+    post.is_trusted = False
+    assert await post.scheduler.plan_due() == 0
+    assert await slots(store, made) == []
+    post.is_trusted = True
+    assert await post.scheduler.plan_due() == 1
+
+
+async def test_trust_that_runs_out_while_deciding_is_noticed(
+    store: Store, clock: VirtualClock, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await create(store, clock)
+    clock.advance(seconds=60)
+    await post.scheduler.hold()
+
+    def slow(due: Due, now: datetime) -> Plan:
+        post.is_trusted = False
+        return plan(due, now)
+
+    monkeypatch.setattr(schedulers, "plan", slow)
+    assert await post.scheduler.plan_due() == 0
+    assert await slots(store, made) == []
+
+
+async def test_a_leader_that_was_taken_over_finds_out_and_doubles_nothing(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    await store.nodes.leave(SYSTEM, post.node)
+    post.node = await join_scheduler(store, ttl_seconds=15)
+    await post.scheduler.hold()
+    made = await create(store, clock)
+    clock.advance(seconds=40)  # It was frozen, and its lease is over.
+    heir = Post(store, clock, await join_scheduler(store))
+    assert await heir.run() == 1
+    (first,) = await messages(store, made)
+    clock.advance(seconds=60)
+    assert await post.scheduler.plan_due() == 0
+    shard = shard_of_schedule(made)
+    assert shard not in {grant.shard for grant in post.scheduler.leadership.grants}
+    assert post.scheduler.leadership.lost == 1
+    assert [each.id for each in await messages(store, made)] == [first.id]
+    assert await heir.run() == 1
+    assert len(await messages(store, made)) == 2
+
+
+async def test_two_leaders_share_the_work_and_double_nothing(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    other = Post(store, clock, await join_scheduler(store))
+    await store.schedules.create_bulk(DEFAULT, [new_schedule(clock) for _ in range(300)])
+    for each in (post, other, post, other):
+        await each.scheduler.hold()
+    clock.advance(seconds=60)
+    numbers = [await each.scheduler.plan_due() for each in (post, other)]
+    assert sum(numbers) == 300
+    assert min(numbers) > 75
+    assert (await counts(store)).ready == 300
+
+
+async def test_catch_ups_are_paced_over_all_schedules(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = [await create(store, clock, missed={"cap": 3}) for _ in range(4)]
+    clock.advance(seconds=3_600)
+    await post.run()
+    late = [each for schedule in made for each in await messages(store, schedule) if each.catch_up]
+    assert len(late) == 12
+    behind = sorted(each.visible_at - clock.now() for each in late)
+    assert behind == [timedelta(milliseconds=each) for each in range(12)]
+    assert post.noted.slots["catch_up"] == 12
+    assert post.noted.slots["fired"] == 8
+    assert post.noted.slots["skipped_missed"] == 4 * (60 - 3 - 2)
+
+
+async def test_how_late_slots_were_planned_is_counted(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    await create(store, clock, interval_seconds=600)
+    await create(store, clock, interval_seconds=597)
+    clock.advance(seconds=600)
+    await post.run()
+    by_bound = dict(zip(LATENESS_SECONDS, post.noted.lateness, strict=False))
+    assert {bound: number for bound, number in by_bound.items() if number} == {0.0: 1, 5.0: 1}
+    assert post.noted.lateness_seconds == 3
+
+
+async def test_a_shard_with_work_that_nobody_does_is_told(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = await create(store, clock)
+    await create(store, clock, interval_seconds=100_000)
+    await post.scheduler.hold()
+    clock.advance(seconds=30 + 30)
+    await post.scheduler._look_for_stalls()
+    assert post.noted.told == []
+    clock.advance(seconds=1)
+    await post.scheduler._look_for_stalls()
+    assert post.noted.told == [("stalled", shard_of_schedule(made), 31.0)]
+
+
+async def test_it_says_how_far_behind_it_is(store: Store, clock: VirtualClock, post: Post) -> None:
+    await create(store, clock)
+    await post.run()
+    assert await post.scheduler._idle_seconds() == schedulers.LOOK_SECONDS_MAX
+    clock.advance(seconds=29)
+    assert await post.scheduler._idle_seconds() == 1.0
+    clock.advance(seconds=6)
+    assert await post.scheduler._idle_seconds() == 0.0
+    assert post.noted.oldest_overdue_seconds == 5.0
+    await post.run()
+    await post.scheduler._idle_seconds()
+    assert (post.noted.planning_lag_seconds, post.noted.oldest_overdue_seconds) == (5.0, 0.0)
+
+
+async def test_schedules_that_wait_for_nothing_are_swept(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = await create(store, clock, interval_seconds=60, interval_mode="fixed_delay")
+    clock.advance(seconds=60)
+    await post.run()
+    await store.queues.purge(DEFAULT, "work")
+    await post.scheduler._keep()
+    assert (await again(store, made)).next_slot == clock.now() + timedelta(seconds=60)
+
+
+async def test_the_days_of_a_calendar_are_read_anew_with_each_version(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    today = clock.now().date()
+    await store.calendars.put(DEFAULT, "feasts", [])
+    made = await create(store, clock, cron_expr="* * * * *", calendar="feasts")
+    clock.advance(seconds=60)
+    await post.run()
+    assert len(await slots(store, made)) == 1
+    await store.calendars.put(DEFAULT, "feasts", [today])
+    clock.advance(seconds=60)
+    await post.run()
+    now = await again(store, made)
+    assert now.next_slot is not None
+    assert now.next_slot.date() == today + timedelta(days=1)
+    assert len(await store.schedules.messages(DEFAULT, made.id, ALL)) == 1
+
+
+@pytest.mark.parametrize(
+    ("moved", "passed", "expected"),
+    [(10, 10, []), (14, 10, []), (16, 10, [6]), (3_610, 10, [3_600]), (-3_590, 10, [-3_600])],
+)
+async def test_a_clock_that_is_set_is_noticed(
+    moved: float, passed: float, expected: list[float]
+) -> None:
+    time, monotonic, told = datetime.fromisoformat("2026-01-05T09:00+00:00"), 0.0, list[float]()
+
+    class Clock:
+        async def now(self) -> datetime:
+            return time
+
+    clock = WatchedClock(Clock(), told.append, lambda: monotonic)  # type: ignore[arg-type]
+    assert await clock.now() == time
+    time, monotonic = time + timedelta(seconds=moved), monotonic + passed
+    assert await clock.now() == time
+    assert told == expected
+
+
+async def test_a_slow_answer_is_no_jump() -> None:
+    time, monotonic, told = datetime.fromisoformat("2026-01-05T09:00+00:00"), 0.0, list[float]()
+    slow_seconds = [0, 60, 0, 60, 60]
+
+    class Slow:
+        """Says what it is when the answer is sent, which takes its time before and after."""
+
+        async def now(self) -> datetime:
+            nonlocal monotonic, time
+            monotonic += slow_seconds[0]
+            time += timedelta(seconds=slow_seconds.pop(0))
+            return time
+
+    clock = WatchedClock(Slow(), told.append, lambda: monotonic)  # type: ignore[arg-type]
+    while slow_seconds:
+        await clock.now()
+    assert told == []
+
+
+async def test_an_unknown_node_leads_nothing(store: Store, clock: VirtualClock) -> None:
+    post = Post(store, clock, new_id())
+    assert await post.run() == 0
+    assert post.scheduler.leadership.held == 0
