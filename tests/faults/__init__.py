@@ -19,7 +19,13 @@
 | test_broken_files.py | SQLite: corrupt, read-only, locked, no room |
 | test_coalescer.py | a call that comes at the worst moment |
 | test_pooled.py | behind a pooler that gives connections out by transaction |
+| test_scheduler_killed.py | `kill -9` of leaders while they plan, amid changes of schedules |
+| test_scheduler_frozen.py | a leader frozen before its plan is sent, and before it is answered |
+| test_scheduler_server.py | leaders whose server crashes, loses answers, or has other clocks |
+| test_scheduler_failover.py | a replica takes over that missed the last hand-overs |
+| test_scheduler_joining.py | nodes that join and leave under load |
 
 The programs that are killed are in `programs`; `campaign.py` and `crew.py` start and kill them,
-`judging.py` judges what they left behind. Long campaigns are marked `soak`.
+`judging.py` judges what they left behind. `scheduling.py` does all of that for leaders, with the
+checkers of `tickwork.testing`. Long campaigns are marked `soak`.
 """

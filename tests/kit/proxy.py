@@ -75,6 +75,10 @@ class TcpProxy:
         else:
             self._passable.set()
 
+    def redirect(self, target_host: str, target_port: int) -> None:
+        """New connections go to another server, as when an address moves with a failover."""
+        self._target = (target_host, target_port)
+
     def cut(self) -> None:
         for task, link in self._links.items():
             link.reset()

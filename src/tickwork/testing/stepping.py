@@ -3,11 +3,11 @@
 ```
   advance ──▶ everything that is due now ──▶ to the next due thing ──▶ everything … until then
                 a message's time · a batch that has waited long enough · a handler's time limit ·
-                a lease or a message that expires · the rate of a queue
+                a lease or a message that expires · the rate of a queue · a schedule to look at
 ```
 
-What handles, invokes and settles is the worker's own; only its loops are not running. While a
-handler runs no time passes: what it waits for by itself (a socket, `asyncio.sleep`) takes as long
+What plans, handles, invokes and settles is the worker's own; only its loops are not running. While
+a handler runs no time passes: what it waits for by itself (a socket, `asyncio.sleep`) takes as long
 as it does in life.
 """
 
@@ -24,6 +24,7 @@ from tickwork.core.body import decode_body
 from tickwork.core.letters import REPLAY_LETTERS_MAX, DeadLetter, Selection
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope
+from tickwork.core.schedule import SHARDS
 from tickwork.errors import NodeExpired
 from tickwork.facade import Tickwork
 from tickwork.service.claims import Claims
@@ -31,7 +32,10 @@ from tickwork.service.consumer import QueueConsumer
 from tickwork.service.context import Context
 from tickwork.service.isolating import Isolator
 from tickwork.service.keeping import PRUNED_AT_ONCE, REAPED_AT_ONCE
+from tickwork.service.leadership import Leadership
 from tickwork.service.node import Node
+from tickwork.service.scheduler import Scheduler
+from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.service.worker import Worker, open_worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -45,6 +49,7 @@ PATIENCE_SECONDS = 10.0
 KEPT_EVERY = timedelta(seconds=TTL_SECONDS_MAX) / 2
 """So often, at least, the node's lease is renewed and the store put in order."""
 
+ROLES = ("scheduler", "worker")
 ROUNDS_MAX = 10_000
 STEPS_MAX = 1_000_000
 _SOON = timedelta(microseconds=1)
@@ -86,6 +91,8 @@ class Harness:
         self._app, self._worker, self._node, self.store = app, worker, node, context.store
         self._clock, self._notes = clock, notes
         self._raise_errors, self._patience_seconds = raise_errors, patience_seconds
+        assert worker.scheduler is not None
+        self._scheduler = worker.scheduler
         self._kept_at = clock.now()
         self._expiry: datetime | None = None
 
@@ -124,6 +131,10 @@ class Harness:
         else:
             raise NeverEnds("there is always something due; does a handler send without end?")
 
+    async def outage(self, **amounts: float) -> None:
+        """Lets time pass while nobody is there: nothing is planned, and nothing handled."""
+        self._clock.advance(seconds=timedelta(**amounts).total_seconds())
+
     async def sent(self, queue: str) -> list[Sent]:
         """What was sent to a queue, in order: what was handled, and what waits, also for its
         time; not what waits behind another message of its key."""
@@ -159,7 +170,8 @@ class Harness:
     async def _next_due(self) -> datetime:
         coming = [await self._due(each) for each in self._worker.consumers]
         self._expiry = await self.store.reaper.next_expiry(SYSTEM)
-        found = _first([*coming, self._expiry])
+        look = await self.store.schedules.next_look_at(SYSTEM, range(SHARDS))
+        found = _first([*coming, self._expiry, look])
         kept = self._kept_at + KEPT_EVERY
         return kept if found is None else min(found, kept)
 
@@ -205,7 +217,7 @@ class Harness:
 
     async def _round(self) -> int:
         """How much was done."""
-        claimed = 0
+        claimed = await self._scheduler.plan_due()
         for each in self._worker.consumers:
             each.stop_overdue()
             claimed += await each.step()
@@ -234,8 +246,9 @@ class Harness:
         """Takes a new identity."""
         self._node.id = new_id()
         await self.store.nodes.join(
-            SYSTEM, self._node.id, name="harness", roles=["worker"], ttl_seconds=TTL_SECONDS_MAX
+            SYSTEM, self._node.id, name="harness", roles=ROLES, ttl_seconds=TTL_SECONDS_MAX
         )
+        await self._scheduler.hold()
 
     async def keep(self) -> None:
         """Renews the node's lease, and puts the store in order as time passes."""
@@ -249,6 +262,7 @@ class Harness:
             if reaped.released + reaped.dead < REAPED_AT_ONCE:
                 break
         await self.store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
+        await self._scheduler.sweep()
         self._kept_at = self.now
 
     async def stop(self) -> None:
@@ -279,7 +293,7 @@ async def harness(
     app.registry.check()
     clock, notes = VirtualClock(start), Notes()
     async with open_empty(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
-        node = Node(lambda: _none(), name="harness", roles=["worker"])
+        node = Node(lambda: _none(), name="harness", roles=ROLES)
         context = Context(
             store=store,
             claims=Claims(store),
@@ -292,7 +306,11 @@ async def harness(
         )
         consumers = app.registry.consumers()
         watched = notes.watched(consumers) if raise_errors else consumers
-        worker = await open_worker(context, node, watched, app.scope_of)
+        leadership = Leadership(store, lambda: node.id, is_trusted=lambda: True)
+        scheduler = Scheduler(
+            store, leadership, SlotNumbers(), tell=notes.trouble, monotonic=clock.monotonic
+        )
+        worker = await open_worker(context, node, watched, app.scope_of, scheduler)
         made = Harness(
             app,
             worker,

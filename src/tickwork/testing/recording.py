@@ -1,0 +1,237 @@
+"""A history of what really happened to schedules, for the checkers.
+
+`record` puts triggers into a database: whatever stores a slot's message or takes it back, hands
+over a shard or renews a lease is written down in the transaction that does it, whoever it is.
+`PlanLog` writes down, on the leader's side, under which token it believes to plan before it asks,
+and what it was told. `read_history` puts both together with the records and how everything stands
+now. For tests and demonstrations: it costs a row per message.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.planning import Plan, PlanResult
+from tickwork.core.schedule import SHARDS
+from tickwork.core.sharing import Grant
+from tickwork.core.when import due_at
+from tickwork.store.contract import Store
+from tickwork.testing.checkers import HandOver, History, Planned, Renewal, Stored, Watched
+
+PAGE = 1_000
+LOCKED_SECONDS_MAX = 60.0
+"""So long we wait for a file that others write to."""
+
+GRACE = timedelta(seconds=2)
+"""What was due within this time is not overdue yet."""
+
+_NOBODY = UUID(int=0)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def record(database: str) -> None:
+    """Begins to write down what happens in a database."""
+    if database.startswith("postgresql://"):
+        connection = await asyncpg.connect(database)
+        try:
+            await connection.execute(_sql("record_postgres"))
+        finally:
+            await connection.close()
+        return
+    with closing(_open(database)) as file:
+        file.executescript(_sql("record_sqlite"))
+
+
+class PlanLog:
+    """A store's schedules with a log of what is planned under which token."""
+
+    def __init__(self, schedules: Any, path: Path) -> None:
+        self._schedules = schedules
+        self._file = path.open("ab", buffering=0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schedules, name)
+
+    def close(self) -> None:
+        """Ends the log."""
+        self._file.close()
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        """Writes down, then plans: a leader that dies in between believed it all the same."""
+        tokens = {grant.shard: grant.token for grant in grants}
+        self._write(tokens, plans, is_done=False)
+        result: PlanResult = await self._schedules.plan(scope, grants, plans)
+        self._write(tokens, [plans[place] for place in result.done], is_done=True)
+        return result
+
+    def _write(self, tokens: dict[int, int], plans: Sequence[Plan], *, is_done: bool) -> None:
+        lines = [
+            msgspec.json.encode(
+                Planned(schedule_id=each.id, slot=fire.slot, token=token, is_done=is_done)
+            )
+            + b"\n"
+            for each in plans
+            if (token := tokens.get(each.shard)) is not None
+            for fire in each.fires
+        ]
+        self._file.write(b"".join(lines))
+
+
+def read_plans(paths: Iterable[Path]) -> list[Planned]:
+    """What leaders believed; a line that its writer did not finish is no belief."""
+    found: list[Planned] = []
+    for path in paths:
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                found.append(msgspec.json.decode(line, type=Planned))
+            except msgspec.DecodeError:
+                continue
+    return found
+
+
+async def read_history(
+    store: Store,
+    database: str,
+    schedules: Sequence[Watched],
+    planned: Sequence[Planned] = (),
+) -> History:
+    """All that was seen, and how it stands now."""
+    rows = [_read_row(row) for row in await _rows(database, "read_history")]
+    left = await _rows(database, "open_slots")
+    firings = [_firing(row) for row in await _rows(database, "read_firings")]
+    holdings = await store.shards.list(SYSTEM)
+    return History(
+        schedules=schedules,
+        stored=[row.stored() for row in rows if row.what == "stored"],
+        withdrawn=frozenset(row.message_id for row in rows if row.what == "withdrawn"),
+        handed_over=[row.handed_over() for row in rows if row.what == "handed_over"],
+        renewed=[Renewal(order=row.seq, node=row.node) for row in rows if row.what == "renewed"],
+        planned=planned,
+        firings=firings,
+        open_messages=frozenset(_uuid(row[0]) for row in left),
+        overdue=await overdue(store),
+        shards_without_leader=[each.shard for each in holdings if each.node is None],
+    )
+
+
+async def overdue(store: Store) -> list[UUID]:
+    """The schedules whose next slot should be a message by now. (When they have to be looked at
+    says little: what was just made, or has just ended, may be due for a look ever since.)"""
+    late = await store.schedules.due(SYSTEM, range(SHARDS), PAGE)
+    latest = await store.now() - GRACE
+    return [each.id for each in late if due_at(each.rule, each.next_slot) < latest]
+
+
+def _firing(row: Sequence[Any]) -> Firing:
+    """A record as far as a checker looks at it."""
+    tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
+    due, started_at, finished_at, catch_up, count, last_slot = rest
+    return Firing(
+        id=_NOBODY,
+        tenant=tenant,
+        schedule_id=_uuid(schedule_id),
+        slot=_instant(slot),
+        run=run,
+        attempt=attempt,
+        status=FiringStatus(status),
+        reason=reason,
+        due_at=_instant(due),
+        started_at=_instant(started_at),
+        finished_at=_instant(finished_at),
+        result_code=None,
+        excerpt=None,
+        channels=(),
+        catch_up=bool(catch_up),
+        count=count,
+        last_slot=None if last_slot is None else _instant(last_slot),
+    )
+
+
+class _Row(NamedTuple):
+    """What was written down; which of it is there depends on what it is."""
+
+    seq: int
+    what: str
+    schedule_id: Any
+    slot: Any
+    run: Any
+    message_id: Any
+    shard: Any
+    token: Any
+    node: Any
+    former: Any
+
+    def stored(self) -> Stored:
+        return Stored(
+            order=self.seq,
+            schedule_id=self.schedule_id,
+            slot=self.slot,
+            run=self.run,
+            message_id=self.message_id,
+            shard=self.shard,
+            token=self.token,
+        )
+
+    def handed_over(self) -> HandOver:
+        return HandOver(
+            order=self.seq, shard=self.shard, token=self.token, node=self.node, former=self.former
+        )
+
+
+def _read_row(row: Sequence[Any]) -> _Row:
+    found = _Row(*row)
+    return found._replace(
+        schedule_id=_optional_uuid(found.schedule_id),
+        slot=None if found.slot is None else _instant(found.slot),
+        message_id=_optional_uuid(found.message_id),
+        node=_optional_uuid(found.node),
+        former=_optional_uuid(found.former),
+    )
+
+
+def _optional_uuid(value: UUID | bytes | None) -> UUID | None:
+    return None if value is None else _uuid(value)
+
+
+async def _rows(database: str, statement: str) -> Sequence[Sequence[Any]]:
+    if database.startswith("postgresql://"):
+        connection = await asyncpg.connect(database)
+        try:
+            rows: Sequence[Any] = await connection.fetch(_sql(statement))
+        finally:
+            await connection.close()
+        return rows
+    with closing(_open(database)) as file:
+        return file.execute(_sql(statement)).fetchall()
+
+
+def _instant(value: datetime | int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value) if isinstance(value, int) else value
+
+
+def _uuid(value: UUID | bytes) -> UUID:
+    return UUID(bytes=value) if isinstance(value, bytes) else UUID(int=value.int)
+
+
+def _open(database: str) -> sqlite3.Connection:
+    from tickwork.store.sqlite.file import locate
+
+    return sqlite3.connect(locate(database), timeout=LOCKED_SECONDS_MAX)
+
+
+def _sql(name: str) -> str:
+    return files("tickwork.testing").joinpath("sql", f"{name}.sql").read_text("utf-8")

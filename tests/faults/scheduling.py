@@ -1,0 +1,207 @@
+"""A fleet: nodes that lead many schedules on one database, and what became of every slot.
+
+Contract: `prepare` stores schedules of all sorts and begins the history; `start` adds a node;
+`judge` waits until everything that was due when it was called has ended, and says what is wrong.
+"""
+
+import sys
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tests.conformance.schedule_acts import new_schedule, pause, resume, update
+from tests.faults import tables
+from tests.faults.programs import elsewhere, statements
+from tests.faults.programs.leader import POINTS, PROGRAM, QUEUE, Orders
+from tests.kit.process import Arm, Child, ChildFailed, Children
+from tests.kit.waiting import eventually
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
+from tickwork.core.planning import before
+from tickwork.core.schedule import (
+    SCHEDULES_AT_ONCE_MAX,
+    NewSchedule,
+    OverlapPolicy,
+    ScheduleStatus,
+)
+from tickwork.store.contract import Store
+from tickwork.testing.checkers import History, Watched, verdict
+from tickwork.testing.recording import overdue, read_history, read_plans, record
+
+LAST_PASS_SECONDS_MAX = 2.0
+PASSES_MAX = 3
+STATEMENTS_MAX = 20
+LEFT_SHOWN_MAX = 5
+BOUND_SECONDS = 60.0
+"""Far beyond what anything takes here; who passes does not wait for it."""
+
+SCHEDULES = 200
+
+SORTS: tuple[dict[str, Any], ...] = (
+    {"interval_seconds": 1},
+    {"interval_seconds": 2},
+    {"interval_seconds": 3, "jitter_seconds": 1},
+    {"cron_expr": "*/2 * * * * *"},
+    {"interval_seconds": 2, "overlap": OverlapPolicy.SKIP},
+    {"interval_seconds": 2, "overlap": OverlapPolicy.BUFFER_ALL},
+    {"interval_seconds": 1, "overlap": OverlapPolicy.BUFFER_ONE},
+    {"interval_seconds": 1, "missed": {"policy": "skip", "grace_seconds": 1}},
+    {"interval_seconds": 1, "missed": {"policy": "fire_most_recent", "grace_seconds": 1}},
+    {"interval_seconds": 1, "missed": {"policy": "fire_late", "cap": 2, "grace_seconds": 0}},
+)
+"""All that a leader decides differently."""
+
+ONCE_SECONDS = (2, 4, 6, 8)
+DELAYS = 10
+DELAY: dict[str, Any] = {"interval_seconds": 1, "interval_mode": "fixed_delay"}
+"""How many slots there are is up to how long each one takes: they are not asked for one by one."""
+
+_OPEN = (
+    "SELECT schedule_id, slot, state, claim, attempts, lost, holder, visible_at "
+    "FROM tickwork_messages WHERE schedule_id IS NOT NULL AND slot <= {}"
+)
+_UNPLANNED = (
+    "SELECT id, next_slot, look_at, bucket FROM tickwork_schedules "
+    "WHERE status = 'active' AND next_slot <= {}"
+)
+
+
+class Fleet:
+    """Nodes on one database; the seed is said on stderr, which pytest shows if a test fails."""
+
+    def __init__(self, url: str, children: Children, folder: Path, *, seed: int = 0) -> None:
+        self.url, self._children, self._folder = url, children, folder
+        self.chance = Random(seed)
+        sys.stderr.write(f"seed {seed}\n")
+        self._plans: list[Path] = []
+        self.schedules: list[NewSchedule] = []
+        self._delayed: list[NewSchedule] = []
+        self.kills = self.changes = 0
+
+    async def prepare(self, store: Store, count: int = SCHEDULES) -> None:
+        """Schedules of all sorts, and a history of what becomes of them."""
+        await store.queues.put(DEFAULT, QUEUE, QueueSettings())
+        clock = VirtualClock(await store.now())
+        self.schedules = [
+            new_schedule(clock, queue=QUEUE, **SORTS[number % len(SORTS)])
+            for number in range(count)
+        ]
+        for seconds in ONCE_SECONDS:
+            at = (clock.now() + timedelta(seconds=seconds)).isoformat()
+            self.schedules.append(new_schedule(clock, queue=QUEUE, once_at=at))
+        self._delayed = [new_schedule(clock, queue=QUEUE, **DELAY) for _ in range(DELAYS)]
+        await record(self.url)
+        rest = iter([*self.schedules, *self._delayed])
+        while some := [*islice(rest, SCHEDULES_AT_ONCE_MAX)]:
+            await store.schedules.create(DEFAULT, some)
+
+    def start(
+        self, *arms: Arm, url: str | None = None, clock_seconds: float = 0.0, **orders: Any
+    ) -> Child:
+        """One more node; if that is given, by another way, or with clocks that are off."""
+        name = f"leader-{len(self._plans)}"
+        path = self._folder / f"{name}.plans"
+        path.touch()
+        self._plans.append(path)
+        words = msgspec.json.encode(Orders(**orders)).decode()
+        program = (elsewhere.PROGRAM, str(clock_seconds)) if clock_seconds else (PROGRAM,)
+        return self._children.spawn(*program, url or self.url, path, name, words, arms=arms)
+
+    async def started(self, *arms: Arm, **orders: Any) -> Child:
+        """One more node, that leads something."""
+        child = self.start(*arms, **orders)
+        await leads(child)
+        return child
+
+    async def kill(self, child: Child) -> None:
+        """At a point of its work, before a statement (if it has points there), or at any moment."""
+        assert child.returncode is None, child.stderr()
+        point = self.chance.choice((None, *POINTS, statements.POINT))
+        if point is not None:
+            passes_max = STATEMENTS_MAX if point == statements.POINT else PASSES_MAX
+            child.arm(point, "kill", after=self.chance.randrange(passes_max))
+            with suppress(ChildFailed):  # There is nothing to plan just now.
+                await child.wait(LAST_PASS_SECONDS_MAX)
+        child.kill9()
+        self.kills += 1
+
+    async def change(self, store: Store, count: int) -> None:
+        """Somebody changes schedules, while they are planned, in ways that leave their slots."""
+        for each in self.chance.sample(self.schedules, count):
+            schedule = await store.schedules.get(DEFAULT, each.id)
+            if self.chance.random() < 0.5:
+                await update(store, schedule, priority=self.chance.randrange(1, 9))
+            elif schedule.status is ScheduleStatus.ACTIVE:
+                await resume(store, await pause(store, schedule))
+            self.changes += 1
+
+    async def history(self, store: Store, until: datetime) -> History:
+        """What was seen up to an instant."""
+        watched = [_watched(each, until) for each in self.schedules]
+        return await read_history(store, self.url, watched, read_plans(self._plans))
+
+    async def judge(self, store: Store) -> tuple[str, ...]:
+        """What is wrong, when all that is due now has ended."""
+        until = await store.now()
+        await drained(store, self.url, until)
+        await self._delayed_go_on(store, until)
+        history = await self.history(store, until)
+        slots = sum(len(each.slots) for each in history.schedules)
+        sys.stderr.write(
+            f"{self.kills} kills, {self.changes} changes, {slots} slots due, "
+            f"{len(history.stored)} messages, {len(history.withdrawn)} taken back, "
+            f"{len(history.handed_over)} hand-overs, {len(history.firings)} records\n"
+        )
+        return verdict(history)
+
+    async def _delayed_go_on(self, store: Store, after: datetime) -> None:
+        """Each end sets the next slot: a chain that is broken anywhere stays so."""
+
+        async def go_on() -> bool:
+            ids = [each.id for each in self._delayed]
+            found = [await store.schedules.get(DEFAULT, each) for each in ids]
+            return all(each.last_slot is not None and each.last_slot > after for each in found)
+
+        await eventually(go_on, timeout_seconds=BOUND_SECONDS, what="fixed delays to go on")
+
+
+def _watched(new: NewSchedule, until: datetime) -> Watched:
+    assert new.next_slot is not None
+    return Watched(id=new.id, rule=new.definition.rule, since=before(new.next_slot), until=until)
+
+
+async def leads(child: Child) -> UUID:
+    """Waits until a node leads something; says which one it is."""
+
+    def led() -> list[Any]:
+        return [each for each in child.events("held") if each.facts["shards"]]
+
+    await eventually(lambda: led() or child.returncode is not None, timeout_seconds=BOUND_SECONDS)
+    assert led(), child.stderr()
+    return UUID(str(led()[-1].facts["node"]))
+
+
+async def drained(store: Store, url: str, until: datetime) -> None:
+    """Waits until everything up to an instant is planned and has ended, and all is led."""
+    at = f"'{until.isoformat()}'"
+    if tables.is_sqlite(url):
+        at = str(int(until.timestamp() * 1e6))
+    left: list[object] = []
+
+    async def is_drained() -> bool:
+        async with tables.looking(url) as look:
+            left[:] = [*await look(_UNPLANNED.format(at)), *await look(_OPEN.format(at))]
+        left.extend(await overdue(store))
+        left.extend(each for each in await store.shards.list(SYSTEM) if each.node is None)
+        return not left
+
+    try:
+        await eventually(is_drained, timeout_seconds=BOUND_SECONDS)
+    except TimeoutError:
+        raise AssertionError(f"{len(left)} are left: {left[:LEFT_SHOWN_MAX]}") from None

@@ -1,0 +1,128 @@
+"""A leader frozen beyond its lease, in mid-write: others plan, and what it writes is refused."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import barriers
+from tests.faults import tables
+from tests.faults.opening import opened
+from tests.faults.programs.leader import POINTS
+from tests.faults.scheduling import BOUND_SECONDS, Fleet, leads
+from tests.kit.process import Child, Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.model import SYSTEM
+from tickwork.store.contract import Store
+
+FREEZES_OF_A_SOAK = 25
+FREEZES_MAX = 50
+LOCKED_SECONDS_MAX = 1.0
+
+
+@pytest.fixture
+async def store(home: Home) -> AsyncIterator[Store]:
+    async with opened(home.url) as other:
+        yield other
+
+
+async def frozen_at(sleeper: Child, point: str, url: str) -> None:
+    """Stops it when it comes to a point; on SQLite not while another thread of it is writing: the
+    file would be locked for everybody, for as long as it is frozen."""
+    for _ in range(FREEZES_MAX):
+        sleeper.arm(point, "stop")
+        await eventually(lambda: sleeper.is_frozen, timeout_seconds=BOUND_SECONDS, what=point)
+        if not tables.is_sqlite(url) or is_writable(url):
+            return
+        sleeper.cont()
+    raise AssertionError("it writes whenever it is frozen")
+
+
+def is_writable(url: str) -> bool:
+    """Whether nobody keeps the file locked."""
+    file = sqlite3.connect(tables.path_of(url), timeout=LOCKED_SECONDS_MAX, isolation_level=None)
+    with closing(file):
+        try:
+            file.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        file.execute("ROLLBACK")
+        return True
+
+
+async def taken_over(store: Store, sleeper: Child) -> None:
+    """Waits until nothing is led by a node that is frozen."""
+    node = await leads(sleeper)
+
+    async def is_taken() -> bool:
+        holders = {each.node for each in await store.shards.list(SYSTEM)}
+        return not holders & {None, node}
+
+    await eventually(is_taken, timeout_seconds=BOUND_SECONDS, what="others to take over")
+
+
+async def goes_on(sleeper: Child) -> None:
+    """Waits until it leads something again, as somebody else."""
+    before = len(sleeper.events("held"))
+
+    def leads_again() -> bool:
+        return any(each.facts["shards"] for each in sleeper.events("held")[before:])
+
+    await eventually(leads_again, timeout_seconds=BOUND_SECONDS, what="it to lead again")
+
+
+@pytest.mark.parametrize(
+    "home", ["sqlite", pytest.param("postgres", marks=pytest.mark.soak)], indirect=True
+)
+async def test_a_leader_that_wakes_up_before_its_write_changes_nothing(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    fleet = Fleet(home.url, children, tmp_path)
+    await fleet.prepare(store)
+    sleeper = await fleet.started()
+    await fleet.started()
+    await frozen_at(sleeper, "planning", home.url)
+    await taken_over(store, sleeper)
+    sleeper.cont()
+    await goes_on(sleeper)
+    assert await fleet.judge(store) == ()
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_a_plan_that_is_under_way_in_the_server_is_the_old_leaders_or_nobodys(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    fleet = Fleet(home.url, children, tmp_path)
+    await fleet.prepare(store)
+    sleeper = await fleet.started()
+    held = "INSERT ON tickwork_messages FOR EACH ROW"
+    async with barriers.barrier(home.url, before=held) as barrier:
+        await barrier.reached()
+        # Its statement is with the server: it is committed while nobody is there to hear of it.
+        sleeper.stop()
+        fleet.start()
+        await eventually(barrier.somebody_waits_for_who_is_held, timeout_seconds=BOUND_SECONDS)
+        await barrier.opens()
+    await taken_over(store, sleeper)
+    sleeper.cont()
+    await goes_on(sleeper)
+    assert await fleet.judge(store) == ()
+
+
+@pytest.mark.soak
+async def test_many_freezes_lose_and_repeat_nothing(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    fleet = Fleet(home.url, children, tmp_path, seed=3)
+    await fleet.prepare(store)
+    nodes = [await fleet.started() for _ in range(2)]
+    for number in range(FREEZES_OF_A_SOAK):
+        sleeper = nodes[number % 2]
+        await frozen_at(sleeper, fleet.chance.choice(POINTS), home.url)
+        await taken_over(store, sleeper)
+        sleeper.cont()
+        await goes_on(sleeper)
+    assert await fleet.judge(store) == ()

@@ -1,0 +1,67 @@
+"""Nodes that join and leave under load: shards move at once, and no slot notices."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.opening import opened
+from tests.faults.scheduling import BOUND_SECONDS, Fleet
+from tests.kit.process import Child, Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.model import SYSTEM
+from tickwork.core.schedule import SHARDS
+from tickwork.store.contract import Store
+
+NODES = 3
+CHANGES = 1
+CHANGES_OF_A_SOAK = 40
+LONG_SECONDS = 600.0
+"""A lease that does not run out during a test: whoever takes over was handed it."""
+
+
+@pytest.fixture
+async def store(home: Home) -> AsyncIterator[Store]:
+    async with opened(home.url) as other:
+        yield other
+
+
+async def evenly_led(store: Store, nodes: int) -> None:
+    """Waits until all nodes lead the same."""
+
+    async def is_even() -> bool:
+        holders = [each.node for each in await store.shards.list(SYSTEM)]
+        shares = sorted(holders.count(each) for each in {*holders} - {None})
+        return None not in holders and shares[0] == SHARDS // nodes and len(shares) == nodes
+
+    await eventually(is_even, timeout_seconds=BOUND_SECONDS, what="equal shares")
+
+
+async def come_and_go(fleet: Fleet, store: Store, *, changes: int) -> None:
+    """One after the other leaves, and another one comes."""
+    await fleet.prepare(store)
+    nodes: list[Child] = [fleet.start(ttl_seconds=LONG_SECONDS) for _ in range(NODES)]
+    await evenly_led(store, NODES)
+    for number in range(changes):
+        leaving = nodes[number % NODES]
+        leaving.terminate()
+        await leaving.succeeded(BOUND_SECONDS)
+        await evenly_led(store, NODES - 1)
+        nodes[number % NODES] = fleet.start(ttl_seconds=LONG_SECONDS)
+        await evenly_led(store, NODES)
+    assert await fleet.judge(store) == ()
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_no_slot_is_lost_or_doubled_while_nodes_come_and_go(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    await come_and_go(Fleet(home.url, children, tmp_path), store, changes=CHANGES)
+
+
+@pytest.mark.soak
+async def test_no_slot_is_lost_or_doubled_while_many_nodes_come_and_go(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    await come_and_go(Fleet(home.url, children, tmp_path), store, changes=CHANGES_OF_A_SOAK)

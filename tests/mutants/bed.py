@@ -1,0 +1,185 @@
+"""A cluster that moves only when it is told to: real leaders on a real database, virtual time.
+
+A `Bed` is one database with its history; a `Leader` on it is what a node has of its role, with a
+store of its own. A hook before each plan is written lets a story happen between a decision and
+its write, where a leader may be frozen for as long as one likes.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from tests.conformance.acts import ALL, make_queue, pull
+from tests.conformance.schedule_acts import create
+from tests.stores.clock import START, VirtualClock
+from tests.stores.home import Home
+from tickwork.core import decide
+from tickwork.core.model import SYSTEM, Message, QueueSettings, Scope, Settlement
+from tickwork.core.outcome import Succeeded
+from tickwork.core.planning import Plan, PlanResult, before
+from tickwork.core.schedule import Schedule
+from tickwork.core.sharing import Grant
+from tickwork.errors import NodeExpired
+from tickwork.service.leadership import Leadership
+from tickwork.service.scheduler import Scheduler
+from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.testing.checkers import History, Watched
+from tickwork.testing.recording import PlanLog, read_history, read_plans, record
+
+TTL_SECONDS = 15.0
+STEP_SECONDS = 5
+
+Twist = Callable[[Any], Any]
+"""Makes of a store one that does something wrong."""
+
+Meanwhile = Callable[[], Awaitable[object]]
+
+
+class Plans(PlanLog):
+    """The log, with what happens between a decision and its write."""
+
+    meanwhile: Meanwhile | None = None
+    repeat_after: Meanwhile | None = None
+    """If it is set, the answer to the next plan is lost: after this, it is asked again."""
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        result = await super().plan(scope, grants, plans)
+        repeat_after, self.repeat_after = self.repeat_after, None
+        if repeat_after is not None:
+            await repeat_after()
+            result = await super().plan(scope, grants, plans)
+        return result
+
+
+class Leader:
+    """A node that leads, as far as its role is concerned."""
+
+    def __init__(self, store: Store, plans: Plans, clock: VirtualClock) -> None:
+        self.store, self.plans, self.node = store, plans, new_id()
+        self._clock = clock
+        self.scheduler = Scheduler(
+            store,
+            Leadership(store, lambda: self.node, is_trusted=lambda: True),
+            SlotNumbers(),
+            tell=_raise,
+            monotonic=self._seconds,
+        )
+
+    async def join(self) -> None:
+        await self.store.nodes.join(
+            SYSTEM, self.node, name="leader", roles=["scheduler"], ttl_seconds=TTL_SECONDS
+        )
+
+    async def beat(self) -> None:
+        """Renews its lease; if that is over, the identity is, too."""
+        try:
+            await self.store.nodes.heartbeat(SYSTEM, self.node, TTL_SECONDS)
+        except NodeExpired:
+            self.scheduler.forget(self.node)
+            self.node = new_id()
+            await self.join()
+
+    async def step(self) -> None:
+        """What it does in a second."""
+        await self.beat()
+        await self.scheduler.hold()
+        await self.scheduler.plan_due()
+
+    def _seconds(self) -> float:
+        return (self._clock.now() - START).total_seconds()
+
+
+class Bed:
+    """One database, its leaders, and what is seen of them."""
+
+    def __init__(
+        self, home: Home, folder: Path, clock: VirtualClock, store: Store, twist: Twist
+    ) -> None:
+        self.home, self.clock, self.store = home, clock, store
+        self._folder, self._twist = folder, twist
+        self._opened: list[tuple[Plans, Store]] = []
+        self._logs: list[Path] = []
+        self.watched: list[Watched] = []
+
+    async def schedule(self, **fields: Any) -> Schedule:
+        """A schedule whose slots will be asked for."""
+        made = await create(self.store, self.clock, **fields)
+        assert made.next_slot is not None
+        self.watch(made, since=before(made.next_slot))
+        return made
+
+    def watch(self, schedule: Schedule, *, since: datetime) -> None:
+        """From an instant on, and up to the end of the story."""
+        rule = schedule.definition.rule
+        self.watched.append(Watched(id=schedule.id, rule=rule, since=since, until=since))
+
+    async def leader(self) -> Leader:
+        """One more node, that has joined and holds nothing yet."""
+        own = self._twist(await self.home.open(self.clock))
+        path = self._folder / f"{len(self._logs)}.plans"
+        self._logs.append(path)
+        own.schedules = plans = Plans(own.schedules, path)
+        self._opened.append((plans, own))
+        leader = Leader(own, plans, self.clock)
+        await leader.join()
+        return leader
+
+    async def claim(self) -> tuple[Message, ...]:
+        return await pull(self.store, limit=ALL)
+
+    async def handle(self, messages: Sequence[Message] | None = None) -> None:
+        """All that may be had is handled, and all is well."""
+        found = await self.claim() if messages is None else messages
+        endings = [
+            decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in found
+        ]
+        if endings:
+            await self.store.messages.settle(SYSTEM, Settlement(tuple(endings)))
+
+    async def run(self, *leaders: Leader, seconds: int) -> None:
+        """Time passes, everybody does its work."""
+        for _ in range(0, seconds, STEP_SECONDS):
+            for each in leaders:
+                await each.step()
+            await self.handle()
+            self.clock.advance(seconds=STEP_SECONDS)
+
+    async def history(self) -> History:
+        """All that was seen up to now."""
+        watched = [structs.replace(each, until=self.clock.now()) for each in self.watched]
+        return await read_history(self.store, self.home.url, watched, read_plans(self._logs))
+
+    async def close(self) -> None:
+        for log, store in self._opened:
+            log.close()
+            await store.close()
+
+
+@asynccontextmanager
+async def made(home: Home, folder: Path, twist: Twist) -> AsyncIterator[Bed]:
+    """A bed with a queue, on an empty database."""
+    clock = VirtualClock()
+    store = twist(await home.open(clock))
+    bed = Bed(home, folder, clock, store, twist)
+    try:
+        await make_queue(store)
+        await record(home.url)
+        yield bed
+    finally:
+        await bed.close()
+        await store.close()
+
+
+def _raise(_: str, error: Exception) -> None:
+    raise error

@@ -1,0 +1,65 @@
+"""With a safeguard off its checker finds what is wrong; with all of them on, nobody does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutants import scenarios
+from tests.mutants.bed import Bed, made
+from tests.mutants.twists import MUTANTS, Mutant
+from tests.stores.home import KINDS, Kind
+from tests.stores.opening import Homes
+from tickwork.testing.checkers import CHECKERS, History, verdict
+
+MUTANTS_MIN = 8
+LOCKS = (scenarios.taken_in_mid_write, scenarios.renewed_in_mid_take)
+"""Stories of two writers at once, which SQLite does not have."""
+
+STORIES = [
+    pytest.param(each, kind, id=f"{each.__name__}-{kind}")
+    for each in scenarios.ALL
+    for kind in KINDS
+    if kind == "postgres" or each not in LOCKS
+]
+CASES = [
+    pytest.param(
+        each,
+        kind,
+        id=f"{each.name}-{kind}",
+        marks=[] if kind == each.first_kind else [pytest.mark.soak],
+    )
+    for each in MUTANTS
+    for kind in each.kinds
+]
+
+
+def seen_by(history: History) -> set[str]:
+    """The checkers that find something."""
+    return {each.__name__ for each in CHECKERS if [*each(history)]}
+
+
+@pytest.mark.parametrize(("story", "kind"), STORIES)
+async def test_a_story_ends_well_with_all_safeguards(
+    story: Callable[[Bed], Any], kind: Kind, homes: Homes, tmp_path: Path
+) -> None:
+    async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as bed:
+        await story(bed)
+        assert verdict(await bed.history()) == ()
+
+
+@pytest.mark.parametrize(("mutant", "kind"), CASES)
+async def test_the_same_story_without_one_of_them_is_seen_through(
+    mutant: Mutant, kind: Kind, homes: Homes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant.patch(monkeypatch)
+    async with homes.take(kind) as home, made(home, tmp_path, mutant.twist) as bed:
+        await mutant.story(bed)
+        assert mutant.caught_by in seen_by(await bed.history())
+
+
+def test_every_checker_is_proven_by_a_mutant() -> None:
+    assert len(MUTANTS) >= MUTANTS_MIN
+    assert {each.story for each in MUTANTS} <= {*scenarios.ALL}
+    assert {each.caught_by for each in MUTANTS} == {each.__name__ for each in CHECKERS}

@@ -1,0 +1,1 @@
+"""What ships to users for their tests, tested itself."""
