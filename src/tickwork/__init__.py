@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 if TYPE_CHECKING:
+    from tickwork.app.firings import Firing
     from tickwork.app.log_context import log_context
     from tickwork.app.messages import Message, MessageBatch
     from tickwork.app.raising import Permanent, Snooze
-    from tickwork.facade import Queue, Tickwork
+    from tickwork.facade import Tickwork
+    from tickwork.queues import Queue
 
 __all__ = [
     "FieldError",
+    "Firing",
     "InvalidInput",
     "Message",
     "MessageBatch",
@@ -31,12 +34,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 _PLACES = {
+    "Firing": "tickwork.app.firings",
     "log_context": "tickwork.app.log_context",
     "Message": "tickwork.app.messages",
     "MessageBatch": "tickwork.app.messages",
     "Permanent": "tickwork.app.raising",
     "Snooze": "tickwork.app.raising",
-    "Queue": "tickwork.facade",
+    "Queue": "tickwork.queues",
     "Tickwork": "tickwork.facade",
 }
 

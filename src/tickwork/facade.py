@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 from tickwork import wiring
@@ -39,12 +39,22 @@ from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.settings import queue_settings
 from tickwork.core.batch import BATCH_COMPLETED
 from tickwork.core.limits import check_batch
-from tickwork.core.model import SYSTEM, ContentType, NewMessage, Scope, Send
-from tickwork.core.tally import QueueStats
+from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
+from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.composing import RegistryComposer
+from tickwork.ops.declaring import declare_schedules
 from tickwork.ops.making import BatchMaker, RunningBatch
 from tickwork.ops.opening import LoopStores
+from tickwork.queues import Queue
+from tickwork.scheduling import (
+    FUNCTIONS_QUEUE,
+    HANDLER_OPTIONS,
+    Calendars,
+    Schedules,
+    declaration,
+    wrapped,
+)
 from tickwork.service.running import announce, run_until_stopped
 from tickwork.service.worker import Worker
 from tickwork.store.contract import Store
@@ -56,40 +66,6 @@ T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class Queue(Generic[T]):
-    """A queue of the app, by its name; `T` is what its messages carry."""
-
-    def __init__(self, app: Tickwork, name: str) -> None:
-        self._app, self.name = app, name
-
-    async def send(
-        self, body: T, *, content_type: ContentType = ContentType.JSON, **options: Any
-    ) -> str:
-        """Sends a message, and returns its id."""
-        (message_id,) = await self.send_batch([body], content_type=content_type, **options)
-        return message_id
-
-    async def send_batch(
-        self,
-        bodies: Sequence[T],
-        *,
-        content_type: ContentType = ContentType.JSON,
-        **options: Any,
-    ) -> tuple[str, ...]:
-        """Sends up to 100 messages, all or none, and returns their ids; the options are those of
-        every message."""
-        messages = [
-            self._app.composer.message(self.name, body, content_type, options) for body in bodies
-        ]
-        await self._app.send_messages(self.name, messages)
-        return tuple(str(message.id) for message in messages)
-
-    async def stats(self) -> QueueStats:
-        """The queue at a glance."""
-        store = await self._app.open()
-        return await store.stats.queue(self._app.scope_of(self.name), self.name)
-
-
 class Tickwork:
     """An app on one database."""
 
@@ -99,14 +75,21 @@ class Tickwork:
         *,
         database_direct: str | None = None,
         tenant: str = "default",
+        min_interval_seconds: int | None = None,
     ) -> None:
-        self._flags = {"database": database, "database_direct": database_direct}
+        self._flags = {
+            "database": database,
+            "database_direct": database_direct,
+            "min_interval_seconds": min_interval_seconds,
+        }
         self.tenant, self._scope = tenant, Scope(tenant)
         self.registry = Registry()
         self._stores = LoopStores(self._open)
         self._is_running = False
         self.composer = RegistryComposer(self.registry)
         self._batches = BatchMaker(self.open, self._ensure, self.composer)
+        self.schedules = Schedules(self._with_queues, self._scope, self._limits)
+        self.calendars = Calendars(self.open, self._scope)
 
     # Declaring
 
@@ -167,6 +150,21 @@ class Tickwork:
 
             completions = self.registry.add_completion(queue)
             self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
+            return function
+
+        return declare
+
+    def schedule(self, *, name: str | None = None, **fields: Any) -> Callable[[Handler], Handler]:
+        """Declares a function that runs on a schedule, and is given the `Firing`; the fields are
+        those of `schedules.create`, and the name is the function's if none is given."""
+        options = {each: fields.pop(each) for each in HANDLER_OPTIONS if each in fields}
+
+        def declare(function: Handler) -> Handler:
+            known_as = name or function.__name__
+            handler = wrapped(function, known_as, options.get("isolation"))
+            self.registry.add_schedule(declaration(known_as, fields))
+            self.queue(FUNCTIONS_QUEUE)
+            self._declare(FUNCTIONS_QUEUE, known_as, is_batch=False, options=options)(handler)
             return function
 
         return declare
@@ -254,6 +252,7 @@ class Tickwork:
         try:
             await self._declare_queues(store)
             with self._stores.lent(store):
+                await self._declare_schedules(store)
                 yield
         finally:
             self.registry.made = made
@@ -276,9 +275,8 @@ class Tickwork:
             raise InvalidInput([FieldError("app.running()", fault)])
         self._is_running = True
         try:
-            store = await self.open()
-            for name in [*self.registry.queues]:  # Some may be declared since it was opened.
-                await self._ensure(name)
+            store = await self._with_queues()
+            await self._declare_schedules(store)
             watched = await wiring.build_worker(
                 store,
                 self.registry,
@@ -318,7 +316,12 @@ class Tickwork:
 
     def _settings(self, **flags: Any) -> wiring.Settings:
         try:
-            return wiring.load_settings(self._flags | flags, environ=os.environ, folder=Path.cwd())
+            return wiring.load_settings(
+                self._flags | flags,
+                environ=os.environ,
+                folder=Path.cwd(),
+                roles=wiring.RUN_ROLES,
+            )
         except InvalidInput as error:
             # What is a flag elsewhere is an argument of ours.
             named = [
@@ -330,6 +333,20 @@ class Tickwork:
     async def _declare_queues(self, store: Store) -> None:
         for name in [*self.registry.queues]:
             await self._declare_queue(store, name)
+
+    async def _declare_schedules(self, store: Store) -> None:
+        declared = self.registry.schedules.values()
+        await declare_schedules(store, self._scope, declared, limits=self._limits())
+
+    def _limits(self) -> Limits:
+        return Limits(min_interval_seconds=self._settings().min_interval_seconds)
+
+    async def _with_queues(self) -> Store:
+        """The store, with every queue that is declared by now."""
+        store = await self.open()
+        for name in [*self.registry.queues]:
+            await self._ensure(name)
+        return store
 
     async def _ensure(self, name: str) -> None:
         """A queue that was declared after the store was opened is made now."""

@@ -12,7 +12,8 @@ from typing import Any, assert_type
 import msgspec
 
 from tickwork.app.messages import Message, MessageBatch
-from tickwork.facade import Queue, Tickwork
+from tickwork.facade import Tickwork
+from tickwork.queues import Queue
 from tickwork.testing import Dead, Sent, harness
 
 

@@ -91,7 +91,7 @@ async def test_the_environment_and_the_flags_are_heard(children: Children) -> No
         (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
         (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
         (["--roles", "king"], "--roles: 'king' is not a role; use some of api,scheduler,worker"),
-        (["--roles", "worker"], "--roles: only the role api"),
+        (["--roles", "worker"], "--roles: a server has the role api"),
     ],
 )
 def test_bad_settings_are_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:

@@ -140,7 +140,6 @@ def test_a_module_without_that_app_is_told(
     ("words", "says"),
     [
         (["--roles", "boss"], "--roles: 'boss' is not a role; use some of api,scheduler,worker"),
-        (["--roles", "api"], "--roles: only the role worker does something so far; name it"),
         (["--log-format", "xml"], "--log-format: must be one of json, console, not 'xml'"),
         (
             ["--log-level", "loud"],

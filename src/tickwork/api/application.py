@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
 from litestar import Litestar, Response, Router
@@ -14,6 +14,7 @@ from litestar.openapi.spec import Tag
 from prometheus_client import CollectorRegistry
 
 from tickwork import __version__
+from tickwork.api.cluster import cluster, stats
 from tickwork.api.context import Context
 from tickwork.api.docs_page import DocsPage
 from tickwork.api.health import healthz, readyz
@@ -26,6 +27,7 @@ from tickwork.store.contract import Store
 
 _TAGS = [
     Tag("schedules", "When things happen."),
+    Tag("operating", "How the cluster and its queues stand."),
     Tag("health", "For those who watch the process."),
 ]
 
@@ -35,6 +37,7 @@ def create_api(
     now: Callable[[], datetime],
     limits: when.Limits,
     open_store: Callable[[], Awaitable[Store]] | None = None,
+    beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
 ) -> Litestar:
     """The ASGI application; `now` tells the present, `limits` what callers may ask for.
@@ -46,17 +49,26 @@ def create_api(
 
     @asynccontextmanager
     async def with_store(_: Litestar) -> AsyncIterator[None]:
-        if open_store is not None:
-            context.store = await open_store()
-        try:
+        async with AsyncExitStack() as opened:
+            if open_store is not None:
+                context.store = await open_store()
+                opened.push_async_callback(context.store.close)
+                if beside is not None:
+                    await opened.enter_async_context(beside(context.store))
             yield
-        finally:
-            if context.store is not None:
-                await context.store.close()
 
     return Litestar(
         lifespan=[with_store],
-        route_handlers=[home, openapi_json, healthz, readyz, metrics, schedule_routes()],
+        route_handlers=[
+            home,
+            openapi_json,
+            healthz,
+            readyz,
+            metrics,
+            cluster,
+            stats,
+            schedule_routes(),
+        ],
         dependencies={"context": Provide(lambda: context, sync_to_thread=False)},
         exception_handlers=handlers(),
         request_max_body_size=BODY_BYTES_MAX,

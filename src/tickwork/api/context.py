@@ -9,6 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from tickwork.core import when
+from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 
 
@@ -21,3 +22,10 @@ class Context:
     limits: when.Limits
     store: Store | None = None
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+
+def store_of(context: Context) -> Store:
+    """The store; `StoreUnavailable` where there is none."""
+    if context.store is None:
+        raise StoreUnavailable("this process has no database")
+    return context.store

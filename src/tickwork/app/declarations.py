@@ -69,6 +69,13 @@ class HandlerDeclaration(Struct, frozen=True, kw_only=True):
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
 
+class ScheduleDeclaration(Struct, frozen=True):
+    """A schedule that the code has: its name, and its fields as the API has them."""
+
+    name: str
+    fields: dict[str, Any]
+
+
 class Consumer(Struct, frozen=True):
     """Everything that handles one queue; `operator_concurrency` is what whoever runs the app says,
     in place of what the code says."""
@@ -101,6 +108,7 @@ class Registry:
         self.made: set[str] = set()
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
+        self.schedules: dict[str, ScheduleDeclaration] = {}
         self.completions: dict[str, str] = {}
         """Where batches of a queue tell that they have ended."""
 
@@ -138,6 +146,13 @@ class Registry:
             )
         self.completions[queue] = name
         return name
+
+    def add_schedule(self, schedule: ScheduleDeclaration) -> None:
+        """Declares a schedule; a name has one."""
+        if schedule.name in self.schedules:
+            fault = "is the name of another schedule already; give one of them another name"
+            raise InvalidInput([FieldError(schedule.name, fault)])
+        self.schedules[schedule.name] = schedule
 
     def add_handler(self, handler: HandlerDeclaration) -> None:
         """Declares a handler; what cannot be is refused where it is written."""

@@ -12,12 +12,13 @@ from typing import Annotated
 import typer
 
 from tickwork import __version__
-from tickwork.cli import batches, dead, queues, topology
+from tickwork.cli import batches, calendars, dead, queues, schedules, topology
 from tickwork.cli.apps import run_command
 from tickwork.cli.calculator import explain_command, next_command
 from tickwork.cli.commands import Command, Group
 from tickwork.cli.database import doctor_command, migrate_command
 from tickwork.cli.failing import EXIT_BAD_USAGE
+from tickwork.cli.firings import why_command
 from tickwork.cli.server import up_command
 
 __all__ = ["app", "main"]
@@ -37,6 +38,9 @@ app.command("up", cls=Command)(up_command)
 app.command("run", cls=Command)(run_command)
 app.command("migrate", cls=Command)(migrate_command)
 app.command("doctor", cls=Command)(doctor_command)
+app.command("why", cls=Command)(why_command)
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(calendars.app, name="calendars")
 app.add_typer(topology.app, name="topology")
 app.add_typer(queues.app, name="queues")
 app.add_typer(dead.app, name="dead")

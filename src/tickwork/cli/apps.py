@@ -17,6 +17,7 @@ from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
     from tickwork.facade import Tickwork
+    from tickwork.wiring import Settings
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
@@ -24,7 +25,14 @@ Target = Annotated[
     str | None, typer.Argument(metavar="MODULE:APP", help="Where the app is, such as shop:app.")
 ]
 Roles = Annotated[
-    str | None, typer.Option(metavar="ROLES", help="Some of worker,scheduler,api; default all.")
+    str | None,
+    typer.Option(metavar="ROLES", help="Some of api,scheduler,worker; default scheduler,worker."),
+]
+Host = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Where the API listens; default 127.0.0.1.")
+]
+Port = Annotated[
+    str | None, typer.Option(metavar="N", help="Its port, with the role api; default 8080.")
 ]
 LogFormat = Annotated[
     str | None,
@@ -54,6 +62,8 @@ def run_command(
     roles: Roles = None,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
+    host: Host = None,
+    port: Port = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = None,
     drain_seconds: DrainSeconds = None,
@@ -68,19 +78,21 @@ def run_command(
         "roles": roles,
         "log_format": log_format,
         "log_level": log_level,
+        "host": host,
+        "port": port,
         "metrics_port": metrics_port,
         "metrics_host": metrics_host,
         "drain_seconds": drain_seconds,
     }
-    _check_settings(flags)
+    settings = _settings(flags)
     app = load_app(target or "", debug=debug)
     try:
         app.registry.check()
-        if not app.registry.handlers:
+        if not app.registry.handlers and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
         app.run(**flags)
     except InvalidInput as error:
-        refuse(error, {"metrics_port": "--metrics-port"})
+        refuse(error, {"metrics_port": "--metrics-port", "port": "--port", "host": "--host"})
     except TickworkError as error:
         fail(str(error))
 
@@ -104,16 +116,14 @@ def load_app(target: str, *, debug: bool = False) -> Tickwork:
     return app
 
 
-def _check_settings(flags: dict[str, Any]) -> None:
+def _settings(flags: dict[str, Any]) -> Settings:
     """Looked at before anything is imported: a mistyped option is told at once."""
-    from tickwork.wiring import Role, load_settings
+    from tickwork.wiring import RUN_ROLES, load_settings
 
     try:
-        settings = load_settings(flags, environ=os.environ, folder=Path.cwd())
+        return load_settings(flags, environ=os.environ, folder=Path.cwd(), roles=RUN_ROLES)
     except InvalidInput as error:
         refuse(error, {})
-    if Role.WORKER not in settings.roles:
-        fail("--roles: only the role worker does something so far; name it", code=EXIT_BAD_USAGE)
 
 
 def _import(name: str, *, debug: bool) -> ModuleType:

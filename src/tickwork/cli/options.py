@@ -18,6 +18,9 @@ After = Annotated[str | None, typer.Option(metavar="ID", help="Go on after this 
 
 QueueName = Annotated[str | None, typer.Argument(metavar="QUEUE", help="The name of a queue.")]
 LetterId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of a dead letter.")]
+ScheduleName = Annotated[
+    str | None, typer.Argument(metavar="SCHEDULE", help="The id or name of a schedule.")
+]
 BatchId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of a batch.")]
 
 NAMES = {
@@ -30,5 +33,6 @@ NAMES = {
     "timeout_seconds": "--timeout",
     "ids": "--id",
     "body": "--body",
+    "delay_seconds": "--delay",
 }
 """Under which name a field was given."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from tickwork.cli.commands import Command, Group
 from tickwork.cli.options import Database, Json, QueueName, Shared, Tenant, Yes
 from tickwork.cli.printing import print_json, print_lines, print_table, table
-from tickwork.cli.running import ask, confirm, required, scope_of
+from tickwork.cli.running import ask, confirm, number, required, scope_of
+from tickwork.cli.schedule_answers import json_of
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from tickwork.core.model import Queue, Scope
     from tickwork.core.tally import QueueStats
     from tickwork.ops.statistics import Passed
@@ -20,9 +23,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(cls=Group, help="Queues: list, look at, pause, resume, purge, delete.")
+app = typer.Typer(cls=Group, help="Queues: list, look at, send to, pause, resume, purge, delete.")
 
 _SHOWN_MINUTES = 10
+
+Body = Annotated[str | None, typer.Argument(metavar="BODY", help="JSON, in quotes.")]
+MessageType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="The type of the message.")
+]
+Delay = Annotated[str | None, typer.Option(metavar="SECONDS", help="Not visible before.")]
 
 
 @app.command("list", cls=Command)
@@ -52,6 +61,32 @@ def stats_command(
         print_json(stats)
     else:
         print_lines(_stats_lines(stats))
+
+
+@app.command("send", cls=Command)
+def send_command(
+    name: QueueName = None,
+    body: Body = None,
+    message_type: MessageType = None,
+    delay: Delay = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Send a message to a queue."""
+    from tickwork.ops.sending import compose, send
+
+    queue, scope = required(name, "QUEUE"), scope_of(tenant)
+    given = json_of(required(body, "BODY"), "BODY")
+    delay_seconds = 0.0 if delay is None else number(delay, "--delay")
+
+    async def sent(store: Store) -> UUID:
+        message = compose(given, type=message_type, delay_seconds=delay_seconds)
+        return await send(store, scope, queue, message)
+
+    message_id = ask(database, scope, sent)
+    answer = {"queue": queue, "id": str(message_id)}
+    _answer(answer, f"{message_id} is in {queue}", as_json=as_json)
 
 
 @app.command("pause", cls=Command)

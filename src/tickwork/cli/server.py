@@ -47,7 +47,9 @@ def up_command(
     except InvalidInput as error:
         refuse(error, {})
     if Role.API not in settings.roles:
-        fail("--roles: only the role api does something so far; name it", code=EXIT_BAD_USAGE)
+        fail(
+            "--roles: a server has the role api; without it use `tickwork run`", code=EXIT_BAD_USAGE
+        )
     _try_database(settings)
     with _listen(settings) as listener:
         _serve(settings, listener)

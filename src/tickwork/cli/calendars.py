@@ -1,0 +1,112 @@
+"""`tickwork calendars`: days off by name, from dates or an ICS file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tickwork.cli.commands import Command, Group
+from tickwork.cli.failing import fail
+from tickwork.cli.options import Database, Json, Tenant
+from tickwork.cli.printing import print_json, print_lines, print_table
+from tickwork.cli.running import ask, required, scope_of
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
+    from tickwork.core.schedule import Calendar
+    from tickwork.ops.calendars import Moved
+    from tickwork.store.contract import Store
+
+app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
+
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The name of a calendar.")]
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help='An .ics file, or dates one a line; "-" reads stdin.'),
+]
+
+
+@app.command("put", cls=Command)
+def put_command(
+    name: Name = None,
+    file: File = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Make a calendar or replace its days; the schedules that use it follow."""
+    from tickwork.ops.calendars import put_calendar
+
+    calendar, scope = required(name, "NAME"), scope_of(tenant)
+    text = _read(required(file, "FILE"))
+
+    async def put(store: Store) -> tuple[Calendar, tuple[Moved, ...]]:
+        days = _days(text, await store.now())
+        return await put_calendar(store, scope, calendar, days)
+
+    made, moved = ask(database, scope, put, create=True)
+    if as_json:
+        print_json({"calendar": made, "moved": moved})
+        return
+    told = [f"{each.name or each.id} moved from {each.before} to {each.after}" for each in moved]
+    print_lines([f"{made.name} has {len(made.days)} days", *told])
+
+
+@app.command("list", cls=Command)
+def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
+    """List the calendars of a tenant."""
+    scope = scope_of(tenant)
+    found = ask(database, scope, lambda store: store.calendars.list(scope))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (each.name, len(each.days), min(each.days, default=""), max(each.days, default=""))
+        for each in found
+    ]
+    print_table(("calendar", "days", "first", "last"), rows, none="there are no calendars")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Show the days of a calendar."""
+    calendar, scope = required(name, "NAME"), scope_of(tenant)
+    found = ask(database, scope, lambda store: store.calendars.get(scope, calendar))
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(found.days or ["it has no days"])
+
+
+@app.command("delete", cls=Command)
+def delete_command(
+    name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
+) -> None:
+    """Remove a calendar that no schedule uses."""
+    calendar, scope = required(name, "NAME"), scope_of(tenant)
+    ask(database, scope, lambda store: store.calendars.delete(scope, calendar))
+    if as_json:
+        print_json({"calendar": calendar, "deleted": True})
+    else:
+        print_lines([f"{calendar} is gone"])
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"FILE: {file!r} cannot be read: {error}")
+
+
+def _days(text: str, now: datetime) -> tuple[date, ...]:
+    from tickwork.ops.calendars import read_days, read_ics
+
+    if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
+        return read_ics(text, now=now)
+    return read_days(text.splitlines())

@@ -1,0 +1,141 @@
+"""The history of schedules: `tickwork schedules firings | backfill | upcoming`, `tickwork why`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tickwork.cli.commands import Command
+from tickwork.cli.options import Database, Json, Limit, ScheduleName, Tenant
+from tickwork.cli.printing import print_json, print_lines, print_table
+from tickwork.cli.running import ask, required, scope_of, whole_number
+from tickwork.cli.schedule_answers import choice, instant_of
+from tickwork.cli.schedules import LISTED, app
+
+if TYPE_CHECKING:
+    from tickwork.store.contract import Store
+
+UPCOMING = 10
+
+FiringStatusOption = Annotated[
+    str | None, typer.Option("--status", metavar="STATUS", help="Such as failed or skipped.")
+]
+Since = Annotated[str | None, typer.Option("--from", metavar="ISO", help="From this time on.")]
+Until = Annotated[str | None, typer.Option("--to", metavar="ISO", help="Up to this time.")]
+Force = Annotated[bool, typer.Option("--force", help="Also what succeeded.")]
+At = Annotated[str | None, typer.Option(metavar="ISO", help="Which slot; default the latest.")]
+Count = Annotated[str | None, typer.Option(metavar="N", help="How many; default 10.")]
+
+
+@app.command("backfill", cls=Command)
+def backfill_command(
+    schedule: ScheduleName = None,
+    since: Since = None,
+    until: Until = None,
+    force: Force = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Fire a schedule for slots of the past that did not succeed."""
+    from tickwork.core.when import iso
+    from tickwork.ops.schedules import backfill
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    first, last = instant_of(since, "--from"), instant_of(until, "--to")
+    slots = ask(
+        database,
+        scope,
+        lambda store: backfill(store, scope, reference, since=first, until=last, force=force),
+    )
+    if as_json:
+        print_json({"slots": [iso(slot) for slot in slots]})
+    else:
+        print_lines([f"{len(slots)} slots are filled", *map(iso, slots[:LISTED])])
+
+
+@app.command("firings", cls=Command)
+def firings_command(
+    schedule: ScheduleName = None,
+    status: FiringStatusOption = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show what became of a schedule's slots, newest first."""
+    from tickwork.core.firing import FiringStatus
+    from tickwork.ops.schedule_facts import resolve
+    from tickwork.ops.schedule_views import show_firing
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    wanted = None if status is None else choice(FiringStatus, status, "--status")
+    most = whole_number(limit, "--limit", LISTED)
+
+    async def find(store: Store) -> list[dict[str, Any]]:
+        known = await resolve(store, scope, reference)
+        found = await store.firings.list(scope, known.id, most, status=wanted)
+        return [show_firing(each) for each in found]
+
+    found = ask(database, scope, find)
+    if as_json:
+        print_json(found)
+        return
+    columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", "finished_at")
+    rows = [[each[column] for column in columns] for each in found]
+    print_table(columns, rows, none="there is no record yet")
+
+
+@app.command("upcoming", cls=Command)
+def upcoming_command(
+    schedule: ScheduleName = None,
+    count: Count = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show the next times that a schedule fires."""
+    from tickwork.core.when import iso
+    from tickwork.ops.schedule_facts import resolve, rule_now
+    from tickwork.ops.schedule_views import upcoming
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    most = whole_number(count, "--count", UPCOMING)
+
+    async def find(store: Store) -> Sequence[str]:
+        known = await resolve(store, scope, reference)
+        rule = await rule_now(store, scope, known)
+        return [iso(slot) for slot in upcoming(rule, await store.now(), most)]
+
+    slots = ask(database, scope, find)
+    if as_json:
+        print_json({"fires": slots})
+    else:
+        print_lines(slots or ["it does not fire any more"])
+
+
+def why_command(
+    schedule: ScheduleName = None,
+    at: At = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Say why a schedule fired, or did not, at a time."""
+    from tickwork.core.when import iso
+    from tickwork.ops.why import why
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    instant = None if at is None else instant_of(at, "--at")
+    found = ask(database, scope, lambda store: why(store, scope, reference, instant))
+    if as_json:
+        print_json(found.show())
+        return
+    lines = [f"{iso(found.at)}: {found.answer}"]
+    if found.previous_slot is not None:
+        lines.append(f"the slot before it: {iso(found.previous_slot)}")
+    if found.next_slot is not None:
+        lines.append(f"the slot after it: {iso(found.next_slot)}")
+    print_lines(lines)

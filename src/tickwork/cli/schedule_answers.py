@@ -1,0 +1,80 @@
+"""How commands about schedules read what they are given, and show what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.printing import print_json, print_lines
+from tickwork.cli.running import ask, required
+from tickwork.errors import FieldError, InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.core.model import Scope
+    from tickwork.core.schedule import Schedule
+    from tickwork.store.contract import Store
+
+    Change = Callable[[Store], Awaitable[Schedule]]
+
+
+def show(
+    database: str | None, scope: Scope, work: Change, *, as_json: bool, create: bool = False
+) -> None:
+    """The schedule that the work answers."""
+    from tickwork.ops.schedule_views import show_schedule
+
+    async def run(store: Store) -> dict[str, Any]:
+        return show_schedule(await work(store), await store.now())
+
+    shown = ask(database, scope, run, create=create)
+    if as_json:
+        print_json(shown)
+    else:
+        print_lines(_lines(shown))
+
+
+def _lines(shown: dict[str, Any]) -> Iterator[str]:
+    import json
+
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"{name:{width}}  {text}"
+
+
+def object_of(text: str | None, name: str) -> dict[str, object]:
+    value = {} if text is None else json_of(text, name)
+    if not isinstance(value, dict):
+        fail(f'{name}: must be an object such as {{"overlap": "skip"}}', code=EXIT_BAD_USAGE)
+    return value
+
+
+def json_of(text: str, name: str) -> object:
+    import msgspec
+
+    try:
+        value: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        fail(f"{name}: is not JSON: {error}", code=EXIT_BAD_USAGE)
+    return value
+
+
+def instant_of(text: str | None, name: str) -> datetime:
+    from tickwork.core.when.reading import Reader
+
+    faults: list[FieldError] = []
+    moment = Reader({name: required(text, name)}, faults).moment(name)
+    if moment is not None and moment.tzinfo is None:
+        faults.append(FieldError(name, "must have an offset, such as 2027-03-14T09:00:00Z"))
+    if moment is None or faults:
+        refuse(InvalidInput(faults), {})
+    return moment
+
+
+def choice(kind: Any, given: str, name: str) -> Any:
+    if given not in [*kind]:
+        fail(f"{name}: must be one of {', '.join(kind)}, not {given!r}", code=EXIT_BAD_USAGE)
+    return kind(given)

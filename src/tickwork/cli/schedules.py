@@ -1,0 +1,264 @@
+"""`tickwork schedules`: what fires when, made and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tickwork.cli import timing
+from tickwork.cli.commands import Command, Group
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.options import After, Database, Json, Limit, ScheduleName, Tenant, Yes
+from tickwork.cli.printing import print_json, print_table, shortened
+from tickwork.cli.running import (
+    ask,
+    confirm,
+    identity,
+    load_settings,
+    required,
+    scope_of,
+    whole_number,
+)
+from tickwork.cli.schedule_answers import choice, json_of, object_of, show
+from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tickwork.core.when import Limits
+    from tickwork.store.contract import Store
+
+
+app = typer.Typer(
+    cls=Group,
+    help="Schedules: list, make, change, pause, resume, trigger, backfill, and their history.",
+)
+
+LISTED = 100
+
+Status = Annotated[
+    str | None,
+    typer.Option(metavar="STATUS", help="active, paused, completed, parked or deleted."),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--order", metavar="ORDER", help="created (the default), name, next_due_at."),
+]
+Queue = Annotated[str | None, typer.Option(metavar="QUEUE", help="Where its messages go.")]
+MessageType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="The type of its messages.")
+]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="What its messages carry.")]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="A name, one per schedule.")]
+Fields = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help="Further fields of the API; null takes one away."),
+]
+
+
+@app.command("list", cls=Command)
+def list_command(
+    status: Status = None,
+    order: By = None,
+    limit: Limit = None,
+    after: After = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """List schedules; without a status all but the deleted."""
+    from tickwork.core.schedule import Order, ScheduleSelection, ScheduleStatus
+    from tickwork.ops.schedule_views import show_schedule
+
+    scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
+    selection = ScheduleSelection(
+        status=None if status is None else choice(ScheduleStatus, status, "--status"),
+        order=Order.CREATED if order is None else choice(Order, order, "--order"),
+        after=None if after is None else identity(after, "--after"),
+    )
+
+    async def find(store: Store) -> list[dict[str, Any]]:
+        now = await store.now()
+        found = await store.schedules.list(scope, selection, most)
+        return [show_schedule(each, now) for each in found]
+
+    found = ask(database, scope, find)
+    if as_json:
+        print_json(found)
+        return
+    heading = ("schedule", "name", "status", "kind", "next", "last", "errors", "target")
+    print_table(heading, _rows(found), none="there are no schedules")
+
+
+@app.command("show", cls=Command)
+def show_command(
+    schedule: ScheduleName = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show everything about a schedule."""
+    from tickwork.ops.schedule_facts import resolve
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    show(database, scope, lambda store: resolve(store, scope, reference), as_json=as_json)
+
+
+@app.command("create", cls=Command)
+def create_command(
+    expr: timing.Expr = None,
+    queue: Queue = None,
+    message_type: MessageType = None,
+    payload: Payload = None,
+    name: Name = None,
+    tz: timing.Zone = None,
+    interval_seconds: timing.IntervalSeconds = None,
+    daily: timing.Daily = None,
+    weekly: timing.Weekly = None,
+    monthly: timing.Monthly = None,
+    once: timing.Once = None,
+    rrule: timing.Rrule = None,
+    start: timing.Start = None,
+    dst_gap: timing.DstGap = None,
+    dst_overlap: timing.DstOverlap = None,
+    fields: Fields = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Make a schedule that sends to a queue."""
+    from tickwork.ops.schedule_making import create
+
+    options = timing.TimingOptions(
+        expr=expr,
+        zone=tz,
+        begin=None,
+        dst_gap=dst_gap,
+        dst_overlap=dst_overlap,
+        interval_seconds=interval_seconds,
+        daily=daily,
+        weekly=weekly,
+        monthly=monthly,
+        once=once,
+        rrule=rrule,
+        start=start,
+    )
+    further = object_of(fields, "--fields")
+    try:
+        when = {} if _has_timing(further) else options.body()
+    except InvalidInput as error:
+        refuse(error, timing.OPTION_NAMES)
+    body = {**when, **_around(queue, message_type, payload, name), **further}
+    scope, limits = scope_of(tenant), _limits(database)
+    show(
+        database,
+        scope,
+        lambda store: create(store, scope, body, limits=limits),
+        as_json=as_json,
+        create=True,
+    )
+
+
+@app.command("update", cls=Command)
+def update_command(
+    schedule: ScheduleName = None,
+    queue: Queue = None,
+    message_type: MessageType = None,
+    payload: Payload = None,
+    name: Name = None,
+    fields: Fields = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Change some fields of a schedule; a timing replaces the old one."""
+    from tickwork.ops.schedules import update
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    patch = {**_around(queue, message_type, payload, name), **object_of(fields, "--fields")}
+    if not patch:
+        fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
+    limits = _limits(database)
+    show(
+        database,
+        scope,
+        lambda store: update(store, scope, reference, patch, limits=limits),
+        as_json=as_json,
+    )
+
+
+def _register(operation: str, help_text: str) -> None:
+    """A command that does one thing to a schedule, and shows it."""
+
+    @app.command(operation, cls=Command, help=help_text)
+    def command(
+        schedule: ScheduleName = None,
+        database: Database = None,
+        tenant: Tenant = None,
+        as_json: Json = False,
+    ) -> None:
+        from tickwork.ops import schedules
+
+        work = getattr(schedules, operation)
+        reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+        show(database, scope, lambda store: work(store, scope, reference), as_json=as_json)
+
+
+_register("pause", "Stop a schedule; what was planned and not begun is taken back.")
+_register("resume", "Start a paused or parked schedule again, from now on.")
+_register("trigger", "Fire a schedule now, once, in a run of its own.")
+
+
+@app.command("delete", cls=Command)
+def delete_command(
+    schedule: ScheduleName = None,
+    yes: Yes = False,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """End a schedule for good; its history stays."""
+    from tickwork.ops.schedules import delete
+
+    reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
+    confirm(f"Delete schedule {reference}, for good?", yes=yes)
+    show(database, scope, lambda store: delete(store, scope, reference), as_json=as_json)
+
+
+def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
+    for each in found:
+        yield (
+            each["id"],
+            shortened(each["name"], 30),
+            each["status"],
+            each["kind"],
+            each["next_fire_at"],
+            each["last_fire_at"],
+            each["error_count"],
+            each["target"]["queue"],
+        )
+
+
+def _around(
+    queue: str | None, message_type: str | None, payload: str | None, name: str | None
+) -> dict[str, object]:
+    target = {"queue": queue, "message_type": message_type}
+    named = {key: value for key, value in target.items() if value is not None}
+    fields: dict[str, object] = {"target": named} if named else {}
+    if payload is not None:
+        fields["payload"] = json_of(payload, "--payload")
+    if name is not None:
+        fields["name"] = name
+    return fields
+
+
+def _has_timing(fields: dict[str, object]) -> bool:
+    from tickwork.core.when import TIMING_FIELDS
+
+    return any(fields.get(name) is not None for name in TIMING_FIELDS)
+
+
+def _limits(database: str | None) -> Limits:
+    from tickwork.core.when import Limits
+
+    return Limits(min_interval_seconds=load_settings(database).min_interval_seconds)

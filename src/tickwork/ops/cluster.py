@@ -1,0 +1,59 @@
+"""The cluster at a glance: who is alive, and who leads what."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from tickwork.core.model import SYSTEM
+from tickwork.store.contract import Store
+
+
+class NodeView(Struct, frozen=True):
+    """A node; `is_alive` says whether its lease has not run out."""
+
+    id: str
+    name: str
+    roles: tuple[str, ...]
+    started_at: datetime
+    expires_at: datetime
+    is_alive: bool
+    shards: tuple[int, ...]
+
+
+class ClusterView(Struct, frozen=True):
+    """The nodes, and the shards that nobody leads; `now` is the database's time."""
+
+    now: datetime
+    schema_version: int
+    epoch: int
+    nodes: tuple[NodeView, ...]
+    shards_without_leader: tuple[int, ...]
+
+
+async def describe_cluster(store: Store) -> ClusterView:
+    """Who is there now."""
+    now, meta = await store.now(), await store.meta()
+    nodes, holdings = await store.nodes.list(SYSTEM), await store.shards.list(SYSTEM)
+    led = {
+        node.id: tuple(each.shard for each in holdings if each.node == node.id) for node in nodes
+    }
+    return ClusterView(
+        now=now,
+        schema_version=meta.schema_version,
+        epoch=meta.epoch,
+        nodes=tuple(
+            NodeView(
+                id=str(node.id),
+                name=node.name,
+                roles=node.roles,
+                started_at=node.started_at,
+                expires_at=node.expires_at,
+                is_alive=node.expires_at > now,
+                shards=led[node.id],
+            )
+            for node in nodes
+        ),
+        shards_without_leader=tuple(each.shard for each in holdings if each.node is None),
+    )

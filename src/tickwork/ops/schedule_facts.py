@@ -1,0 +1,110 @@
+"""What there is to know before anything is done with a schedule: which one, its days off, its
+tenant's limits, its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core import when
+from tickwork.core.model import Scope
+from tickwork.core.schedule import Schedule
+from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.store.contract import Store
+
+Holidays = Mapping[str, frozenset[date]]
+
+
+async def resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """The schedule of an id or a name."""
+    schedule_id = _as_id(reference)
+    if schedule_id is not None:
+        return await store.schedules.get(scope, schedule_id)
+    found = await store.schedules.find(scope, str(reference))
+    if found is None:
+        raise NotFound("schedule", reference)
+    return found
+
+
+async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:
+    """What a tenant may ask for: its own limits, else the installation's."""
+    tenant = await store.tenants.get(scope, scope.tenant or "default")
+    if tenant.min_interval_seconds is None:
+        return usual
+    return when.Limits(min_interval_seconds=tenant.min_interval_seconds)
+
+
+def with_holidays(schedule: Schedule, holidays: Holidays) -> when.Rule:
+    """The rule of a schedule with the days of its calendar."""
+    rule = schedule.definition.rule
+    if rule.calendar is None:
+        return rule
+    return structs.replace(rule, holidays=holidays.get(rule.calendar, frozenset()))
+
+
+async def rule_now(store: Store, scope: Scope, schedule: Schedule) -> when.Rule:
+    """The rule of a schedule with the days of its calendar as they are now."""
+    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(schedule)}])
+    return with_holidays(schedule, holidays)
+
+
+async def holidays_among(
+    store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]]
+) -> dict[str, frozenset[date]]:
+    """The calendars that are named, as far as they are there; the others are told by field."""
+    names = {name for fields in bodies if isinstance(name := fields.get("calendar"), str)}
+    found: dict[str, frozenset[date]] = {}
+    for name in names:
+        try:
+            calendar = await store.calendars.get(scope, name)
+        except NotFound:
+            continue
+        found[name] = frozenset(map(date.fromisoformat, calendar.days))
+    return found
+
+
+async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]:
+    calendars = await store.calendars.list(scope)
+    return {each.name: frozenset(map(date.fromisoformat, each.days)) for each in calendars}
+
+
+async def check_targets(store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]]) -> None:
+    """Raises `InvalidInput` for target queues that are not there."""
+    known: dict[str, bool] = {}
+    faults: list[FieldError] = []
+    for index, fields in enumerate(bodies):
+        target = fields.get("target")
+        queue = target.get("queue") if isinstance(target, Mapping) else None
+        if not isinstance(queue, str) or not queue:
+            continue
+        if queue not in known:
+            known[queue] = await _has_queue(store, scope, queue)
+        if not known[queue]:
+            fault = f"there is no queue {queue!r}; create it first: tickwork queues put {queue}"
+            faults.append(FieldError(f"[{index}].target.queue", fault))
+    if faults:
+        raise InvalidInput(faults)
+
+
+async def _has_queue(store: Store, scope: Scope, queue: str) -> bool:
+    try:
+        await store.queues.get(scope, queue)
+    except (NotFound, InvalidInput):
+        return False
+    return True
+
+
+def _as_id(reference: UUID | str) -> UUID | None:
+    if isinstance(reference, UUID):
+        return reference
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
+
+
+def calendar_of(schedule: Schedule) -> str | None:
+    return schedule.definition.rule.calendar

@@ -1,0 +1,185 @@
+"""Making schedules: one, up to a thousand at once, or any number in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+
+import msgspec
+from msgspec import structs
+
+from tickwork.core import when
+from tickwork.core.model import Scope
+from tickwork.core.planning import look_at
+from tickwork.core.schedule import (
+    SCHEDULES_AT_ONCE_MAX,
+    NewSchedule,
+    Schedule,
+    ScheduleStatus,
+    has_spread,
+)
+from tickwork.core.schedule_reading import (
+    SCHEDULE_FIELDS,
+    read_definition,
+    read_name,
+    read_own,
+)
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedule_facts import (
+    Holidays,
+    all_holidays,
+    check_targets,
+    holidays_among,
+    limits_of,
+)
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+PROGRESS_SCHEDULES = 1_000
+
+Progress = Callable[[int], None]
+
+
+async def create(
+    store: Store, scope: Scope, fields: Mapping[str, object], *, limits: when.Limits
+) -> Schedule:
+    """Makes a schedule; a repeat with the same `idempotency_key` and fields is the first one."""
+    try:
+        (made,) = await create_many(store, scope, [fields], limits=limits)
+    except InvalidInput as error:
+        raise InvalidInput(
+            FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
+        ) from None
+    return made
+
+
+async def create_many(
+    store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]], *, limits: when.Limits
+) -> tuple[Schedule, ...]:
+    """Makes up to 1,000 schedules, all or none."""
+    if len(bodies) > SCHEDULES_AT_ONCE_MAX:
+        fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
+        raise InvalidInput([FieldError("schedules", fault)])
+    limits = await limits_of(store, scope, limits)
+    now = await store.now()
+    holidays = await holidays_among(store, scope, bodies)
+    await check_targets(store, scope, bodies)
+    faults: list[FieldError] = []
+    new: list[NewSchedule] = []
+    for index, fields in enumerate(bodies):
+        try:
+            new.append(_new(fields, now, holidays, limits))
+        except InvalidInput as error:
+            faults += [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
+    if faults:
+        raise InvalidInput(faults)
+    return await store.schedules.create(scope, new)
+
+
+async def create_bulk(
+    store: Store,
+    scope: Scope,
+    bodies: Iterable[Mapping[str, object]],
+    *,
+    limits: when.Limits,
+    on_progress: Progress | None = None,
+) -> int:
+    """Makes any number of schedules, in pieces that are each all or none, and says how many.
+
+    A body that cannot be is refused as `[7].field`; the pieces before it stay.
+    """
+    limits = await limits_of(store, scope, limits)
+    reading = _BulkReading(await store.now(), limits, await all_holidays(store, scope))
+    return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
+
+
+def _new(
+    fields: Mapping[str, object], now: datetime, holidays: Holidays, limits: when.Limits
+) -> NewSchedule:
+    schedule_id = new_id()
+    faults: list[FieldError] = []
+    name = read_name(fields, "name", faults)
+    key = read_name(fields, "idempotency_key", faults)
+    try:
+        definition, rule = read_definition(
+            fields, schedule_id=schedule_id, created_at=now, calendars=holidays, limits=limits
+        )
+    except InvalidInput as error:
+        raise InvalidInput([*faults, *error.errors]) from None
+    if faults:
+        raise InvalidInput(faults)
+    slot = when.first_slot(rule, now)
+    return NewSchedule(
+        id=schedule_id,
+        definition=definition,
+        next_slot=slot,
+        due_at=None if slot is None else when.due_at(rule, slot),
+        look_at=None if slot is None else max(look_at(rule, definition.overlap, slot), now),
+        name=name,
+        status=ScheduleStatus.COMPLETED if slot is None else ScheduleStatus.ACTIVE,
+        idempotency_key=key,
+        fingerprint=None if key is None else _fingerprint(fields),
+    )
+
+
+class _BulkReading:
+    """Reads many bodies: what their rules have in common is read once."""
+
+    def __init__(self, now: datetime, limits: when.Limits, holidays: Holidays) -> None:
+        self._now, self._limits, self._holidays = now, limits, holidays
+        self._templates: dict[bytes, NewSchedule] = {}
+
+    def schedules(
+        self, bodies: Iterable[Mapping[str, object]], on_progress: Progress | None
+    ) -> Iterator[NewSchedule]:
+        number = 0
+        for number, fields in enumerate(bodies, start=1):
+            try:
+                yield self._schedule(fields)
+            except InvalidInput as error:
+                place = f"[{number - 1}]"
+                raise InvalidInput(
+                    FieldError(f"{place}.{each.field}", each.message) for each in error.errors
+                ) from None
+            if on_progress is not None and number % PROGRESS_SCHEDULES == 0:
+                on_progress(number)
+        if on_progress is not None and number % PROGRESS_SCHEDULES:
+            on_progress(number)
+
+    def _schedule(self, fields: Mapping[str, object]) -> NewSchedule:
+        if fields.get("idempotency_key") is not None:
+            raise InvalidInput(
+                [FieldError("idempotency_key", "is for single schedules; give names instead")]
+            )
+        key = _template_key(fields)
+        template = self._templates.get(key)
+        if template is None:
+            template = _new(_without_own(fields), self._now, self._holidays, self._limits)
+            if has_spread(template.definition.rule):
+                return _new(fields, self._now, self._holidays, self._limits)
+            self._templates[key] = template
+        faults: list[FieldError] = []
+        own = read_own(fields, faults)
+        name = read_name(fields, "name", faults) if "name" in fields else None
+        if faults:
+            raise InvalidInput(faults)
+        definition = structs.replace(template.definition, **own)
+        return structs.replace(template, id=new_id(), name=name, definition=definition)
+
+
+_OWN_FIELDS = frozenset({"name", "payload", "metadata"})
+
+
+def _without_own(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
+
+
+def _template_key(fields: Mapping[str, object]) -> bytes:
+    return msgspec.json.encode(_without_own(fields), order="sorted")
+
+
+def _fingerprint(fields: Mapping[str, object]) -> bytes:
+    """The same for the same fields, in whatever order; the key itself is not part of it."""
+    known = {name: fields[name] for name in fields if name in SCHEDULE_FIELDS - {"idempotency_key"}}
+    return blake2b(msgspec.json.encode(known, order="sorted"), digest_size=16).digest()

@@ -1,0 +1,94 @@
+"""Schedules and firings as people and programs see them: plain dicts with the API's names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tickwork.core import when
+from tickwork.core.firing import Firing
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule_reading import render_definition
+
+_KINDS: dict[type, str] = {
+    when.Cron: "cron",
+    when.Interval: "interval",
+    when.Daily: "daily",
+    when.Weekly: "weekly",
+    when.Monthly: "monthly",
+    when.Once: "once",
+    when.Recurrence: "rrule",
+}
+
+
+def show_schedule(
+    schedule: Schedule, now: datetime, *, rule: when.Rule | None = None
+) -> dict[str, Any]:
+    """A schedule; `rule` is its rule with the days of its calendar, where that is known."""
+    rule = rule or schedule.definition.rule
+    upcoming = next_fire_at(schedule, now, rule)
+    last = schedule.last_slot if schedule.last_slot and schedule.last_slot <= now else None
+    return {
+        "id": str(schedule.id),
+        "name": schedule.name,
+        "status": str(schedule.status),
+        "kind": _KINDS[type(rule.timing)],
+        **render_definition(schedule.definition),
+        "next_fire_at": _iso(upcoming),
+        "next_due_at": _iso(None if upcoming is None else when.due_at(rule, upcoming)),
+        "last_fire_at": _iso(last),
+        "last_status": schedule.last_status,
+        "last_error": schedule.last_error,
+        "error_count": schedule.error_count,
+        "fired": schedule.fired,
+        "owner": schedule.tenant,
+        "created_at": _iso(schedule.created_at),
+        "updated_at": _iso(schedule.updated_at),
+    }
+
+
+def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
+    """The next slot that has not come: one that is planned already counts."""
+    if schedule.status is not ScheduleStatus.ACTIVE:
+        return None
+    last = schedule.last_slot
+    if last is None or when.due_at(rule, last) <= now:
+        return schedule.next_slot
+    planned = when.next_after(rule, now)
+    return last if planned is None or planned > last else planned
+
+
+def show_firing(firing: Firing) -> dict[str, Any]:
+    """A record of a slot."""
+    shown = {
+        "id": str(firing.id),
+        "schedule_id": str(firing.schedule_id),
+        "slot": _iso(firing.slot),
+        "due_at": _iso(firing.due_at),
+        "attempt": firing.attempt,
+        "run": firing.run,
+        "status": str(firing.status),
+        "reason": firing.reason,
+        "started_at": _iso(firing.started_at),
+        "finished_at": _iso(firing.finished_at),
+        "result_code": firing.result_code,
+        "excerpt": firing.excerpt,
+        "channels": msgspec.to_builtins(firing.channels),
+        "catch_up": firing.catch_up,
+        "count": firing.count,
+    }
+    if firing.last_slot is not None:
+        shown["last_slot"] = _iso(firing.last_slot)
+    return shown
+
+
+def _iso(instant: datetime | None) -> str | None:
+    return None if instant is None else when.iso(instant)
+
+
+def upcoming(rule: when.Rule, now: datetime, count: int) -> tuple[datetime, ...]:
+    """The next slots after now."""
+    far = now.astimezone(UTC) + timedelta(days=366 * 50)
+    return tuple(when.slots_between(rule, now, far, limit=count))

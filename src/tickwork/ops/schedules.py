@@ -1,0 +1,178 @@
+"""What is done with schedules: decided in `core.changing`, carried out by the store.
+
+Wherever a schedule is asked for, its id or its name will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core import changing, when
+from tickwork.core.changing import Withdraw
+from tickwork.core.model import Scope
+from tickwork.core.planning import before, is_delay
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule_reading import merged, read_definition, read_name, render_definition
+from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.ops.schedule_facts import (
+    calendar_of,
+    check_targets,
+    holidays_among,
+    limits_of,
+    resolve,
+    with_holidays,
+)
+from tickwork.store.contract import Store
+
+BACKFILL_SLOTS_MAX = 10_000
+
+
+async def update(
+    store: Store,
+    scope: Scope,
+    reference: UUID | str,
+    patch: Mapping[str, object],
+    *,
+    limits: when.Limits,
+) -> Schedule:
+    """Lays a patch over a schedule; what was planned and is not due follows the new fields."""
+    known = await resolve(store, scope, reference)
+    if "idempotency_key" in patch:
+        fault = "names the creation of a schedule, and stays as it is"
+        raise InvalidInput([FieldError("idempotency_key", fault)])
+    fields = merged(fields_of(known), patch)
+    limits = await limits_of(store, scope, limits)
+    now = await store.now()
+    holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
+    is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
+    anchor = now if is_anew else known.definition.rule.anchor
+    faults: list[FieldError] = []
+    name = read_name(fields, "name", faults)
+    if faults:
+        raise InvalidInput(faults)
+    definition, rule = read_definition(
+        {name: value for name, value in fields.items() if name != "name"},
+        schedule_id=known.id,
+        created_at=anchor,
+        calendars=holidays,
+        limits=limits,
+    )
+    if patch.get("target") is not None:
+        await check_targets(store, scope, [fields])
+    old_rule = with_holidays(known, holidays)
+    decide = changing.update(definition, name, old_rule, rule)
+
+    def unchanged_since(schedule: Schedule, withdrawn: Any, at: datetime) -> changing.Change | None:
+        # The patch was laid over what we read: over anything else it might say something else.
+        if schedule.definition != known.definition or schedule.name != known.name:
+            raise Conflict(f"schedule {schedule.id} was changed meanwhile; read it and try again")
+        return decide(schedule, withdrawn, at)
+
+    return await store.schedules.change(scope, known.id, Withdraw.COMING, unchanged_since)
+
+
+def fields_of(schedule: Schedule) -> dict[str, object]:
+    """The fields of a schedule, as they could be given again."""
+    return {**render_definition(schedule.definition), "name": schedule.name}
+
+
+async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """Stops it; what was planned and never claimed is taken back. Twice is once."""
+    known = await resolve(store, scope, reference)
+
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
+        if schedule.status is ScheduleStatus.PAUSED:
+            return None
+        if schedule.status is not ScheduleStatus.ACTIVE:
+            raise Conflict(
+                f"schedule {schedule.id} is {schedule.status}: there is nothing to pause"
+            )
+        return changing.pause(schedule, withdrawn, now)
+
+    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, decide)
+
+
+async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """Starts it again; slots that passed meanwhile are recorded as paused. Twice is once."""
+    known = await resolve(store, scope, reference)
+    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
+        if schedule.status is ScheduleStatus.ACTIVE:
+            return None
+        is_over = schedule.status is ScheduleStatus.COMPLETED or schedule.next_slot is None
+        if is_over and not _waits_for_a_run(schedule):
+            raise Conflict(
+                f"schedule {schedule.id} is {schedule.status} and has no slot left: "
+                "give it another timing, or trigger it"
+            )
+        return changing.resume(with_holidays(schedule, holidays))(schedule, withdrawn, now)
+
+    return await store.schedules.change(scope, known.id, Withdraw.NOTHING, decide)
+
+
+async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """Ends it for good; its history stays for its retention."""
+    known = await resolve(store, scope, reference)
+    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, changing.delete)
+
+
+async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """Fires it now, once, whatever its status, in a run of its own."""
+    known = await resolve(store, scope, reference)
+    return await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.trigger)
+
+
+async def backfill(
+    store: Store,
+    scope: Scope,
+    reference: UUID | str,
+    *,
+    since: datetime,
+    until: datetime,
+    force: bool = False,
+) -> tuple[datetime, ...]:
+    """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
+    are left out unless `force`. Says which slots."""
+    known = await resolve(store, scope, reference)
+    now = await store.now()
+    _check_span(since, until, now)
+    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+    rule = structs.replace(with_holidays(known, holidays), max_firings=None)
+    first, last = before(since.astimezone(UTC)), until.astimezone(UTC)
+    slots = when.slots_between(rule, first, last, limit=BACKFILL_SLOTS_MAX + 1)
+    if len(slots) > BACKFILL_SLOTS_MAX:
+        fault = f"there are more than {BACKFILL_SLOTS_MAX} slots up to then; fill in parts"
+        raise InvalidInput([FieldError("to", fault)])
+    done: frozenset[datetime] = frozenset()
+    if slots and not force:
+        done = await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
+    wanted = tuple(slot for slot in slots if slot not in done)
+    await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.backfill(wanted))
+    return wanted
+
+
+def _check_span(since: datetime, until: datetime, now: datetime) -> None:
+    faults = [
+        FieldError(field, "must have a time zone offset, such as 2027-03-14T09:00:00Z")
+        for field, moment in (("from", since), ("to", until))
+        if moment.tzinfo is None
+    ]
+    if not faults and until < since:
+        faults.append(FieldError("to", "must not be before from"))
+    if not faults and until > now:
+        faults.append(
+            FieldError("to", "must not be in the future: what is to come fires by itself")
+        )
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _waits_for_a_run(schedule: Schedule) -> bool:
+    """Whether its next slot is counted from the end of a run that is under way."""
+    return is_delay(schedule.definition.rule) and schedule.status is ScheduleStatus.PAUSED

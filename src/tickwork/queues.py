@@ -1,0 +1,62 @@
+"""A queue of an app: what is sent to it, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.tally import QueueStats
+from tickwork.ops.composing import RegistryComposer
+from tickwork.store.contract import Store
+
+T = TypeVar("T")
+
+
+class App(Protocol):
+    """What a queue needs of its app."""
+
+    composer: RegistryComposer
+
+    async def open(self) -> Store:
+        """The store."""
+
+    async def send_messages(self, queue: str, messages: Sequence[NewMessage]) -> None:
+        """Sends what is composed already."""
+
+    def scope_of(self, name: str) -> Scope:
+        """On whose behalf."""
+
+
+class Queue(Generic[T]):
+    """A queue of the app, by its name; `T` is what its messages carry."""
+
+    def __init__(self, app: App, name: str) -> None:
+        self._app, self.name = app, name
+
+    async def send(
+        self, body: T, *, content_type: ContentType = ContentType.JSON, **options: Any
+    ) -> str:
+        """Sends a message, and returns its id."""
+        (message_id,) = await self.send_batch([body], content_type=content_type, **options)
+        return message_id
+
+    async def send_batch(
+        self,
+        bodies: Sequence[T],
+        *,
+        content_type: ContentType = ContentType.JSON,
+        **options: Any,
+    ) -> tuple[str, ...]:
+        """Sends up to 100 messages, all or none, and returns their ids; the options are those of
+        every message."""
+        messages = [
+            self._app.composer.message(self.name, body, content_type, options) for body in bodies
+        ]
+        await self._app.send_messages(self.name, messages)
+        return tuple(str(message.id) for message in messages)
+
+    async def stats(self) -> QueueStats:
+        """The queue at a glance."""
+        store = await self._app.open()
+        return await store.stats.queue(self._app.scope_of(self.name), self.name)

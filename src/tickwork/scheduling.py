@@ -1,0 +1,201 @@
+"""`app.schedules` and `@app.schedule`: the doors to an app's schedules.
+
+Each of the former is done when it returns, also inside a handler: a schedule is no message, and
+does not wait for an ack. Give an `idempotency_key` where a handler may come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any
+from uuid import UUID
+
+from tickwork.app.declarations import ScheduleDeclaration
+from tickwork.app.firings import Firing as SlotFiring
+from tickwork.app.messages import Message
+from tickwork.core import when
+from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.model import Scope
+from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection, ScheduleStatus
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops import calendars, schedule_making, schedules
+from tickwork.ops.previewing import preview_schedule
+from tickwork.ops.schedule_facts import resolve
+from tickwork.ops.why import Why, why
+from tickwork.store.contract import Store
+
+Reference = UUID | str
+
+
+class Schedules:
+    """The schedules of an app, by id or name."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], Awaitable[Store]],
+        scope: Scope,
+        limits: Callable[[], when.Limits],
+    ) -> None:
+        self._open, self._scope, self._limits = open_store, scope, limits
+
+    async def create(self, **fields: Any) -> Schedule:
+        """Makes a schedule: one timing, a target, and policies."""
+        store = await self._open()
+        return await schedule_making.create(store, self._scope, fields, limits=self._limits())
+
+    async def create_many(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
+        """Makes up to 1,000 schedules, all or none."""
+        store = await self._open()
+        return await schedule_making.create_many(store, self._scope, bodies, limits=self._limits())
+
+    async def create_bulk(
+        self,
+        bodies: Iterable[Mapping[str, Any]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Makes any number of schedules, in pieces that are each all or none."""
+        store = await self._open()
+        return await schedule_making.create_bulk(
+            store, self._scope, bodies, limits=self._limits(), on_progress=on_progress
+        )
+
+    async def get(self, reference: Reference) -> Schedule:
+        """One schedule."""
+        return await resolve(await self._open(), self._scope, reference)
+
+    async def list(
+        self,
+        *,
+        status: ScheduleStatus | str | None = None,
+        order: Order | str = Order.CREATED,
+        after: UUID | None = None,
+        limit: int = 100,
+    ) -> tuple[Schedule, ...]:
+        """Schedules in order; without a status all but the deleted."""
+        store = await self._open()
+        selection = ScheduleSelection(
+            status=None if status is None else ScheduleStatus(status),
+            order=Order(order),
+            after=after,
+        )
+        return await store.schedules.list(self._scope, selection, limit)
+
+    async def update(self, reference: Reference, **patch: Any) -> Schedule:
+        """Lays a patch over a schedule: None removes, naming a timing replaces the old one."""
+        store = await self._open()
+        return await schedules.update(store, self._scope, reference, patch, limits=self._limits())
+
+    async def pause(self, reference: Reference) -> Schedule:
+        """Stops it."""
+        return await schedules.pause(await self._open(), self._scope, reference)
+
+    async def resume(self, reference: Reference) -> Schedule:
+        """Starts it again, from now on."""
+        return await schedules.resume(await self._open(), self._scope, reference)
+
+    async def delete(self, reference: Reference) -> Schedule:
+        """Ends it for good; its history stays."""
+        return await schedules.delete(await self._open(), self._scope, reference)
+
+    async def trigger(self, reference: Reference) -> Schedule:
+        """Fires it now, once."""
+        return await schedules.trigger(await self._open(), self._scope, reference)
+
+    async def backfill(
+        self, reference: Reference, *, since: datetime, until: datetime, force: bool = False
+    ) -> tuple[datetime, ...]:
+        """Fires it for slots of the past that did not succeed; `force`: for all."""
+        store = await self._open()
+        return await schedules.backfill(
+            store, self._scope, reference, since=since, until=until, force=force
+        )
+
+    async def preview(self, **fields: Any) -> when.Preview:
+        """The coming fires of a schedule that need not exist."""
+        store = await self._open()
+        return preview_schedule(fields, now=await store.now(), limits=self._limits())
+
+    async def firings(
+        self,
+        reference: Reference,
+        *,
+        limit: int = 100,
+        status: FiringStatus | str | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
+        """What became of its slots, newest first."""
+        store = await self._open()
+        known = await resolve(store, self._scope, reference)
+        wanted = None if status is None else FiringStatus(status)
+        return await store.firings.list(self._scope, known.id, limit, status=wanted, before=before)
+
+    async def why(self, reference: Reference, at: datetime | None = None) -> Why:
+        """Why it fired, or did not, at an instant; without one: at its latest slot."""
+        return await why(await self._open(), self._scope, reference, at)
+
+
+class Calendars:
+    """The calendars of an app: days off by name."""
+
+    def __init__(self, open_store: Callable[[], Awaitable[Store]], scope: Scope) -> None:
+        self._open, self._scope = open_store, scope
+
+    async def put(self, name: str, days: Sequence[date]) -> Calendar:
+        """Creates a calendar or replaces its days; schedules that use it follow."""
+        store = await self._open()
+        calendar, _ = await calendars.put_calendar(store, self._scope, name, days)
+        return calendar
+
+    async def put_ics(self, name: str, text: str | bytes) -> Calendar:
+        """As `put`, with the days of an ICS file."""
+        store = await self._open()
+        return await self.put(name, calendars.read_ics(text, now=await store.now()))
+
+    async def list(self) -> tuple[Calendar, ...]:
+        """All, by name."""
+        return await (await self._open()).calendars.list(self._scope)
+
+    async def delete(self, name: str) -> None:
+        """Removes one that no schedule uses."""
+        await (await self._open()).calendars.delete(self._scope, name)
+
+
+FUNCTIONS_QUEUE = "schedules"
+"""Where the slots of functions go, each with the name of its schedule as the type."""
+
+HANDLER_OPTIONS = ("isolation", "max_concurrency")
+
+
+def wrapped(
+    function: Callable[..., Any], name: str, isolation: object = None
+) -> Callable[..., Any]:
+    """A handler of messages that gives the function the firing that a message carries."""
+    if isolation == "process":
+        fault = "of a function on a schedule is task or thread; from there send to a queue"
+        raise InvalidInput([FieldError(f"{name}.isolation", fault)])
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def fire(message: Message[Any]) -> None:
+            await function(SlotFiring(message, name))
+
+        return fire
+
+    @wraps(function)
+    def fire_plainly(message: Message[Any]) -> None:
+        function(SlotFiring(message, name))
+
+    return fire_plainly
+
+
+def declaration(name: str, fields: dict[str, Any]) -> ScheduleDeclaration:
+    """A schedule of the code: like every other one, but for its target."""
+    if "target" in fields:
+        fault = "is the function itself; for a queue use app.schedules.create(…)"
+        raise InvalidInput([FieldError(f"{name}.target", fault)])
+    target = {"type": "queue", "queue": FUNCTIONS_QUEUE, "message_type": name}
+    return ScheduleDeclaration(name, {**fields, "target": target, "name": name})

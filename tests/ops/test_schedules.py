@@ -1,0 +1,244 @@
+"""Schedules as callers make and change them, on both stores."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import WORK, make_queue
+from tests.conformance.schedule_acts import end_next, plan_now
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM, Tenant
+from tickwork.core.schedule import ScheduleSelection, ScheduleStatus
+from tickwork.core.when import Limits, iso
+from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
+from tickwork.ops import calendars, schedule_making, schedules
+from tickwork.ops.schedule_facts import resolve
+from tickwork.ops.schedule_views import show_firing, show_schedule
+from tickwork.ops.why import why
+from tickwork.store.contract import Store
+
+LIMITS = Limits()
+TO_WORK: dict[str, Any] = {"target": {"type": "queue", "queue": WORK}}
+HOURLY: dict[str, Any] = {"cron_expr": "0 * * * *", **TO_WORK}
+
+
+@pytest.fixture(autouse=True)
+async def queue(store: Store) -> None:
+    await make_queue(store)
+
+
+async def make(store: Store, **fields: Any) -> Any:
+    return await schedule_making.create(store, DEFAULT, {**HOURLY, **fields}, limits=LIMITS)
+
+
+async def test_what_is_made_can_be_found_by_id_and_by_name(store: Store) -> None:
+    made = await make(store, name="report", payload={"team": "ops"})
+    assert await resolve(store, DEFAULT, str(made.id)) == made
+    assert await resolve(store, DEFAULT, "report") == made
+    shown = show_schedule(made, await store.now())
+    assert shown["payload"] == {"team": "ops"}
+    assert (shown["status"], shown["kind"], shown["target"]["queue"]) == ("active", "cron", WORK)
+    assert shown["next_fire_at"] == iso(made.next_slot)
+
+
+async def test_the_same_key_and_fields_are_one_schedule_and_other_fields_a_conflict(
+    store: Store,
+) -> None:
+    first = await make(store, idempotency_key="k")
+    assert (await make(store, idempotency_key="k")).id == first.id
+    with pytest.raises(Conflict):
+        await make(store, idempotency_key="k", priority=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"target": {"queue": "nowhere"}}, "target.queue"),
+        ({"calendar": "nowhere"}, "calendar"),
+        ({"cron_expr": None, "interval_seconds": 5}, "interval_seconds"),
+        ({"start_at": "2031-01-01T00:00:00Z", "end_at": "2030-01-01T00:00:00Z"}, "end_at"),
+        ({"payload": "x" * 128_001}, "payload"),
+        ({"missed": {"grace_seconds": -1}}, "missed.grace_seconds"),
+        ({"name": "x" * 121}, "name"),
+    ],
+)
+async def test_bad_input_is_refused_by_field(
+    store: Store, change: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await make(store, **change)
+    assert field in [each.field for each in refused.value.errors]
+    assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
+
+
+async def test_a_list_is_made_whole_or_not_at_all(store: Store) -> None:
+    bodies = [HOURLY, {**HOURLY, "priority": 99}]
+    with pytest.raises(InvalidInput) as refused:
+        await schedule_making.create_many(store, DEFAULT, bodies, limits=LIMITS)
+    assert [each.field for each in refused.value.errors] == ["[1].priority"]
+    assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
+
+
+async def test_many_are_made_in_bulk(store: Store) -> None:
+    bodies = (
+        {**HOURLY, "cron_expr": f"{n % 60} * * * *", "payload": {"user": n}} for n in range(2_500)
+    )
+    told: list[int] = []
+    made = await schedule_making.create_bulk(
+        store, DEFAULT, bodies, limits=LIMITS, on_progress=told.append
+    )
+    assert (made, told) == (2_500, [1_000, 2_000, 2_500])
+    found = await store.schedules.list(DEFAULT, ScheduleSelection(), 10_000)
+    assert len({each.id for each in found}) == 2_500
+    assert {each.definition.body for each in found} == {b'{"user":%d}' % n for n in range(2_500)}
+
+
+async def test_a_spread_in_bulk_is_each_schedules_own(store: Store) -> None:
+    bodies = [{**HOURLY, "jitter_seconds": 600}] * 20
+    await schedule_making.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+    found = await store.schedules.list(DEFAULT, ScheduleSelection(), 100)
+    assert len({each.due_at for each in found}) > 10
+
+
+async def test_a_tenant_may_have_its_own_least_interval(store: Store) -> None:
+    await store.tenants.put(SYSTEM, Tenant(id="default", min_interval_seconds=1))
+    made = await make(store, cron_expr=None, interval_seconds=1)
+    assert made.status is ScheduleStatus.ACTIVE
+
+
+async def test_a_tenant_has_no_more_schedules_than_it_may(store: Store) -> None:
+    await store.tenants.put(SYSTEM, Tenant(id="default", schedules_max=2))
+    await make(store)
+    doomed = await make(store)
+    with pytest.raises(TooMany):
+        await make(store)
+    await schedules.delete(store, DEFAULT, doomed.id)
+    await make(store)
+
+
+async def test_a_tenant_makes_schedules_no_faster_than_it_may(
+    store: Store, clock: VirtualClock
+) -> None:
+    await store.tenants.put(SYSTEM, Tenant(id="default", schedules_per_second=1.0))
+    await make(store)
+    with pytest.raises(TooMany):
+        await make(store)
+    clock.advance(seconds=1)
+    await make(store)
+
+
+async def test_an_update_is_a_merge_patch(store: Store) -> None:
+    made = await make(store, name="a", missed={"policy": "skip", "cap": 3}, priority=7)
+    daily = {"hour": 1, "minute": 2}
+    patch = {"name": "b", "missed": {"cap": 5}, "priority": None, "daily_time": daily}
+    changed = await schedules.update(store, DEFAULT, made.id, patch, limits=LIMITS)
+    shown = show_schedule(changed, await store.now())
+    assert shown["name"] == "b"
+    assert (shown["missed"]["policy"], shown["missed"]["cap"]) == ("skip", 5)
+    assert shown["daily_time"] == {"hour": 1, "minute": 2}
+    assert "cron_expr" not in shown
+    assert "priority" not in shown
+    assert changed.version > made.version
+
+
+async def test_a_bad_patch_changes_nothing(store: Store) -> None:
+    made = await make(store)
+    with pytest.raises(InvalidInput):
+        await schedules.update(store, DEFAULT, made.id, {"overlap": "no"}, limits=LIMITS)
+    assert await resolve(store, DEFAULT, made.id) == made
+
+
+async def test_pause_and_resume_are_repeatable(store: Store, clock: VirtualClock) -> None:
+    made = await make(store, name="report")
+    paused = await schedules.pause(store, DEFAULT, "report")
+    assert paused.status is ScheduleStatus.PAUSED
+    assert (await schedules.pause(store, DEFAULT, "report")).version == paused.version
+    clock.advance(seconds=3 * 3600)
+    resumed = await schedules.resume(store, DEFAULT, "report")
+    assert resumed.status is ScheduleStatus.ACTIVE
+    assert resumed.next_slot is not None
+    assert resumed.next_slot > await store.now()
+    (record,) = await store.firings.list(DEFAULT, made.id, 10)
+    assert (record.reason, record.count) == ("paused", 3)
+
+
+async def test_what_is_deleted_is_gone_but_for_its_history(store: Store) -> None:
+    made = await make(store, name="report")
+    await schedules.delete(store, DEFAULT, "report")
+    with pytest.raises(NotFound):
+        await resolve(store, DEFAULT, "report")
+    with pytest.raises(NotFound):
+        await schedules.trigger(store, DEFAULT, made.id)
+    assert (await store.schedules.get(DEFAULT, made.id)).status is ScheduleStatus.DELETED
+    await make(store, name="report")
+
+
+async def test_a_trigger_fires_at_once_also_when_paused(store: Store) -> None:
+    made = await make(store)
+    await schedules.pause(store, DEFAULT, made.id)
+    await schedules.trigger(store, DEFAULT, made.id)
+    (message,) = await store.schedules.messages(DEFAULT, made.id, 10)
+    assert (message.run, message.schedule_id) == (1, made.id)
+
+
+async def test_a_backfill_leaves_out_what_succeeded(store: Store, clock: VirtualClock) -> None:
+    made = await make(store)
+    first = made.next_slot
+    assert first is not None
+    clock.advance(seconds=3600)
+    await plan_now(store, clock)
+    await end_next(store)
+    clock.advance(seconds=2 * 3600)
+    end = await store.now()
+    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=end)
+    assert filled == (first + timedelta(hours=1), first + timedelta(hours=2))
+    forced = await schedules.backfill(store, DEFAULT, made.id, since=first, until=end, force=True)
+    assert len(forced) == 3
+    start = first
+    with pytest.raises(InvalidInput) as refused:
+        await schedules.backfill(store, DEFAULT, made.id, since=end, until=start)
+    assert [each.field for each in refused.value.errors] == ["to"]
+
+
+async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) -> None:
+    now = await store.now()
+    tomorrow = (now + timedelta(days=1)).date()
+    await calendars.put_calendar(store, DEFAULT, "closed", [date(2000, 1, 1)])
+    made = await make(store, cron_expr="0 9 * * *", calendar="closed", name="report")
+    _, moved = await calendars.put_calendar(
+        store, DEFAULT, "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
+    )
+    assert [each.id for each in moved] == [made.id]
+    changed = await resolve(store, DEFAULT, "report")
+    assert changed.next_slot is not None
+    assert changed.next_slot.date() == tomorrow + timedelta(days=2)
+    with pytest.raises(Conflict):
+        await store.calendars.delete(DEFAULT, "closed")
+
+
+async def test_why_answers_from_the_record_and_from_the_rule(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await make(store, name="report", missed={"policy": "skip"})
+    assert made.next_slot is not None
+    coming = await why(store, DEFAULT, "report", made.next_slot)
+    assert (coming.code, coming.fired) == ("to_come", None)
+    between = await why(store, DEFAULT, "report", made.next_slot + timedelta(minutes=1))
+    assert (between.code, between.is_slot) == ("no_slot", False)
+    early = await why(store, DEFAULT, "report", made.next_slot - timedelta(days=1))
+    assert early.code == "before_creation"
+    clock.advance(seconds=4 * 3600)
+    waiting = await why(store, DEFAULT, "report", made.next_slot)
+    assert waiting.code == "not_planned"
+    assert "no node with the role scheduler" in waiting.answer
+    await plan_now(store, clock)
+    skipped = await why(store, DEFAULT, "report", made.next_slot)
+    assert (skipped.code, skipped.fired) == ("skipped_missed", False)
+    assert show_firing(skipped.firings[0])["reason"] == "skipped_missed"
+    await schedules.delete(store, DEFAULT, "report")
+    gone = await why(store, DEFAULT, made.id, made.next_slot + timedelta(days=1))
+    assert gone.code == "deleted"
+    assert (await why(store, DEFAULT, made.id, made.next_slot)).code == "skipped_missed"
