@@ -26,8 +26,8 @@ help: ## list the targets
 setup: $(DEV_READY) ## install everything, runtime and tools, into .venv
 
 .PHONY: run
-run: $(RUN_READY) ## start Tickwork on 127.0.0.1:8080 with the SQLite file tickwork.db
-	$(BIN)/tickwork up
+run: $(RUN_READY) ## start a whole node with a demo on 127.0.0.1:8080 and the file tickwork.db
+	$(BIN)/tickwork run examples.demo.app:app --roles api,scheduler,worker
 
 .PHONY: test
 test: $(DEV_READY) ## run the tests, on every core
@@ -52,7 +52,11 @@ bench: $(DEV_READY) ## measure and write bench/results.json; ONLY=time measures 
 
 .PHONY: bench-peers
 bench-peers: $(DEV_READY) ## install others in .venv-peers, and measure our worker beside them
-	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker
+	$(BIN)/python -m bench.peers.install; $(BIN)/python -m bench --only worker,scheduler
+
+.PHONY: bench-large
+bench-large: $(DEV_READY) ## measure with ten million schedules; takes an hour or more
+	$(BIN)/python -m bench.large
 
 .PHONY: soak
 soak: $(DEV_READY) ## run the long randomised tests

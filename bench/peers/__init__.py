@@ -20,6 +20,13 @@ PEERS = {
     "pgqueuer": ("pgqueuer[asyncpg]==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
     "procrastinate": ("procrastinate==3.10.0", "psycopg[binary,pool]==3.3.8"),
     "huey": ("huey==3.5.4",),
+    "apscheduler3": ("apscheduler==3.11.2", "sqlalchemy==2.0.46"),
+    "apscheduler4": (
+        "apscheduler==4.0.0a6",
+        "sqlalchemy==2.0.46",
+        "asyncpg==0.32.0",
+        "sniffio==1.3.1",
+    ),
 }
 """What each needs. Those of PostgreSQL have the drivers that they recommend."""
 

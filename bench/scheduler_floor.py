@@ -1,0 +1,181 @@
+"""The floors of the scheduler: the leanest plain SQL over the same drivers.
+
+Making: one COPY (SQLite: one `executemany`) of rows that are ready. Firing: what is due is read,
+moved on by a minute and made into messages, in batches as large as ours, under the same fences: the
+shards' tokens (on PostgreSQL locked), each schedule's version and next slot, and the queue. What
+follows a slot is found by adding a minute, in SQL; the ids of messages are ready before the
+clock starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from bench.beds import PostgresBed
+from tickwork.core.schedule import SHARDS
+from tickwork.service.scheduler import LANES, LOOKED_AT_ONCE
+from tickwork.store.ids import new_id
+from tickwork.store.postgres.planning import LOOKED_AT_FACTOR, LOOKED_AT_MORE
+
+TOKEN = 7
+
+LOOK = """
+SELECT due.tenant, due.id, due.version, due.next_slot, due.bucket, due.rule, due.overlap, due.fired
+FROM unnest($1::integer[]) AS led (shard)
+CROSS JOIN LATERAL (
+    SELECT * FROM tickwork_schedules
+    WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL AND look_at <= $2
+    ORDER BY look_at, id LIMIT $4
+) AS due
+ORDER BY due.look_at, due.id LIMIT $3
+"""
+
+FIRE = """
+WITH granted AS MATERIALIZED (
+    SELECT shard FROM tickwork_shards WHERE shard = ANY ($1::smallint[]) AND token = $2 FOR SHARE
+),
+target AS MATERIALIZED (SELECT id FROM tickwork_queues WHERE id = $8 FOR KEY SHARE),
+moved AS (
+    UPDATE tickwork_schedules AS s
+    SET next_slot = s.next_slot + interval '1 minute', due_at = s.due_at + interval '1 minute',
+        look_at = s.look_at + interval '1 minute', fired = s.fired + 1, last_slot = s.next_slot
+    FROM unnest($3::text[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::uuid[])
+        AS given (tenant, id, version, next_slot, message_id)
+    WHERE s.tenant = given.tenant AND s.id = given.id AND s.version = given.version
+        AND s.next_slot = given.next_slot AND s.status = 'active'
+        AND s.bucket / 64 IN (SELECT shard FROM granted)
+        AND s.queue_id IN (SELECT id FROM target)
+    RETURNING s.*, given.message_id, given.next_slot AS slot
+)
+INSERT INTO tickwork_messages (tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key,
+    type, source, schedule_id, slot, run, catch_up, due_at, grace_seconds, terms, content_type,
+    state, place, body)
+SELECT tenant, queue_id, message_id, priority, slot, $9, NULL, NULL, type, id::text, id, slot, 0,
+    false, slot, grace_seconds, terms, content_type, 'ready', NULL, body
+FROM moved
+RETURNING schedule_id
+"""
+
+SQLITE_LOOK = """
+SELECT tenant, id, version, next_slot, bucket, rule, overlap, fired FROM tickwork_schedules
+WHERE bucket / 64 = ? AND look_at <= ? AND look_at IS NOT NULL AND status = 'active'
+ORDER BY look_at LIMIT ?
+"""
+
+SQLITE_MOVE = """
+UPDATE tickwork_schedules SET next_slot = next_slot + 60000000, due_at = due_at + 60000000,
+    look_at = look_at + 60000000, fired = fired + 1, last_slot = next_slot
+WHERE tenant = ? AND id = ? AND version = ? AND next_slot = ? AND status = 'active'
+"""
+
+SQLITE_FIRE = """
+INSERT INTO tickwork_messages (tenant, queue_id, id, priority, visible_at, sent_at, due_at,
+    grace_seconds, terms, type, source, schedule_id, slot, run, catch_up, content_type, body)
+SELECT tenant, queue_id, ?, priority, ?, ?, ?, grace_seconds, terms, type, ?, id, ?, 0, 0,
+    content_type, body
+FROM tickwork_schedules WHERE tenant = ? AND id = ?
+"""
+
+
+def copied(bed: PostgresBed, rows: Sequence[Any]) -> None:
+    """Stores rows of another database, by one COPY."""
+    columns = [*rows[0].keys()]
+    bed.run(
+        bed.connection.copy_records_to_table("tickwork_schedules", records=rows, columns=columns)
+    )
+
+
+def inserted(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """The same on SQLite."""
+    marks = ", ".join("?" * len(rows[0]))
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany(f"INSERT INTO tickwork_schedules VALUES ({marks})", rows)  # noqa: S608
+    connection.commit()
+
+
+class PostgresFloor:
+    """Fires on PostgreSQL, on as many connections as ours has lanes."""
+
+    def __init__(self, bed: PostgresBed) -> None:
+        self._bed = bed
+        self._connections = [bed.run(asyncpg.connect(bed.url)) for _ in range(LANES)]
+        bed.run(bed.connection.execute("UPDATE tickwork_shards SET token = $1", TOKEN))
+
+    def fire(self, now: datetime, ids: Sequence[UUID]) -> int:
+        """Fires what has to be looked at; there must be an id for each."""
+        fresh, shards = iter(ids), [*range(SHARDS)]
+
+        async def work() -> int:
+            lanes = [shards[lane::LANES] for lane in range(LANES)]
+            return sum(await asyncio.gather(*map(lane, self._connections, lanes)))
+
+        async def lane(connection: Any, led: Sequence[int]) -> int:
+            fired = 0
+            part = LOOKED_AT_FACTOR * -(-LOOKED_AT_ONCE // len(led)) + LOOKED_AT_MORE
+            while due := await connection.fetch(LOOK, led, now, LOOKED_AT_ONCE, part):
+                found = await connection.fetch(
+                    FIRE,
+                    led,
+                    TOKEN,
+                    [row[0] for row in due],
+                    [row[1] for row in due],
+                    [row[2] for row in due],
+                    [row[3] for row in due],
+                    [next(fresh) for _ in due],
+                    self._bed.queue_id,
+                    now,
+                )
+                fired += len(found)
+            return fired
+
+        return self._bed.run(work())
+
+    def close(self) -> None:
+        for connection in self._connections:
+            self._bed.run(connection.close())
+
+
+class SqliteFloor:
+    """Fires on SQLite."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def fire(self, now: int, ids: Sequence[UUID]) -> int:
+        """Fires what has to be looked at; there must be an id for each."""
+        fresh, fired = iter(ids), 0
+        for due in self._batches(now):
+            moving = [row[:4] for row in due]
+            making = [
+                (next(fresh).bytes, slot, now, slot, "source", slot, tenant, id_)
+                for tenant, id_, _, slot in moving
+            ]
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("SELECT shard, token FROM tickwork_shards").fetchall()
+            self._connection.executemany(SQLITE_FIRE, making)
+            self._connection.executemany(SQLITE_MOVE, moving)
+            self._connection.commit()
+            fired += len(due)
+        return fired
+
+    def _batches(self, now: int) -> Iterator[list[Any]]:
+        """What is due, shard by shard, so many at a time."""
+        found: list[Any] = []
+        for shard in range(SHARDS):
+            found += self._connection.execute(SQLITE_LOOK, (shard, now, 1_000_000)).fetchall()
+            while len(found) >= LOOKED_AT_ONCE:
+                yield found[:LOOKED_AT_ONCE]
+                del found[:LOOKED_AT_ONCE]
+        if found:
+            yield found
+
+
+def message_ids(count: int) -> list[UUID]:
+    return [new_id() for _ in range(count)]

@@ -1,0 +1,73 @@
+"""The demo that `make run` runs: a whole node, seen from outside within a minute."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.kit.waiting import eventually_blocking
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_newcomer_sees_it_work(tmp_path: Path) -> None:
+    port, database = free_port(), f"sqlite:///{tmp_path}/demo.db"
+    environment = {
+        **os.environ,
+        "TICKWORK_DATABASE": database,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+    }
+
+    def tickwork(*words: str) -> str:
+        command = [sys.executable, "-m", "tickwork", *words]
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment, cwd=tmp_path
+        ).stdout
+
+    output = tmp_path / "output"
+    command = [sys.executable, "-m", "tickwork", "run", "examples.demo.app:app"]
+    with output.open("wb") as sink:
+        node = subprocess.Popen(
+            [*command, "--roles", "api,scheduler,worker", "--port", str(port)],
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=tmp_path,
+        )
+    try:
+        base = f"http://127.0.0.1:{port}"
+
+        def leads_all() -> bool:
+            try:
+                cluster = httpx.get(f"{base}/v1/cluster").json()
+            except httpx.TransportError:
+                return False
+            return [len(each["shards"]) for each in cluster["nodes"]] == [64]
+
+        eventually_blocking(leads_all, timeout_seconds=60)
+        tickwork("queues", "send", "greetings", '{"name": "Ada"}')
+        eventually_blocking(lambda: "hello, Ada!" in output.read_text(), timeout_seconds=60)
+        tickwork("schedules", "trigger", "tick")
+        eventually_blocking(lambda: "tick: the minute" in output.read_text(), timeout_seconds=60)
+        (listed,) = json.loads(tickwork("schedules", "list", "--json"))
+        assert (listed["name"], listed["status"]) == ("tick", "active")
+        assert "slot" in tickwork("why", "tick")
+        queues = {each["queue"] for each in httpx.get(f"{base}/v1/stats").json()["queues"]}
+        assert queues == {"greetings", "schedules"}
+        assert "tickwork_shards_held 64.0" in httpx.get(f"{base}/metrics").text
+    finally:
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(60) == 0, output.read_text()
