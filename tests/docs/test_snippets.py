@@ -21,6 +21,9 @@ PAGES = (
     "operating",
     "order-and-fairness",
     "topology",
+    "schedules",
+    "missed-ticks",
+    "dst",
 )
 
 
@@ -29,7 +32,7 @@ def test_a_page_does_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert any(block.language == "python" for block in blocks(page))
+    assert any(block.language in ("python", "console") for block in blocks(page))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TICKWORK_DATABASE", raising=False)
     with asyncio.Runner() as runner:
@@ -40,7 +43,7 @@ def test_every_page_with_snippets_is_read() -> None:
     with_python = {
         path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text(encoding="utf-8")
     }
-    assert with_python == set(PAGES)
+    assert with_python <= set(PAGES)
 
 
 def read(tmp_path: Path, page: str) -> None:
