@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 from litestar import Litestar
 
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.listening import listen
 
-BACKLOG = 2048
 STOP_SECONDS_MAX = 10
 
 
@@ -36,7 +33,7 @@ async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterat
         proxy_headers=False,
         timeout_graceful_shutdown=STOP_SECONDS_MAX,
     )
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -44,16 +41,3 @@ async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterat
         finally:
             server.should_exit = True
             await task
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, *_, address = found[0]
-        return socket.create_server(address, family=family, backlog=BACKLOG)
-    except (socket.gaierror, UnicodeError):
-        raise InvalidInput([FieldError("host", f"{host!r} is not known")]) from None
-    except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        fault = f"{port} of {host} cannot be used ({reason}); choose another"
-        raise InvalidInput([FieldError("port", fault)]) from None

@@ -17,7 +17,6 @@ from tickwork.errors import InvalidInput, StoreError
 if TYPE_CHECKING:
     from tickwork.wiring import Settings
 
-BACKLOG = 2048
 DRAIN_SECONDS_MAX = 10
 
 Host = Annotated[
@@ -72,19 +71,14 @@ def _try_database(settings: Settings) -> None:
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A listening socket: from here on a client that connects is served, or waits."""
+    """A listening socket; one that cannot be had ends the command."""
+    from tickwork.service.listening import listen
+
     try:
-        found = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, *_, address = found[0]
-        return socket.create_server(address, family=family, backlog=BACKLOG)
-    except (socket.gaierror, UnicodeError):
-        fail(f"the host {settings.host!r} is not known; choose another with --host")
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        where = f"port {settings.port} of {settings.host}"
-        fail(f"{where} cannot be used ({reason.lower()}); choose another with --port")
+        return listen(settings.host, settings.port)
+    except InvalidInput as error:
+        (fault,) = error.errors
+        fail(f"{fault.message} with --{fault.field}")
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
