@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from tests.core.messages import handed_out
 from tickwork.app.handling import Made, Rows, Written
@@ -240,7 +241,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
     server: Server, settler: Settler
 ) -> None:
     first, second, third = end(1), end(2, send(b"own")), end(3)
-    retried = first._replace(ending=Ending(held=first.ending.held, fate=Fate.RETRY))
+    retried = structs.replace(first, ending=Ending(held=first.ending.held, fate=Fate.RETRY))
     settler.add_together([retried, second, third], ALL)
     assert settler.waiting == len(settler.unsettled()) == 3
     await settler.drain()
@@ -279,7 +280,7 @@ async def test_what_all_of_them_made_and_cannot_be_stored_fails_all(
     server: Server, settler: Settler
 ) -> None:
     ends = [end(number) for number in range(1, 4)]
-    retried = ends[0]._replace(ending=Ending(held=ends[0].ending.held, fate=Fate.RETRY))
+    retried = structs.replace(ends[0], ending=Ending(held=ends[0].ending.held, fate=Fate.RETRY))
     server.raised = [BacklogFull("out", 7)]
     settler.add_together([retried, *ends[1:]], ALL)
     await settler.drain()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from inspect import isawaitable
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -186,6 +186,9 @@ class Made(NamedTuple):
         return bool(self.sends or self.batches)
 
 
+NOTHING_MADE = Made()
+
+
 class Handling:
     """One invocation of a handler; `given` is what it was given, until it ends. Without
     `has_store` it runs where no database is."""
@@ -250,6 +253,11 @@ class Handling:
         self._background.add(task)
         return task
 
+    @property
+    def has_background(self) -> bool:
+        """Whether anything was started in the background."""
+        return bool(self._background)
+
     async def finish(self) -> None:
         """Waits for what was started in the background; raises what the first of it raised."""
         while self._background:
@@ -271,6 +279,8 @@ class Handling:
         self.has_ended, self.given = True, None
         for task in self._background:
             task.cancel()
+        if not self._sends and not self._batches:
+            return NOTHING_MADE
         return Made(tuple(self._sends), tuple(self._batches))
 
 
@@ -288,6 +298,11 @@ def current_handling() -> Handling | None:
     return _current.get()
 
 
-def enter(handling: Handling) -> None:
-    """From here on, in this context, we are in this handler."""
-    _current.set(handling)
+def enter(handling: Handling) -> Token[Handling | None]:
+    """From here on, in this context, we are in this handler, until we `leave` with the answer."""
+    return _current.set(handling)
+
+
+def leave(before: Token[Handling | None]) -> None:
+    """We are where we were before. What was started meanwhile has a context of its own."""
+    _current.reset(before)

@@ -31,7 +31,7 @@ from tickwork.service.intake import Intake
 from tickwork.service.invoking import Given, Invoked, Said, payload_of
 from tickwork.service.lateness import Latecomers
 from tickwork.service.settling import End, Settler
-from tickwork.service.slots import Invocation, Slots
+from tickwork.service.slots import Invocation, Slots, Work
 from tickwork.store.contract import Watch
 
 POLL_SECONDS_MIN = 0.05
@@ -57,7 +57,14 @@ class QueueConsumer:
         self._batch_seconds = queue.settings.max_batch_timeout_seconds
         self._now = context.monotonic
         self._intake = Intake(self._now)
-        self._slots = Slots(context, consumer, queue, end=self._end, freed=self._dispatch)
+        self._slots = Slots(
+            context,
+            consumer,
+            queue,
+            next_work=self._next_work,
+            end=self._end,
+            freed=self._dispatch,
+        )
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
         self._late = Latecomers(context.store, self._intake, self._settler)
         self._unhandled: set[str | None] = set()
@@ -153,16 +160,22 @@ class QueueConsumer:
 
     def _dispatch(self) -> None:
         """Begins what fits."""
-        if not self._context.is_trusted():
-            return  # The lease is renewed, or the node finds that it is lost and forgets.
-        while self._intake and self._slots.free > 0 and not self._is_paused:
-            if self._consumer.batch is None:
-                self._begin_next(self._intake.take(1))
-            elif self._is_batch_due():
-                self._begin_next(self._intake.take(self._settings.max_batch_size))
-            else:
-                break
+        self._slots.fill()
         self._slots.scale(waiting=bool(self._intake), more_waiting=self._more_waiting)
+
+    def _next_work(self) -> Work | None:
+        """What a free slot may begin with. While the lease is not trusted nothing begins: it is
+        renewed, or the node finds that it is lost and forgets."""
+        while self._intake and not self._is_paused and self._context.is_trusted():
+            if self._consumer.batch is None:
+                claimed = self._intake.take(1)
+            elif self._is_batch_due():
+                claimed = self._intake.take(self._settings.max_batch_size)
+            else:
+                return None
+            if (work := self._work_with(claimed)) is not None:
+                return work
+        return None
 
     def _is_batch_due(self) -> bool:
         return (
@@ -170,18 +183,18 @@ class QueueConsumer:
             or self._intake.waits_seconds() >= self._batch_seconds
         )
 
-    def _begin_next(self, claimed: Sequence[Stored]) -> None:
+    def _work_with(self, claimed: Sequence[Stored]) -> Work | None:
         """One invocation with these, as far as a handler may see them."""
         now = self._now()
         opened = [self._opened(each, now) for each in claimed]
         messages = [message for message in opened if message is not None]
         if not messages:
-            return
+            return None
         handler = self._consumer.handler_for(messages[0].type)
         assert handler is not None
         is_batch = handler.is_batch
         given: Given = MessageBatch(self.queue.name, messages) if is_batch else messages[0]
-        self._slots.begin(handler, messages, given)
+        return Work(handler, messages, given)
 
     def _opened(self, stored: Stored, now: float) -> Message[Any] | None:
         """The message with its payload; None if no handler may see it."""
@@ -321,7 +334,8 @@ class QueueConsumer:
 
     async def run_alone(self, stored: Stored) -> None:
         """Handles one message that somebody claimed to run alone."""
-        self._begin_next([stored])
+        if (work := self._work_with([stored])) is not None:
+            self._slots.begin(work)
         await self.idle(inf)
 
     def give_back(self, stored: Stored) -> None:

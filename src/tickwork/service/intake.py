@@ -19,7 +19,7 @@ CLAIM_MAX = 500
 AHEAD_MAX = 1_000
 AHEAD_SECONDS = 0.1
 HELD_BYTES_MAX = 16 * 1024 * 1024
-PACE_SECONDS = 0.2
+PACE_SECONDS = 0.1
 """Over so long the pace is measured."""
 
 WAIT_SECONDS_MAX = 2.0

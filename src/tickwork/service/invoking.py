@@ -10,10 +10,12 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from tickwork.app.declarations import HandlerDeclaration
-from tickwork.app.handling import Handling, Made, enter
+from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.raising import Permanent, Snooze
@@ -26,6 +28,7 @@ OWN_CODE = str(Path(__file__).parents[1])
 
 _log = logging.getLogger("tickwork")
 
+SUCCEEDED = Succeeded()
 CANCELLED_WITHIN = Failed("the handler was cancelled from within")
 
 Given: TypeAlias = Message[Any] | MessageBatch[Any]
@@ -35,7 +38,7 @@ Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
 """Runs a handler to its end: None if it returned, else what its error means."""
 
 
-class Said(NamedTuple):
+class Said(Struct, frozen=True):
     """What came of a message: the outcome, and what was sent and made with it."""
 
     message: Message[Any]
@@ -43,7 +46,7 @@ class Said(NamedTuple):
     made: Made
 
 
-class Invoked(NamedTuple):
+class Invoked(Struct, frozen=True):
     """What came of an invocation; `is_failed` if the handler raised or was stopped.
 
     `made` is what belongs to the invocation as a whole, which happens if it returned.
@@ -67,29 +70,30 @@ def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
 async def invoke(run: Run, given: Given) -> Invoked:
     """One invocation; what it sends meanwhile is its own."""
     handling = Handling(given)
-    enter(handling)
+    before = enter(handling)
     try:
         failure = await run(handling, given)
     finally:
         made = handling.end()
+        leave(before)
     return concluded(given, made, failure)
 
 
 def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     """What comes of an invocation that returned, or (`failure`) did not."""
     given.end()
-    _warn_of_word_before(given, failure)
-    is_failed = failure is not None and not isinstance(failure, Snoozed)
+    is_failed = False
+    if failure is not None:
+        _warn_of_word_before(given, failure)
+        is_failed, made = not isinstance(failure, Snoozed), NOTHING_MADE
     if isinstance(given, MessageBatch):
         said = [_said(each, each.said or given.said, failure) for each in given.messages]
-        return Invoked(said, made if failure is None else Made(), is_failed)
-    message, outcome, own = _said(given, given.said, failure)
-    if failure is None:
-        own = Made((*own.sends, *made.sends), made.batches)
-    return Invoked([Said(message, outcome, own)], Made(), is_failed)
+        return Invoked(said, made, is_failed)
+    said = [_said(given, given.said, failure, made)]
+    return Invoked(said, NOTHING_MADE, is_failed)
 
 
-def _warn_of_word_before(given: Given, failure: Outcome | None) -> None:
+def _warn_of_word_before(given: Given, failure: Outcome) -> None:
     """A handler that raises after its ack has said that all is well: that counts, and nobody would
     hear of the error."""
     if not isinstance(failure, Failed | outcomes.Permanent):
@@ -110,7 +114,7 @@ def _warn_of_word_before(given: Given, failure: Outcome | None) -> None:
 def stopped(given: Given, outcome: Outcome) -> Invoked:
     """What comes of an invocation that was stopped from outside: what it had said counts, and
     the rest ends so."""
-    return concluded(given, Made(), outcome)
+    return concluded(given, NOTHING_MADE, outcome)
 
 
 async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
@@ -128,9 +132,11 @@ async def run_coroutine(
     try:
         try:
             await function(given)
-            await handling.finish()
+            if handling.has_background:
+                await handling.finish()
         finally:
-            await handling.abandon()
+            if handling.has_background:
+                await handling.abandon()
     except asyncio.CancelledError:
         if asyncio.current_task().cancelling():  # type: ignore[union-attr]
             raise  # We are stopped from outside; whoever does it knows why.
@@ -176,7 +182,14 @@ def describe(error: BaseException) -> str:
     ).strip()
 
 
-def _said(message: Message[Any], said: Outcome | None, failure: Outcome | None) -> Said:
-    outcome = said or failure or Succeeded()
-    kept = tuple(message.sends) if isinstance(outcome, Succeeded) else ()
-    return Said(message, outcome, Made(kept))
+def _said(
+    message: Message[Any],
+    said: Outcome | None,
+    failure: Outcome | None,
+    made: Made = NOTHING_MADE,
+) -> Said:
+    """What came of a message; `made` is what its handler made beside it."""
+    outcome = said or failure or SUCCEEDED
+    if message.sends and isinstance(outcome, Succeeded):
+        made = made._replace(sends=(*message.sends, *made.sends))
+    return Said(message, outcome, made)

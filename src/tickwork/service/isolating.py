@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.messages import Message
@@ -46,14 +47,14 @@ class Isolator:
         self.threads.stop()
         await self.processes.stop()
 
-    async def invoke(self, handler: HandlerDeclaration, given: Given) -> Invoked:
+    def invoke(self, handler: HandlerDeclaration, given: Given) -> Coroutine[Any, Any, Invoked]:
         """One invocation. Cancelled, it ends soon unless it is a coroutine that will not."""
         if handler.isolation is Isolation.PROCESS:
             assert isinstance(given, Message)
-            return await kept_safe(self.processes.invoke(handler, given), given)
+            return kept_safe(self.processes.invoke(handler, given), given)
         if handler.isolation is Isolation.THREAD:
-            return await invoke(lambda _, each: self.threads.run(handler, each), given)
-        return await invoke(partial(run_coroutine, handler.function), given)
+            return invoke(lambda _, each: self.threads.run(handler, each), given)
+        return invoke(partial(run_coroutine, handler.function), given)
 
 
 def auto_slots_max(consumer: Consumer) -> int:

@@ -20,6 +20,8 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
+from msgspec import Struct, structs
+
 from tickwork.app.handling import Made, Written
 from tickwork.clock import monotonic
 from tickwork.core import decide
@@ -45,7 +47,7 @@ TYPES_WARNED_MAX = 1_000
 _log = logging.getLogger("tickwork")
 
 
-class End(NamedTuple):
+class End(Struct, frozen=True):
     """A message, how it ends, and the rows that its handler wants along.
 
     `started` is when its handler was begun, on the worker's clock; None if none was.
@@ -64,7 +66,7 @@ class End(NamedTuple):
 
     def carrying(self, made: Made) -> End:
         """The same, with more that it brings about."""
-        return self._replace(ending=decide.causing(self.message, self.ending, *made))
+        return structs.replace(self, ending=decide.causing(self.message, self.ending, *made))
 
 
 class Came(NamedTuple):
@@ -203,7 +205,7 @@ class Settler:
         except Unstorable as why:
             if isinstance(why.error, EventDone):
                 plain = Ending(held=end.ending.held, fate=Fate.ACK)
-                await self._settle_plain([end._replace(ending=plain, rows=None)])
+                await self._settle_plain([structs.replace(end, ending=plain, rows=None)])
                 return Came(counted=False)
             return await self._fail(end, why.error, is_doubtful=why.is_doubtful)
         self._observer.settled(self._queue, [end], answer.result)
@@ -213,7 +215,7 @@ class Settler:
         """Settles an end as failed, unless it turns out that it was settled as it should be."""
         told = str(error) if isinstance(error, TickworkError) else describe(error)
         ending = decide.settle(end.message, Failed(told), self._queue.settings)
-        failed = end._replace(ending=ending, rows=None)
+        failed = structs.replace(end, ending=ending, rows=None)
         answer = await self._patience.settle(partial(self._ask, [failed]), is_doubtful=is_doubtful)
         # If this had no answer at first either, it may have been this: rather twice than never.
         is_done = is_doubtful and bool(answer.before) and not answer.is_repeated

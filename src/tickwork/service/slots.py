@@ -1,7 +1,13 @@
 """The slots of one queue: handlers under way, how many may be, and what is stopped.
 
-Every invocation runs in a copy of the context in which the worker was started. What a handler sets
-there (a `ContextVar`) ends with it: neither the next message nor what settles this one sees it.
+Every invocation runs in a task, in a copy of the context in which the worker was started. What a
+handler sets there (a `ContextVar`) ends with it: neither the next message nor what settles this one
+sees it.
+
+A task costs more than many a handler, and is needed only by one that waits. So there is one scout:
+it runs one handler after the other, for as long as they end without waiting for anything and leave
+nothing behind in the context. The first that waits keeps the task to itself, and the next scout
+goes on with what is there.
 """
 
 from __future__ import annotations
@@ -10,7 +16,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration
 from tickwork.app.messages import Message
@@ -22,6 +30,7 @@ from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
 from tickwork.service.context import Context
 from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, stopped
 from tickwork.service.isolating import auto_slots_max
+from tickwork.service.stepping import noticing
 
 STOP_SECONDS = 5.0
 """So long a handler that is stopped may take to end; then it is left behind."""
@@ -29,11 +38,22 @@ STOP_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 """Who waits for handlers to end looks so often: one that is left behind meanwhile never does."""
 
+TURN_SECONDS = 0.002
+"""So long handlers that do not wait may follow each other before anybody else has a turn."""
+
 GIVEN_BACK = Snoozed(0.0)
 """It comes back at once, and at no cost."""
 
 
-class Invocation(NamedTuple):
+class Work(Struct, frozen=True):
+    """What is to be done by one invocation."""
+
+    handler: HandlerDeclaration
+    messages: Sequence[Message[Any]]
+    given: Given
+
+
+class Invocation(Struct, frozen=True):
     """A handler under way."""
 
     messages: Sequence[Message[Any]]
@@ -42,8 +62,8 @@ class Invocation(NamedTuple):
 
 
 class Slots:
-    """Runs handlers; `end` is called with what came of each and when it began, and `freed` when
-    there may be a free slot."""
+    """Runs handlers. `next_work` is asked for what a free slot may begin with; `end` is called with
+    what came of each and when it began, and `freed` when there may be a free slot."""
 
     def __init__(
         self,
@@ -51,14 +71,16 @@ class Slots:
         consumer: Consumer,
         queue: Queue,
         *,
+        next_work: Callable[[], Work | None],
         end: Callable[[Invoked, float], None],
         freed: Callable[[], None],
     ) -> None:
         self._isolator, self._now = context.isolator, context.monotonic
         self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
-        self._end, self._freed = end, freed
+        self._next_work, self._end, self._freed = next_work, end, freed
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
+        self._scout: asyncio.Task[None] | None = None
         self._clean = copy_context()
         self._is_auto = consumer.max_concurrency is None
         self._wanted = consumer.max_concurrency or AUTO_MIN
@@ -86,32 +108,66 @@ class Slots:
         """What they have in hand."""
         return [each for one in self._running.values() for each in one.messages]
 
-    def begin(
-        self, handler: HandlerDeclaration, messages: Sequence[Message[Any]], given: Given
-    ) -> None:
-        """One invocation."""
-        task = asyncio.create_task(self._invoke(handler, given), context=self._clean.copy())
-        self._running[task] = Invocation(messages, given, self._now())
+    def fill(self) -> None:
+        """Begins what there is, as far as slots are free."""
+        if self._scout is None and self.free > 0 and (work := self._next_work()) is not None:
+            self._scout = self.begin(work)
 
-    async def _invoke(self, handler: HandlerDeclaration, given: Given) -> None:
+    def begin(self, work: Work) -> asyncio.Task[None]:
+        """One invocation, in a task of its own."""
+        task = asyncio.create_task(self._serve(work), context=self._clean.copy())
+        self._running[task] = Invocation(work.messages, work.given, self._now())
+        return task
+
+    async def _serve(self, work: Work | None) -> None:
         task = asyncio.current_task()
         assert task is not None
+        turn_ends = monotonic() + TURN_SECONDS
         try:
-            invoked = await self._isolator.invoke(handler, given)
+            while work is not None:
+                invoked = await self._invoke(task, work)
+                self._clean.copy().run(self._conclude, self._running.pop(task, None), invoked)
+                if self._scout is not task or not self._is_clean():
+                    break
+                if monotonic() >= turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = monotonic() + TURN_SECONDS
+                work = self._next_work() if self.free > 0 else None
+                if work is not None:
+                    self._running[task] = Invocation(work.messages, work.given, self._now())
+        finally:
+            self._part(task)
+
+    async def _invoke(self, task: asyncio.Task[None], work: Work) -> Invoked:
+        try:
+            invocation = self._isolator.invoke(work.handler, work.given)
+            invoked = await noticing(invocation, self._part, task)
         except asyncio.CancelledError:
-            invoked = stopped(given, self._stopped.get(task, CANCELLED_WITHIN))
+            invoked = stopped(work.given, self._stopped.get(task, CANCELLED_WITHIN))
         else:
             if task in self._stopped:  # It took no notice, and went on until it was done.
-                invoked = stopped(given, self._stopped[task])
+                invoked = stopped(work.given, self._stopped[task])
         self._stopped.pop(task, None)
-        self._clean.copy().run(self._conclude, self._running.pop(task, None), invoked)
+        return invoked
+
+    def _part(self, task: asyncio.Task[None]) -> None:
+        """From here on the task is no scout: others begin what there is, if a slot is free."""
+        if self._scout is task:
+            self._scout = None
+        self._clean.copy().run(self._freed)
+
+    def _is_clean(self) -> bool:
+        """Whether the context of this task is as it was before its handler."""
+        context, clean = copy_context(), self._clean
+        if len(context) != len(clean):
+            return False
+        return all(context.get(variable) is value for variable, value in clean.items())
 
     def _conclude(self, invocation: Invocation | None, invoked: Invoked) -> None:
         if invocation is None:
             self._isolator.left_behind.remove(self._queue)
         else:
             self._count(invoked, invocation.started)
-        self._freed()
 
     def _count(self, invoked: Invoked, started: float) -> None:
         self._ended += 1
@@ -160,8 +216,10 @@ class Slots:
     def _leave_behind(self, task: asyncio.Task[None]) -> None:
         """Ends an invocation without its handler, which goes on; nothing of that counts."""
         invocation, outcome = self._running.pop(task), self._stopped.pop(task)
-        if not task.done():  # Else it was stopped before it began.
+        if not task.done():
             self._isolator.left_behind.add(self._queue)
+        elif self._scout is task:  # It was stopped before it began.
+            self._scout = None
         self._count(stopped(invocation.given, outcome), invocation.started)
 
     # Waiting
