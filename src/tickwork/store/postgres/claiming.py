@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -45,6 +46,7 @@ ROUNDS_MAX = 1_000
 Ask = Callable[..., Awaitable[list[Any]]]
 """Runs a statement: by itself, or as part of a transaction."""
 
+_VISIBLE_AND_ID, _PRIORITY = attrgetter("visible_at", "id"), attrgetter("priority")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _SLACK = timedelta(seconds=1)
 
@@ -59,10 +61,14 @@ class _Position:
 
 
 class _Handed(NamedTuple):
-    """A message that was claimed, and whether its event is done already."""
+    """Messages that were claimed, and those among them whose event is done already."""
 
-    message: Message
-    is_done: bool
+    messages: tuple[Message, ...] = ()
+    done: frozenset[UUID] = frozenset()
+
+    def with_more(self, more: _Handed) -> _Handed:
+        """All of both."""
+        return _Handed(self.messages + more.messages, self.done | more.done)
 
 
 class _Share(NamedTuple):
@@ -105,11 +111,11 @@ class Claimer:
         for _ in range(ROUNDS_MAX):
             rest = structs.replace(request, limit=request.limit - len(found))
             handed = await self._hand_out(scope, queue, rest)
-            fresh = tuple(each.message for each in handed if not each.is_done)
-            found += fresh
-            if len(fresh) == len(handed):
+            if not handed.done:
+                found += handed.messages
                 break
-            await self._ack_unseen([each.message for each in handed if each.is_done])
+            found += tuple(each for each in handed.messages if each.id not in handed.done)
+            await self._ack_unseen([each for each in handed.messages if each.id in handed.done])
             if len(found) == request.limit:
                 break
         if not found and await self._has_changed(queue, request):
@@ -117,27 +123,25 @@ class Claimer:
             return await self.claim(scope, request)
         return _in_order(found)
 
-    async def _hand_out(
-        self, scope: Scope, queue: Queue, request: ClaimRequest
-    ) -> tuple[_Handed, ...]:
+    async def _hand_out(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Handed:
         claim = self._claim_alone if request.alone else self._claim_in_turn
         if not queue.settings.is_governed:
             return await claim(scope, queue.id, request, _Terms(self._ask))
 
-        async def work(connection: Connection) -> tuple[_Handed, ...]:
+        async def work(connection: Connection) -> _Handed:
             row = await connection.fetchrow(SQL.govern, self._moment(), queue.id)
             if row is None:
-                return ()
+                return _Handed()
             settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
             rate, allowed = settings.rate_per_second, request.limit
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
             if allowed == 0 or not settings.is_governed:
-                return ()
+                return _Handed()
             terms = _Terms(connection.fetch, is_governed=True, cap=settings.tenant_claimed_max)
             handed = await claim(scope, queue.id, structs.replace(request, limit=allowed), terms)
-            if rate is not None and handed:
-                spent = spend(spent_until, now, rate, len(handed))
+            if rate is not None and handed.messages:
+                spent = spend(spent_until, now, rate, len(handed.messages))
                 await connection.execute(SQL.spend, queue.id, spent)
             return handed
 
@@ -151,7 +155,7 @@ class Claimer:
 
     async def _claim_in_turn(
         self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
-    ) -> tuple[_Handed, ...]:
+    ) -> _Handed:
         """Each tenant's share first; what is then missing from wherever there is more.
 
         An answer that is shorter than asked for has looked at everything.
@@ -164,17 +168,18 @@ class Claimer:
         portions = position.ring.portions(request.limit)
         found = await self._take(queue_id, position, request, portions, terms, from_start)
         saw_everything = looked and position.ring.is_single and from_start
-        if len(found) == request.limit or saw_everything:
+        if len(found.messages) == request.limit or saw_everything:
             return found
         await self._look(scope, queue_id, position, terms)
         for share in (position.ring.portions, position.ring.everything):
-            rest = structs.replace(request, limit=request.limit - len(found))
-            found += await self._take(
+            rest = structs.replace(request, limit=request.limit - len(found.messages))
+            more = await self._take(
                 queue_id, position, rest, share(rest.limit), terms, from_start=True
             )
-            if len(found) == request.limit or position.ring.is_single:
+            found = found.with_more(more)
+            if len(found.messages) == request.limit or position.ring.is_single:
                 break
-        if len(found) < request.limit:
+        if len(found.messages) < request.limit:
             position.ring.expire()
         return found
 
@@ -200,9 +205,9 @@ class Claimer:
         portions: list[Portion],
         terms: _Terms,
         from_start: bool,
-    ) -> tuple[_Handed, ...]:
+    ) -> _Handed:
         if not portions:
-            return ()
+            return _Handed()
         began = monotonic()
         if from_start:
             position.low_water.clear()
@@ -210,7 +215,7 @@ class Claimer:
         if from_start:
             took = monotonic() - began
             position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
-        for lane, visible_at in _oldest(found, portions).items():
+        for lane, visible_at in _oldest(found.messages, portions).items():
             position.low_water[lane] = visible_at - _SLACK
         return found
 
@@ -221,7 +226,7 @@ class Claimer:
         request: ClaimRequest,
         portions: list[Portion],
         terms: _Terms,
-    ) -> tuple[_Handed, ...]:
+    ) -> _Handed:
         shares = _shares(portions)
         # Not repeated: an answer that got lost may have handed something out already. The
         # holder finds out with `Nodes.give_back_unknown`.
@@ -241,11 +246,11 @@ class Claimer:
             terms.is_governed,
             terms.cap,
         )
-        return _handed(found)
+        return self._handed(found)
 
     async def _claim_alone(
         self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
-    ) -> tuple[_Handed, ...]:
+    ) -> _Handed:
         found = await terms.ask(
             SQL.claim_alone,
             self._moment(),
@@ -256,7 +261,14 @@ class Claimer:
             terms.is_governed,
             terms.cap,
         )
-        return _handed(found)
+        return self._handed(found)
+
+    def _handed(self, found: Sequence[Any]) -> _Handed:
+        """Rows of a message's columns, whether its event is done, and where it is."""
+        messages = rows.messages(found)
+        self._settler.sightings.note([each.id for each in messages], [row["at"] for row in found])
+        done = [row["id"] for row in found if row["is_done"]]
+        return _Handed(messages, frozenset(done))
 
     async def _ask(self, statement: str, *values: Any) -> list[Any]:
         return await self._database.run(
@@ -285,20 +297,14 @@ class Claimer:
         return position
 
 
-def _handed(found: Sequence[Any]) -> tuple[_Handed, ...]:
-    """Rows of a message's columns and whether its event is done."""
-    messages = rows.messages(found)
-    return tuple([_Handed(message, row[-1]) for message, row in zip(messages, found, strict=True)])
-
-
 def _oldest(
-    found: Sequence[_Handed], portions: Sequence[Portion]
+    found: Sequence[Message], portions: Sequence[Portion]
 ) -> dict[tuple[str, int], datetime]:
     """Since when the first message of each lane has been visible."""
     if found and len(portions) == 1:
-        return {_place(portions[0]): min([message.visible_at for message, _ in found])}
+        return {_place(portions[0]): min([message.visible_at for message in found])}
     oldest: dict[tuple[str, int], datetime] = {}
-    for message, _ in found:
+    for message in found:
         lane, visible_at = (message.tenant, message.priority), message.visible_at
         oldest[lane] = min(oldest.get(lane, visible_at), visible_at)
     return oldest
@@ -321,4 +327,6 @@ def _shares(portions: Sequence[Portion]) -> list[_Share]:
 
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Highest priority first, of each the oldest visible first."""
-    return tuple(sorted(messages, key=lambda each: (-each.priority, each.visible_at, each.id)))
+    ordered = sorted(messages, key=_VISIBLE_AND_ID)
+    ordered.sort(key=_PRIORITY, reverse=True)  # Which leaves equals as they are.
+    return tuple(ordered)

@@ -22,6 +22,7 @@ from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
+from tickwork.store.postgres.sightings import Sightings
 from tickwork.store.postgres.slot_ends import SlotEnds, effects_of
 from tickwork.store.tallying import Tallied, Tallies
 
@@ -58,6 +59,8 @@ class Ended(NamedTuple):
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
         """What it means for some of the endings."""
+        if len(self.done) == len(endings) and not self.duplicates:
+            return SettleResult()
         places = range(start, stop)
         return SettleResult(
             tuple(endings[place].held for place in places if place not in self.done),
@@ -79,6 +82,7 @@ class Ender:
     def __init__(self, moment: Moment, sender: Sender, leaving: Leaving, tallies: Tallies) -> None:
         self._moment, self._sender, self._keys = moment, sender, Keys(moment)
         self._leaving, self._tallies, self._slots = leaving, tallies, SlotEnds(moment)
+        self.sightings = Sightings()
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: Caused
@@ -143,14 +147,26 @@ class Ender:
         return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, by itself; nothing, if anything hangs on any of them."""
+        """Acks in one statement, by itself; nothing, if anything hangs on any of them, or if one
+        of them is there twice."""
         ended = Ended.nothing()
-        places: dict[Held, int] = {}
-        for place, ending in enumerate(endings):
-            places.setdefault(ending.held, place)
-        own = list(places.values())
-        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, own), True)
-        _acked(acked, own, ended)
+        tenants, ids, claims, holders = _columns([ending.held for ending in endings])
+        acked: Sequence[Any] = ()
+        if len({*ids}) == len(ids):
+            acked = await connection.fetch(
+                SQL.ack_plain,
+                self._moment(),
+                _once(tenants),
+                ids,
+                _once(claims),
+                _once(holders),
+                self.sightings.take(ids),
+            )
+        for row in acked:
+            ended.done.update([number - 1 for number in row["numbers"]])
+            ended.duplicates.update([number - 1 for number in row["doubles"] or ()])
+            kind = (row["tenant"], row["queue_id"], row["type"], row["source"])
+            ended.left.passed[kind, Passing.DONE] += len(row["numbers"])
         return Settled(ended, (), Aftermath(ended.left.passed, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
@@ -179,7 +195,7 @@ class Ender:
     async def _ack(
         self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
     ) -> None:
-        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places), False)
+        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
         _acked(acked, places, ended)
 
     async def _put_back(
@@ -267,6 +283,11 @@ def _fences(
     endings: Sequence[Ending], places: Sequence[int]
 ) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
     return _columns([endings[place].held for place in places])
+
+
+def _once(values: list[T]) -> list[T]:
+    """What is the same for all, once."""
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def _columns(held: Sequence[Held]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:

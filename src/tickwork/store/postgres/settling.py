@@ -28,17 +28,20 @@ class Settler:
             self._commit, flights_max=2
         )
         self._joiner = Joiner(database, ender, self._caused)
+        self.sightings = ender.sightings
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
-        own = tuple(ending for ending in settlement.endings if _is_own(scope, ending))
+        strange = {ending.held for ending in settlement.endings if not _is_own(scope, ending)}
+        own = settlement.endings
+        if strange:
+            own = tuple(ending for ending in own if ending.held not in strange)
         result = SettleResult()
         if own:
             items = sum(len(batch.items) for ending in own for batch in ending.batches)
             result = await self._coalescer.submit(Settlement(own), len(own) + items)
-        if len(own) == len(settlement.endings):
+        if not strange:
             return result
-        strange = {ending.held for ending in settlement.endings if not _is_own(scope, ending)}
         refused = strange.union(result.refused)
         held = (ending.held for ending in settlement.endings)
         return structs.replace(result, refused=tuple(each for each in held if each in refused))

@@ -1,14 +1,12 @@
 -- Deletes what is still held by exactly this claim, and remembers its event; of two with one
--- event a single one is fresh. Rows that are not returned were not held; if `$6`, nothing is deleted
--- unless nothing hangs on any of them: no key, no batch, no cap.
+-- event a single one is fresh. Rows that are not returned were not held.
 WITH found AS MATERIALIZED (
     -- One probe of the key per row, whatever the planner believes about the table.
     SELECT found.*, held.claim, held.holder, held.number
     FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[])
         WITH ORDINALITY AS held (tenant, id, claim, holder, number)
     CROSS JOIN LATERAL (
-        SELECT ctid AS at, queue_id, key IS NOT NULL OR batch_id IS NOT NULL AS is_entangled
-        FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
+        SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ),
 gone AS (
@@ -17,14 +15,6 @@ gone AS (
     -- Said so that nobody joins by it: of one holder there may be very many.
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
-        AND NOT (
-            $6 AND (
-                SELECT coalesce(bool_or(
-                    is_entangled OR queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped)
-                ), false)
-                FROM found
-            )
-        )
     RETURNING held.number, m.tenant, m.queue_id, m.id, m.key, m.batch_id, m.type, m.source,
         octet_length(m.body) AS bytes, m.event_id
 ),

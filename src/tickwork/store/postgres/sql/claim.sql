@@ -48,4 +48,4 @@ WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND EXISTS (
     SELECT FROM tickwork_events_done AS done
     WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
-) AS is_done
+) AS is_done, m.ctid AS at

@@ -1,0 +1,37 @@
+"""Awaiting something, and noticing whether it really waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Told = TypeVar("Told")
+
+
+@coroutine
+def noticing(
+    work: Coroutine[Any, Any, T], waits: Callable[[Told], None], told: Told
+) -> Generator[Any, Any, T]:
+    """Awaits; calls `waits(told)` before it waits for the first time, if it ever does."""
+    try:
+        wanted = work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    waits(told)
+    while True:
+        try:
+            sent = yield wanted
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # Whatever it is, it is meant for the one who waits.
+            step: Callable[[], Any] = partial(work.throw, error)
+        else:
+            step = partial(work.send, sent)
+        try:
+            wanted = step()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
