@@ -20,7 +20,9 @@ AHEAD_MAX = 1_000
 AHEAD_SECONDS = 0.1
 HELD_BYTES_MAX = 16 * 1024 * 1024
 PACE_SECONDS = 0.1
-"""Over so long the pace is measured."""
+FIRST_PACE_SECONDS = 0.01
+"""Over so long the pace is measured; the first one sooner, so that a backlog is not begun with one
+message at a time."""
 
 WAIT_SECONDS_MAX = 2.0
 """So long something may wait for a slot that is not free."""
@@ -99,7 +101,7 @@ class Intake:
     def _measure(self) -> None:
         now = self._now()
         passed = now - self._measured_at
-        if passed >= PACE_SECONDS:
+        if passed >= (PACE_SECONDS if self._pace else FIRST_PACE_SECONDS):
             self._pace = self._ended / passed
             self._ended, self._measured_at = 0, now
 

@@ -22,8 +22,8 @@ from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
-from tickwork.store.postgres.sightings import Sightings
 from tickwork.store.postgres.slot_ends import SlotEnds, effects_of
+from tickwork.store.sightings import Sightings
 from tickwork.store.tallying import Tallied, Tallies
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Ender:
     def __init__(self, moment: Moment, sender: Sender, leaving: Leaving, tallies: Tallies) -> None:
         self._moment, self._sender, self._keys = moment, sender, Keys(moment)
         self._leaving, self._tallies, self._slots = leaving, tallies, SlotEnds(moment)
-        self.sightings = Sightings()
+        self.sightings: Sightings[tuple[int, int]] = Sightings()
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: Caused

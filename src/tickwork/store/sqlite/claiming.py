@@ -11,6 +11,7 @@ from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.errors import NodeExpired
 from tickwork.store.lanes import LANES_MAX, Lane, Ring
 from tickwork.store.moment import Moment
+from tickwork.store.sightings import Sightings
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue
@@ -24,8 +25,8 @@ RINGS_MAX = 10_000
 class Claimer:
     """Hands out messages. The rings are touched on the writer's thread only."""
 
-    def __init__(self, database: Database, moment: Moment) -> None:
-        self._database, self._moment = database, moment
+    def __init__(self, database: Database, moment: Moment, sightings: Sightings[int]) -> None:
+        self._database, self._moment, self._sightings = database, moment, sightings
         self._rings: dict[tuple[bytes, str | None], Ring] = {}
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
@@ -34,7 +35,11 @@ class Claimer:
             lambda transaction: (self._claim(transaction, scope, request), transaction.now),
             rows=request.limit,
         )
-        return rows.messages(rows.in_order(found), request.holder, at)
+        ordered = rows.in_order(found)
+        messages = rows.messages(ordered, request.holder, at)
+        places = [row[rows.PLACE] for row in ordered]
+        self._sightings.note([each.id for each in messages], places)
+        return messages
 
     def _claim(
         self, transaction: Transaction, scope: Scope, request: ClaimRequest

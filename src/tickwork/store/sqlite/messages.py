@@ -45,8 +45,8 @@ class SqliteMessages:
 
     def __init__(self, database: Database, moment: Moment) -> None:
         self._database = database
-        self._sender, self._claimer = Sender(database), Claimer(database, moment)
-        self._settler = Settler(database)
+        self._sender, self._settler = Sender(database), Settler(database)
+        self._claimer = Claimer(database, moment, self._settler.sightings)
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         check_message(message)

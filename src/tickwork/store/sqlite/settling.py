@@ -20,7 +20,9 @@ from tickwork.core.tally import Passing
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.joining import Gathering, Joint
+from tickwork.store.sightings import Sightings
 from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.acking import PlainAcks, plain_acks
 from tickwork.store.sqlite.batches import Whole
 from tickwork.store.sqlite.burying import Burial, bury
 from tickwork.store.sqlite.database import Database
@@ -43,13 +45,27 @@ class Settler:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._gathering = Gathering(self._settle_together, flights_max=1)
+        self.sightings: Sightings[int] = Sightings()
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
         if not settlement.endings:
             return SettleResult()
+        plain = plain_acks(scope, settlement.endings, self.sightings)
+        if plain is not None:
+            return await self._settle_plain(scope, settlement.endings, plain)
         endings = _Endings(scope, settlement.endings)
         return await self._database.write(endings.carry_out, rows=endings.rows)
+
+    async def _settle_plain(
+        self, scope: Scope, endings: Sequence[Ending], plain: PlainAcks
+    ) -> SettleResult:
+        def work(transaction: Transaction) -> SettleResult:
+            if plain.carry_out(transaction):
+                return SettleResult()
+            return _Endings(scope, endings).carry_out(transaction)
+
+        return await self._database.write(work, rows=len(endings))
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         _check_plain(joined)

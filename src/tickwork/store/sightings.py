@@ -8,17 +8,16 @@ for by its key if it is not there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Generic, TypeVar
 from uuid import UUID
 
 SIGHTINGS_MAX = 50_000
 """So many are remembered; then all are forgotten."""
 
-Place: TypeAlias = tuple[int, int]
-"""A row's place in its table (`ctid`)."""
+Place = TypeVar("Place")
 
 
-class Sightings:
+class Sightings(Generic[Place]):
     """What this process has seen of the rows that it holds."""
 
     def __init__(self) -> None:
