@@ -13,7 +13,16 @@ from tests.stores.opening import Homes
 from tickwork.store.postgres import database
 
 READ_WHOLE = "Seq Scan"
-HOT = ("ack", "claim", "due_schedules", "lanes", "newer_due", "next_look_at", "plan")
+HOT = (
+    "ack",
+    "ack_plain",
+    "claim",
+    "due_schedules",
+    "lanes",
+    "newer_due",
+    "next_look_at",
+    "plan",
+)
 
 
 async def test_a_plan_from_when_a_table_was_empty_reads_none_whole(homes: Homes) -> None:

@@ -19,10 +19,11 @@ from tickwork.store.postgres.database import SQL
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 BY_KEY, BY_PLACE = "tickwork_messages_pkey", "Tid Scan"
-COUNTED = "tickwork_messages_claimed"
+COUNTED = "tickwork_messages_counted"
 
 WAYS = {
     "ack": {BY_KEY, BY_PLACE},
+    "ack_plain": {BY_KEY, BY_PLACE},
     "bury": {BY_KEY, BY_PLACE},
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
     "claim_alone": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
@@ -171,7 +172,7 @@ async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
     assert TENANT in json.dumps([node.get("Index Cond") for node in nodes(plan)])
 
 
-@pytest.mark.parametrize("name", ["ack", "bury", "retry"])
+@pytest.mark.parametrize("name", ["ack", "ack_plain", "bury", "retry"])
 async def test_a_holder_of_very_many_is_not_searched_for_each_of_them(
     connection: Connection, name: str
 ) -> None:

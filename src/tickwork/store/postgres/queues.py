@@ -93,6 +93,8 @@ class PostgresQueues:
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
             if settings.backlog_bytes_max is not None:
                 await recount_backlog(connection, queue.id)
+            if settings.tenant_claimed_max is not None:
+                await connection.execute(SQL.count_claims, queue.id)
             return queue
 
         try:

@@ -12,9 +12,9 @@ from tickwork.errors import NodeExpired
 from tickwork.store.lanes import LANES_MAX, Lane, Ring
 from tickwork.store.moment import Moment
 from tickwork.store.sightings import Sightings
-from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue
+from tickwork.store.sqlite.handing import messages
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.taking import Taking
@@ -31,31 +31,30 @@ class Claimer:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
-        found, at = await self._database.write(
-            lambda transaction: (self._claim(transaction, scope, request), transaction.now),
-            rows=request.limit,
+        taken = await self._database.write(
+            lambda transaction: self._claim(transaction, scope, request), rows=request.limit
         )
-        ordered = rows.in_order(found)
-        messages = rows.messages(ordered, request.holder, at)
-        places = [row[rows.PLACE] for row in ordered]
-        self._sightings.note([each.id for each in messages], places)
-        return messages
+        if taken is None:
+            return ()
+        found = taken.in_order()
+        self._sightings.note([each.id for each in found], [each.place for each in found])
+        return messages(found, taken.bodies, request.holder, taken.transaction.now)
 
     def _claim(
         self, transaction: Transaction, scope: Scope, request: ClaimRequest
-    ) -> list[rows.Row]:
+    ) -> Taking | None:
         queue = find_queue(transaction, scope, request.queue)
         if request.lease_seconds is None:
             _check_node(transaction, request)
         if queue.paused:
-            return []
+            return None
         taking = Taking(transaction, queue, request)
         if request.alone:
             taking.take_alone(scope)
         elif taking.missing:
             self._take_in_turn(taking, scope)
         taking.spend()
-        return taking.found
+        return taking
 
     def _take_in_turn(self, taking: Taking, scope: Scope) -> None:
         """Each tenant's share first; what is then missing from wherever there is more.

@@ -27,10 +27,9 @@ from tickwork.store.sqlite.times import from_microseconds
 
 Row = tuple[Any, ...]
 
-PLACE = 0
-TENANT, _ID, EVENT_ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
+_ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
     1 + Message.__struct_fields__.index(field)
-    for field in ("tenant", "id", "event_id", "priority", "visible_at", "format")
+    for field in ("id", "priority", "visible_at", "format")
 )
 """Where a row of a place and a message's columns has what."""
 
@@ -59,29 +58,19 @@ class _Times(dict[int | None, datetime | None]):
         return made
 
 
-def messages(
-    rows: Sequence[Row], handed_to: UUID | None = None, at: int = 0
-) -> tuple[Message, ...]:
-    """Rows of a place and a message's columns, as messages; as handed out after they were read,
-    if `handed_to` says to whom, and then as late as they are at that time."""
+def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
+    """Rows of a place and a message's columns, as messages."""
     # All at once: this is C, and one by one they would cost as much as all the rest.
     ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
     uuids: Any = _Uuids()
     times: Any = _Times()
-    states, content_types = _STATES, _CONTENT_TYPES
-    claims = 0
-    if handed_to is not None:
-        states, claims = {"ready": State.CLAIMED}, 1
     return tuple([
         Message(
-            tenant, id_, uuids[queue_id], states[state], priority, claim + claims,
-            handed_to or uuids[holder], attempts, lost, times[visible_at], times[sent_at], key,
-            event_id, type_, source, correlation_id, causation_id, hops, uuids[batch_id],
-            uuids[schedule_id], times[slot], run,
-            catch_up == 1 or (
-                grace is not None and attempts == lost == 0 and due_at + grace * 1_000_000 < at
-            ),
-            times[due_at], grace, terms, content_types[content_type], format_, last_error, body,
+            tenant, id_, uuids[queue_id], _STATES[state], priority, claim, uuids[holder], attempts,
+            lost, times[visible_at], times[sent_at], key, event_id, type_, source, correlation_id,
+            causation_id, hops, uuids[batch_id], uuids[schedule_id], times[slot], run,
+            catch_up == 1, times[due_at], grace, terms, _CONTENT_TYPES[content_type], format_,
+            last_error, body,
         )
         for id_, (
             _, tenant, _, queue_id, state, priority, claim, holder, attempts, lost, visible_at,

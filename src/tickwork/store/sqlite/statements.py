@@ -27,9 +27,23 @@ FIRING_COLUMNS = (
 )
 """What a statement that reads firings says of each, where it has `/*firing*/`."""
 
+LARGE_BODY_BYTES = 4_096
+"""A body of more is read by itself."""
+
+HANDED_COLUMNS = (
+    "place, tenant, hex(id), hex(queue_id), priority, claim, attempts, lost, "
+    "visible_at, sent_at, key, event_id, type, source, correlation_id, "
+    "causation_id, hops, nullif(hex(batch_id), ''), nullif(hex(schedule_id), ''), slot, "
+    "run, catch_up, due_at, grace_seconds, terms, content_type, format, "
+    f"last_error, CASE WHEN length(body) <= {LARGE_BODY_BYTES} THEN hex(body) END"
+)
+"""What a claim says of each message, where it has `/*handed*/`: the fields of `handing.Handed`."""
+
 SQL = SimpleNamespace(
     **{
-        name: text.replace("/*gone*/", GONE_COLUMNS).replace("/*firing*/", FIRING_COLUMNS)
+        name: text.replace("/*gone*/", GONE_COLUMNS)
+        .replace("/*firing*/", FIRING_COLUMNS)
+        .replace("/*handed*/", HANDED_COLUMNS)
         for name, text in vars(load("tickwork.store.sqlite")).items()
     }
 )

@@ -18,6 +18,7 @@ from tickwork.core.tally import Passing
 from tickwork.store.lanes import Portion
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.finding import Found
+from tickwork.store.sqlite.handing import Handed, in_order, large_bodies, read
 from tickwork.store.sqlite.leaving import leave
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
@@ -29,8 +30,10 @@ class Taking:
 
     def __init__(self, transaction: Transaction, queue: Found, request: ClaimRequest) -> None:
         self.transaction, self.queue, self._request = transaction, queue, request
-        self.found: list[rows.Row] = []
+        self.found: list[Handed] = []
+        self.bodies: dict[int, bytes] = {}
         self._doubles = 0
+        self._looks = 0
         self._limit = request.limit
         self._allowed: int | None = None
         settings = queue.settings
@@ -45,6 +48,10 @@ class Taking:
         if self._allowed is None:
             return self._limit - len(self.found)
         return min(self._limit, self._allowed - self._doubles) - len(self.found)
+
+    def in_order(self) -> list[Handed]:
+        """What it has, the most urgent and oldest first; of one lane it came so."""
+        return self.found if self._looks <= 1 else in_order(self.found)
 
     def take(self, portions: Sequence[Portion]) -> bool:
         """Hands out what the portions have; True if there were doubles among it, which are
@@ -62,7 +69,8 @@ class Taking:
                 limit = min(missing, portion.quota, room) - taken
                 if limit > 0:
                     values = (queue_id, tenant, portion.lane.priority, now, limit)
-                    found = self.transaction.execute(SQL.claim, values).fetchall()
+                    found = read(self.transaction, SQL.claim, values)
+                    self._looks += bool(found)
                     self.found += self._without_doubles(found)
                     taken += len(found)
             missing -= taken
@@ -73,7 +81,7 @@ class Taking:
         """Hands out one message that must run with nothing beside it."""
         values = (self.queue.id, scope.tenant, self.transaction.now, self._claimed_max)
         while self.missing > 0 and not self.found:
-            suspects = self.transaction.execute(SQL.claim_alone, values).fetchall()
+            suspects = read(self.transaction, SQL.claim_alone, values)
             if not suspects:
                 break
             self.found += self._without_doubles(suspects)
@@ -100,27 +108,28 @@ class Taking:
         (claimed,) = self.transaction.execute(SQL.count_claimed, values).fetchone()
         return max(self._claimed_max - int(claimed), 0)
 
-    def _without_doubles(self, found: list[rows.Row]) -> list[rows.Row]:
+    def _without_doubles(self, found: list[Handed]) -> list[Handed]:
         """Acks those of one tenant's messages whose event is done; the others."""
-        events = [row[rows.EVENT_ID] for row in found if row[rows.EVENT_ID] is not None]
+        events = [each.event_id for each in found if each.event_id is not None]
         if not events:
             return found
         asked = msgspec.json.encode(events).decode()
-        values = (found[0][rows.TENANT], self.queue.id, asked)
+        values = (found[0].tenant, self.queue.id, asked)
         known = {event for (event,) in self.transaction.execute(SQL.events_known, values)}
-        places = [row[rows.PLACE] for row in found if row[rows.EVENT_ID] in known]
+        places = [each.place for each in found if each.event_id in known]
         if not places:
             return found
         gone = self.transaction.execute(SQL.delete_places, (rows.as_json(places),)).fetchall()
         leave(self.transaction, gone, Passing.DONE)
         self._doubles += len(places)
-        return [row for row in found if row[rows.EVENT_ID] not in known]
+        return [each for each in found if each.event_id not in known]
 
-    def _hand_out(self, found: Sequence[rows.Row]) -> None:
+    def _hand_out(self, found: Sequence[Handed]) -> None:
         request, lease_until = self._request, None
         if request.lease_seconds is not None:
             lease_until = self.transaction.now + duration(request.lease_seconds)
         if found:
-            places = rows.as_json(row[rows.PLACE] for row in found)
+            self.bodies |= large_bodies(self.transaction, found)
+            places = rows.as_json(each.place for each in found)
             values = (request.holder.bytes, lease_until, places, self.transaction.now)
             self.transaction.execute(SQL.hand_out, values)

@@ -17,7 +17,7 @@ picked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT CASE WHEN $13::integer IS NULL THEN turn.quota ELSE least(turn.quota, $13 - (
             SELECT count(*)::integer FROM tickwork_messages
-            WHERE queue_id = $2 AND tenant = turn.tenant AND state = 'claimed'
+            WHERE queue_id = $2 AND tenant = turn.tenant AND state = 'claimed' AND is_counted
         )) END AS quota
     ) AS room
     CROSS JOIN LATERAL (
@@ -38,7 +38,7 @@ picked AS MATERIALIZED (
     LIMIT $11
 )
 UPDATE tickwork_messages AS m
-SET state = 'claimed', claim = m.claim + 1, holder = $3,
+SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $13 IS NOT NULL,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
     catch_up = m.catch_up OR (
         m.grace_seconds IS NOT NULL AND m.attempts = 0 AND m.lost = 0

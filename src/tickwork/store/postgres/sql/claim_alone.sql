@@ -15,13 +15,14 @@ picked AS MATERIALIZED (
         AND ($7::integer IS NULL OR $7 > (
             SELECT count(*) FROM tickwork_messages AS claimed
             WHERE claimed.queue_id = $2 AND claimed.tenant = m.tenant AND claimed.state = 'claimed'
+                AND claimed.is_counted
         ))
     ORDER BY m.visible_at, m.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 )
 UPDATE tickwork_messages AS m
-SET state = 'claimed', claim = m.claim + 1, holder = $3,
+SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $7 IS NOT NULL,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
     catch_up = m.catch_up OR (
         m.grace_seconds IS NOT NULL AND m.attempts = 0 AND m.lost = 0
