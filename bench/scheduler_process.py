@@ -17,6 +17,7 @@ import resource
 import time
 
 from bench import QUEUE
+from bench.memory import rss_bytes_max
 from tickwork.facade import Tickwork
 
 STARTED = "started"
@@ -39,7 +40,7 @@ def main() -> None:
     app.run(on_started=lambda: print(STARTED, flush=True))
     used = resource.getrusage(resource.RUSAGE_SELF)
     said = {
-        "rss_bytes_max": used.ru_maxrss * 1024,
+        "rss_bytes_max": rss_bytes_max(),
         "cpu_seconds": used.ru_utime + used.ru_stime - began,
     }
     print(json.dumps(said), flush=True)

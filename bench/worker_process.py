@@ -16,18 +16,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import resource
 import signal
 import sys
 import time
 from array import array
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from bench import QUEUE
+from bench.memory import rss_bytes, rss_bytes_max
 from tickwork.facade import Tickwork
 
 SAMPLE_SECONDS = 1.0
@@ -69,7 +68,7 @@ class Work:
 
         self.began = time.perf_counter()
         self.app.run(on_started=on_started)
-        self.seen.rss_bytes_max = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        self.seen.rss_bytes_max = rss_bytes_max()
 
     def count(self, messages: int) -> None:
         """So many are handled."""
@@ -84,7 +83,7 @@ class Work:
 
     async def _sample(self) -> None:
         while True:
-            self.seen.rss_bytes.append(_rss_bytes())
+            self.seen.rss_bytes.append(rss_bytes())
             await asyncio.sleep(SAMPLE_SECONDS)
 
 
@@ -149,11 +148,6 @@ def full(work: Work) -> None:
 
 
 WORKS: dict[str, Callable[[Work], None]] = {"drain": drain, "load": load, "full": full}
-
-
-def _rss_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
 
 
 def main() -> None:
