@@ -200,7 +200,11 @@ async def test_types_by_type_of_message(app: Tickwork, database: str | None) -> 
     async with harness(app, database=database) as h:
         await work.send(7, type="number")
         await work.send({"to": "a"}, type="struct")
-        await work.send("seven", type="number")
+        with pytest.raises(InvalidInput, match="body: does not fit int"):
+            await work.send("seven", type="number")
+        with pytest.raises(InvalidInput, match="body: does not fit Struct"):
+            await work.send(7, type="struct")
+        await send_raw(h, b'"seven"', type="number")
         await h.drain()
         assert seen == [7, Struct("a")]
         (dead,) = await h.dead("work")

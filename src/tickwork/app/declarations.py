@@ -24,6 +24,10 @@ MEMORY_BYTES_MIN = 64 * 1024 * 1024
 """A process of Python's has a part of it before any handler runs."""
 
 
+TYPES_KNOWN_MAX = 10_000
+"""Of so many types of messages it is remembered what they carry."""
+
+
 class Isolation(StrEnum):
     """Where a handler runs, and what it cannot do to others.
 
@@ -108,6 +112,7 @@ class Registry:
         self.made: set[str] = set()
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
+        self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
         self.schedules: dict[str, ScheduleDeclaration] = {}
         self.completions: dict[str, str] = {}
         """Where batches of a queue tell that they have ended."""
@@ -127,6 +132,7 @@ class Registry:
             fault = "is declared twice, with different settings; declare it once and keep it"
             raise InvalidInput([FieldError(queue.name, fault)])
         self.queues[queue.name] = queue
+        self._sent.clear()
 
     def nearest(self, queue: str) -> str:
         """What to do about a queue that is not declared: the nearest name, or to declare it."""
@@ -160,6 +166,7 @@ class Registry:
         if faults:
             raise InvalidInput(faults)
         self.handlers.append(handler)
+        self._sent.clear()
 
     def check(self) -> None:
         """Raises `InvalidInput` for what only shows when everything is declared."""
@@ -191,6 +198,24 @@ class Registry:
         """What a handler is given: what it is annotated with, else what its queue declares."""
         queue = self.queues.get(handler.queue)
         return queue.payload if queue and handler.payload.is_plain else handler.payload
+
+    def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
+        """What is sent to a queue: what the queue declares, else what the handler is annotated with
+        that will be given it; None if the queue is not declared."""
+        payload = self._sent.get((queue, message_type))
+        if payload is None and queue in self.queues:
+            payload = self._payload_sent(queue, message_type)
+            if len(self._sent) < TYPES_KNOWN_MAX:
+                self._sent[queue, message_type] = payload
+        return payload
+
+    def _payload_sent(self, queue: str, message_type: str | None) -> Payload[Any]:
+        declared = self.queues[queue].payload
+        if declared.is_plain:
+            for consumer in self.consumers():
+                if consumer.queue.name == queue and (handler := consumer.handler_for(message_type)):
+                    return handler.payload
+        return declared
 
     def _crossed(self, handler: HandlerDeclaration) -> Iterator[FieldError]:
         for other in self.handlers:

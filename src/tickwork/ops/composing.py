@@ -33,8 +33,8 @@ class RegistryComposer:
         self, queue: str, body: Any, content_type: ContentType, options: dict[str, Any]
     ) -> NewMessage:
         """The message of a body and options."""
-        declared = self._registry.queues.get(queue)
-        encoded = declared.payload.encode(body, content_type) if declared else None
+        payload = self._registry.payload_sent(queue, options.get("type"))
+        encoded = payload.encode(body, content_type) if payload else None
         message = sending.compose(body, content_type=content_type, encoded=encoded, **options)
         if len(message.body) > BODY_BYTES_WARNED and queue not in self._warned:
             self._warn(queue, len(message.body))

@@ -8,24 +8,30 @@ node AS MATERIALIZED (
 open AS MATERIALIZED (
     SELECT id FROM tickwork_queues
     WHERE id = $2 AND NOT paused AND is_governed = $12
-        AND ($4::float8 IS NOT NULL OR EXISTS (SELECT FROM node))
+        AND ((SELECT $4::float8) IS NOT NULL OR EXISTS (SELECT FROM node))
 ),
 picked AS MATERIALIZED (
     SELECT share.at
-    FROM open, unnest($5::text[], $6::integer[], $7::integer[], $8::integer[])
-        AS turn (tenant, quota, first, last)
+    FROM open
+    -- The values stand behind a SELECT, here and below, so that a plan for any values looks no dearer
+    -- than one for these, and is kept: to plan this takes longer than to hand out a message.
+    CROSS JOIN unnest(
+        (SELECT $5::text[]), (SELECT $6::integer[]), (SELECT $7::integer[]), (SELECT $8::integer[])
+    ) AS turn (tenant, quota, first, last)
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN $13::integer IS NULL THEN turn.quota ELSE least(turn.quota, $13 - (
-            SELECT count(*)::integer FROM tickwork_messages
-            WHERE queue_id = $2 AND tenant = turn.tenant AND state = 'claimed' AND is_counted
-        )) END AS quota
+        SELECT CASE WHEN (SELECT $13::integer) IS NULL THEN turn.quota
+            ELSE least(turn.quota, (SELECT $13::integer) - (
+                SELECT count(*)::integer FROM tickwork_messages
+                WHERE queue_id = $2 AND tenant = turn.tenant AND state = 'claimed' AND is_counted
+            ))
+        END AS quota
     ) AS room
     CROSS JOIN LATERAL (
         SELECT ready.at
         FROM generate_series(turn.first, turn.last) AS lane
         CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_messages
-            WHERE queue_id = $2 AND state = 'ready' AND tenant = turn.tenant
+            WHERE queue_id = (SELECT $2::uuid) AND state = 'ready' AND tenant = turn.tenant
                 AND priority = ($9::smallint[])[lane] AND visible_at <= (SELECT now FROM moment)
                 AND visible_at >= ($10::timestamptz[])[lane] AND lost < 2 AND format <= /*format*/
                 AND (expires_at IS NULL OR expires_at > (SELECT now FROM moment))
@@ -35,7 +41,7 @@ picked AS MATERIALIZED (
         ) AS ready
         LIMIT greatest(room.quota, 0)
     ) AS share
-    LIMIT $11
+    LIMIT (SELECT $11::bigint)
 )
 UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $13 IS NOT NULL,
