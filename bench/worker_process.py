@@ -62,11 +62,11 @@ class Work:
         """Until the work has ended."""
 
         def on_started() -> None:
+            self.began = time.perf_counter()
             print(STARTED, flush=True)
             if watches_memory:
                 self._sampling = asyncio.ensure_future(self._sample())
 
-        self.began = time.perf_counter()
         self.app.run(on_started=on_started)
         self.seen.rss_bytes_max = rss_bytes_max()
 

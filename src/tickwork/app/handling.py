@@ -193,6 +193,18 @@ class Handling:
     """One invocation of a handler; `given` is what it was given, until it ends. Without
     `has_store` it runs where no database is."""
 
+    __slots__ = (
+        "_background",
+        "_batches",
+        "_batches_named",
+        "_items",
+        "_items_bytes",
+        "_sends",
+        "given",
+        "has_ended",
+        "has_store",
+    )
+
     def __init__(self, given: object = None, *, has_store: bool = True) -> None:
         self.given, self.has_store = given, has_store
         self._sends: list[Send] = []

@@ -168,7 +168,7 @@ class QueueConsumer:
         renewed, or the node finds that it is lost and forgets."""
         while self._intake and not self._is_paused and self._context.is_trusted():
             if self._consumer.batch is None:
-                claimed = self._intake.take(1)
+                claimed = self._intake.take_one()
             elif self._is_batch_due():
                 claimed = self._intake.take(self._settings.max_batch_size)
             else:
@@ -185,18 +185,18 @@ class QueueConsumer:
 
     def _work_with(self, claimed: Sequence[Stored]) -> Work | None:
         """One invocation with these, as far as a handler may see them."""
-        now = self._now()
-        opened = [self._opened(each, now) for each in claimed]
+        deadline = self._now() + self._settings.timeout_seconds
+        opened = [self._opened(each, deadline) for each in claimed]
         messages = [message for message in opened if message is not None]
         if not messages:
             return None
-        handler = self._consumer.handler_for(messages[0].type)
+        handler = self._consumer.handler_for(messages[0].stored.type)
         assert handler is not None
         is_batch = handler.is_batch
         given: Given = MessageBatch(self.queue.name, messages) if is_batch else messages[0]
         return Work(handler, messages, given)
 
-    def _opened(self, stored: Stored, now: float) -> Message[Any] | None:
+    def _opened(self, stored: Stored, deadline: float) -> Message[Any] | None:
         """The message with its payload; None if no handler may see it."""
         handler = self._consumer.handler_for(stored.type)
         unseen = decide.unseen(stored) if handler else UnhandledType()
@@ -215,7 +215,7 @@ class QueueConsumer:
             body,
             compose=self._context.compose,
             monotonic=self._now,
-            deadline=now + self._settings.timeout_seconds,
+            deadline=deadline,
         )
 
     def _warn_of_unhandled(self, stored: Stored, unseen: Outcome) -> None:

@@ -50,6 +50,13 @@ class Intake:
         """Takes what was claimed."""
         self._put(messages, [self._now()] * len(messages))
 
+    def take_one(self) -> list[Message]:
+        """The next one."""
+        message = self._waiting.popleft()
+        self._since.popleft()
+        self._waiting_bytes -= len(message.body)
+        return [message]
+
     def take(self, count: int) -> list[Message]:
         """The next ones: so many, or all there are."""
         messages = list(islice(self._waiting, count))

@@ -126,9 +126,11 @@ class Slots:
         try:
             while work is not None:
                 invoked = await self._invoke(task, work)
-                self._clean.copy().run(self._conclude, self._running.pop(task, None), invoked)
+                invocation = self._running.pop(task, None)
                 if self._scout is not task or not self._is_clean():
+                    self._clean.copy().run(self._conclude, invocation, invoked)
                     break
+                self._conclude(invocation, invoked)
                 if monotonic() >= turn_ends:
                     await asyncio.sleep(0)
                     turn_ends = monotonic() + TURN_SECONDS
