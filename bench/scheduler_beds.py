@@ -82,7 +82,13 @@ class Leader:
             )
         )
         leadership = Leadership(self.store, lambda: node, is_trusted=lambda: True)
-        self.scheduler = Scheduler(self.store, leadership, _Numbers(), tell=_tell)
+        self.scheduler = Scheduler(
+            self.store,
+            leadership,
+            SlotNumbers(),
+            tell=_tell,
+            monotonic=lambda: self.now.timestamp(),
+        )
         bed.run(self.scheduler.hold())
 
     def plan_minute(self) -> int:
@@ -100,13 +106,6 @@ class Leader:
     def close(self) -> None:
         self._bed.run(self.scheduler.leadership.give_up())
         self._bed.run(self.store.close())
-
-
-class _Numbers(SlotNumbers):
-    """Says nothing about a clock that is set each minute."""
-
-    def jumped(self, seconds: float) -> None:  # noqa: ARG002  by how much is known
-        self.jumps += 1
 
 
 def _tell(name: str, error: BaseException) -> None:

@@ -20,5 +20,14 @@ def cpu_seconds() -> float:
     return time.process_time()
 
 
+def since_boot() -> float:
+    """Seconds from an arbitrary start that nobody can set, and that go on while the machine sleeps,
+    where the system has such a clock."""
+    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
+
+
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
 monotonic = time.monotonic
 """Seconds from an arbitrary start that never go back: for measuring, not for telling."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tickwork import clock
+from tickwork import clock, zone_data
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
@@ -90,11 +90,15 @@ async def _bare_node(
 
 
 async def open_store(
-    settings: Settings, *, moment: Moment = database_time, create: bool = True
+    settings: Settings,
+    *,
+    moment: Moment = database_time,
+    create: bool = True,
+    is_passing: bool = False,
 ) -> Store:
     """The store of these settings. SQLite's schema is brought up to date by the way; a server's
     is not, because other nodes may still run on the old one. `moment` may be a virtual clock's.
-    Without `create` a file that is not there is refused."""
+    Without `create` a file that is not there is refused; one that `is_passing` is not synced."""
     if is_postgres(settings.database):
         from tickwork.store.postgres import PostgresStore
 
@@ -106,7 +110,7 @@ async def open_store(
 
     if create or locate(settings.database).exists():
         await migrate(settings)
-    return await SqliteStore.open(settings.database, moment=moment)
+    return await SqliteStore.open(settings.database, moment=moment, is_passing=is_passing)
 
 
 async def build_worker(
@@ -176,7 +180,10 @@ def _scheduler(store: Store, node: Node, numbers: SlotNumbers, tell: Tell) -> Sc
     from tickwork.service.scheduler import Scheduler
 
     leadership = Leadership(
-        store, lambda: node.id, is_trusted=lambda: clock.monotonic() < node.trusted_until
+        store,
+        lambda: node.id,
+        is_trusted=lambda: clock.monotonic() < node.trusted_until,
+        zones=zone_data.version(),
     )
     return Scheduler(store, leadership, numbers, tell=tell)
 

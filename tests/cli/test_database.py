@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.kit.postgres import PostgresServer
+from tickwork import zone_data
 from tickwork.cli import app
 
 RUNNER = CliRunner()
@@ -17,7 +20,7 @@ RUNNER = CliRunner()
 def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])
-    assert [step["version"] for step in json.loads(first.stdout)] == [1, 2, 3]
+    assert [step["version"] for step in json.loads(first.stdout)] == [1, 2, 3, 4]
     second = RUNNER.invoke(app, ["migrate", "--database", url])
     assert (second.exit_code, second.stdout) == (0, "the schema is up to date\n")
 
@@ -29,6 +32,22 @@ def test_doctor_finds_a_fresh_file_in_order(tmp_path: Path) -> None:
     levels = {finding["check"]: finding["level"] for finding in json.loads(result.stdout)}
     assert result.exit_code == 0
     assert levels["journal_mode"] == levels["synchronous"] == levels["schema"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("planned", "level"), [("1999z", "ok"), ("2999a", "warning")], ids=["older", "newer"]
+)
+def test_doctor_says_which_zone_data_there_is(tmp_path: Path, planned: str, level: str) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    RUNNER.invoke(app, ["migrate", "--database", url])
+    with closing(sqlite3.connect(tmp_path / "new.db")) as file, file:
+        file.execute("UPDATE tickwork_shards SET tzdata = ? WHERE shard = 7", (planned,))
+    result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
+    (found,) = [each for each in json.loads(result.stdout) if each["check"] == "zones"]
+    assert result.exit_code == 0
+    assert found["level"] == level
+    assert str(zone_data.version()) in found["says"]
+    assert (planned in found["says"]) == (level == "warning")
 
 
 def test_doctor_names_what_is_missing(tmp_path: Path) -> None:

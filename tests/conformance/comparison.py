@@ -7,10 +7,11 @@ everywhere: while such a question is asked, ids come from a sequence of ours. A 
 known to each store by an id of its own; here it is the how manyeth of all that are open.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from tests.stores.opening import Homes
 from tickwork.core.firing import Firing
 from tickwork.core.letters import DeadLetter, Replayed, Selection
 from tickwork.core.model import Message, Pruned, Reaped, Scope
+from tickwork.core.system_events import SYSTEM_SOURCE
 from tickwork.errors import InvalidInput, TickworkError
 from tickwork.store.contract import Store
 
@@ -30,6 +32,8 @@ KINDS: tuple[Kind, ...] = ("model", "sqlite", "postgres")
 
 Question = Callable[[Store], Awaitable[Any]]
 LetterQuestion = Callable[[Store, tuple[UUID, ...]], Awaitable[Any]]
+
+Told = TypeVar("Told", Message, DeadLetter)
 
 NOBODY = UUID(int=0)
 """Stands for an id that is a store's own."""
@@ -136,8 +140,12 @@ def _comparable(answer: Any) -> Any:
     if isinstance(answer, Pruned):
         # PostgreSQL drops firings by the day, up to a day later than one by one.
         return structs.replace(answer, receipts=0, firings=0)
-    if isinstance(answer, DeadLetter | Firing):
+    if isinstance(answer, DeadLetter):
+        return structs.replace(_without_letter(answer), id=NOBODY)
+    if isinstance(answer, Firing):
         return structs.replace(answer, id=NOBODY)
+    if isinstance(answer, Message):
+        return _without_letter(answer)
     if isinstance(answer, Replayed):
         return answer.message_id
     if not isinstance(answer, tuple) or not answer:
@@ -160,5 +168,14 @@ def _by_lane(messages: Sequence[Message]) -> dict[tuple[str, int], list[Message]
     """Only within a lane there is an order."""
     lanes: dict[tuple[str, int], list[Message]] = {}
     for message in messages:
-        lanes.setdefault((message.tenant, message.priority), []).append(message)
+        lane = lanes.setdefault((message.tenant, message.priority), [])
+        lane.append(_without_letter(message))
     return lanes
+
+
+def _without_letter(told: Told) -> Told:
+    """An event of a death names the dead letter, whose id is the store's own."""
+    if told.source != SYSTEM_SOURCE:
+        return told
+    body = re.sub(rb'("dead_letter_id":)"[^"]*"', rb'\1""', told.body)
+    return structs.replace(told, body=body)

@@ -143,7 +143,7 @@ async def test_a_moved_message_is_not_copied(store: Store) -> None:
     await make_both(store)
     await make_queue(store, "audit")
     await send(store, type="paid")
-    await store.subscriptions.put(DEFAULT, "*", "audit")
+    await store.subscriptions.put(DEFAULT, "paid", "audit")
     await kill_all(store)
     assert await counts(store, "audit") == Counts()
     assert await counts(store, GRAVE) == Counts(ready=1)

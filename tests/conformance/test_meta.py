@@ -23,7 +23,7 @@ from tickwork.store.contract import Store
 async def test_a_new_database_says_what_it_is(store: Store) -> None:
     meta = await store.meta()
     assert meta.schema_version >= 1
-    assert meta == Meta(meta.schema_version, cell="main", epoch=0, tzdata=None)
+    assert meta == Meta(meta.schema_version, cell="main", epoch=0)
 
 
 async def test_time_is_the_clocks(store: Store, clock: VirtualClock) -> None:

@@ -191,6 +191,17 @@ async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
     )
 
 
+async def test_of_a_repeat_only_what_is_new_is_counted(store: Store) -> None:
+    await make_queue(store)
+    known, fresh = new(type="paid"), new(type="refunded")
+    await store.messages.send(DEFAULT, WORK, known)
+    await store.messages.send_batch(DEFAULT, WORK, [known, fresh, fresh])
+    assert (await store.stats.queue(DEFAULT, WORK)).kinds == (
+        KindTally("paid", None, Passing.SENT, 1),
+        KindTally("refunded", None, Passing.SENT, 1),
+    )
+
+
 async def test_what_is_long_past_is_not_shown(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, type="paid")

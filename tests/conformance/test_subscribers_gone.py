@@ -12,6 +12,7 @@ from tests.conformance.acts import (
     WORK,
     ack,
     counts,
+    dead,
     ids,
     make_queue,
     new,
@@ -101,6 +102,28 @@ async def test_other_subscribers_get_their_copies(store: Store, other: Store) ->
     await send(store)
     held = await pull_one(store)
     assert await settle(store, ack(held, sending(OUT, type="paid"))) == SettleResult()
+    assert await counts(store, "kept") == Counts(ready=2)
+
+
+async def test_a_death_is_told_to_those_that_are_left(store: Store, other: Store) -> None:
+    for name in ("kept", AUDIT):
+        await make_queue(store, name)
+        await store.subscriptions.put(DEFAULT, "message.dead", name)
+    await make_gone(store, other)
+    await send(store)
+    held = await pull_one(store)
+    assert await settle(store, dead(held, reason="x")) == SettleResult()
+    assert await counts(store) == Counts(dead=1)
+    assert await counts(store, "kept") == Counts(ready=1)
+
+
+async def test_an_event_in_no_queue_is_told_to_those_that_are_left(
+    store: Store, other: Store
+) -> None:
+    await make_queue(store, "kept")
+    await store.subscriptions.put(DEFAULT, "paid", "kept")
+    await make_gone(store, other)
+    assert await store.messages.tell(DEFAULT, new(type="paid")) == 1
     assert await counts(store, "kept") == Counts(ready=2)
 
 

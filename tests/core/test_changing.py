@@ -167,6 +167,42 @@ def test_what_was_due_and_not_planned_is_on_record_when_it_is_deleted() -> None:
     assert [(skip.reason, skip.count) for skip in change.skips] == [(DELETED, 2)]
 
 
+OFF = {"interval_seconds": 60, "exclude": ["2026-03-02"]}
+
+
+def test_a_day_off_that_is_on_record_ahead_does_not_fire_when_it_is_opened() -> None:
+    """It was right before a slot that is planned, and told with that."""
+    schedule = a_schedule(
+        OFF, next_slot=at("2026-03-03T00:01"), fired=1, last_slot=at("2026-03-03T00:00")
+    )
+    taken = Withdrawn(at("2026-03-03T00:00"), at("2026-03-03T00:00"))
+    change = updated(schedule, {**OFF, "exclude": ["2026-03-09"]}, "23:58:40", taken)
+    assert (change.next_slot, change.skips) == (at("2026-03-03T00:00"), ())
+
+
+def test_a_day_off_that_is_opened_fires() -> None:
+    schedule = a_schedule({**NINE, "exclude": ["2026-03-02"]}, next_slot=at("09:00"))
+    change = updated(schedule, NINE, "08:00")
+    assert (change.next_slot, change.look_at) == (at("09:00"), at("08:59:30"))
+
+
+def test_a_day_that_is_closed_waits_for_its_record_and_what_follows_is_known() -> None:
+    schedule = a_schedule(NINE, next_slot=at("09:00"))
+    change = updated(schedule, {**NINE, "exclude": ["2026-03-02"]}, "08:00")
+    assert (change.next_slot, change.look_at) == (at("09:00"), at("09:00"))
+    assert change.due_at == at("2026-03-03T09:00")
+
+
+def test_a_delete_says_excluded_of_days_off_and_deleted_of_the_others() -> None:
+    schedule = a_schedule({**NINE, "exclude": ["2026-03-03"]}, next_slot=at("09:00"))
+    change = changing.delete(schedule, (), at("2026-03-04T10:00"))
+    assert [(skip.reason, skip.count) for skip in change.skips] == [
+        (DELETED, 1),
+        ("excluded", 1),
+        (DELETED, 1),
+    ]
+
+
 def test_a_slot_that_could_not_be_planned_does_not_come_again() -> None:
     parked = a_schedule(NINE, next_slot=at("09:00"), status=ScheduleStatus.PARKED)
     change = changing.resume(parked.definition.rule)(parked, (), at("09:30"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +29,9 @@ from tickwork.core.planning import (
     Plan,
     Skip,
     before,
+    coming,
+    first_of,
+    following,
     is_delay,
     is_single,
     look_at,
@@ -42,7 +45,7 @@ MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 AHEAD = timedelta(seconds=AHEAD_SECONDS)
 OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP})
-"""Reasons for a slot of the rule itself; the others are for what the rule leaves out."""
+"""Reasons for a slot that might have fired; the others are for what the rule leaves out."""
 
 
 def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> Due:
@@ -72,14 +75,16 @@ def after(due: Due, made: Plan, **fields: Any) -> Due | None:
 
 
 def covered(due: Due, skips: Sequence[Skip]) -> Iterator[datetime]:
-    """The slots inside the runs of the rule itself, walked; a run must know its own number."""
-    unbounded = structs.replace(due.rule, max_firings=None)
+    """The slots inside the runs, walked; a run must know its own number, and is all of days off, or
+    has none."""
     for skip in skips:
-        if skip.reason in OWN:
-            inside = when.slots_between(unbounded, before(skip.first), skip.last)
+        if skip.reason in OWN or skip.reason == EXCLUDED:
+            inside = [*_walk_to(due.rule, skip.first, skip.last)]
             if is_single(due.rule):
                 inside = [skip.first]
             assert len(inside) == skip.count, skip
+            off = {_is_off(due.rule, slot) for slot in inside}
+            assert is_single(due.rule) or off == {skip.reason == EXCLUDED}
             assert (inside[0], inside[-1]) == (skip.first, skip.last)
             yield from inside
 
@@ -93,8 +98,8 @@ def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
         policy = draw(st.sampled_from([*when.MissedPolicy]))
         missed = structs.replace(rule.missed, policy=policy, cap=draw(st.integers(1, 5)))
         rule = structs.replace(rule, missed=missed)
-    slot = when.next_after(rule, case.start)
-    assume(slot is not None)
+    slot = following(rule, case.start)
+    assume(slot is not None and (not is_single(rule) or not _is_off(rule, slot)))
     assert slot is not None
     fired = 0
     if rule.max_firings is not None:
@@ -131,14 +136,17 @@ def expected_slots(due: Due, made: Plan, now: datetime) -> list[datetime]:
     budget = due.rule.max_firings
     fires = {fire.slot for fire in made.fires}
     fired = due.fired
+    reached = max([now, *fires, *(skip.last for skip in made.skips if skip.reason in OWN)])
     for slot in _walk(due.rule, due.next_slot):
+        is_off = _is_off(due.rule, slot)
         if budget is not None and fired >= budget:
             break
         if made.then_slot is not None and slot >= made.then_slot:
             assert slot == made.then_slot
-            assert _may_wait(due, slot, until, made), "it is due, and was left for later"
+            may_wait = slot > now if is_off else _may_wait(due, slot, until, made)
+            assert may_wait, "it is due, and was left for later"
             break
-        if slot > until:
+        if slot > (reached if is_off else until):
             assert made.then_slot is None
             break
         found.append(slot)
@@ -147,7 +155,17 @@ def expected_slots(due: Due, made: Plan, now: datetime) -> list[datetime]:
 
 
 def _walk(rule: when.Rule, first: datetime) -> Iterator[datetime]:
-    yield from when.iterate(structs.replace(rule, max_firings=None), before(first))
+    """The slots of a rule, with those on days off."""
+    yield from when.iterate(structs.replace(when.everyday(rule), max_firings=None), before(first))
+
+
+def _walk_to(rule: when.Rule, first: datetime, last: datetime) -> Iterator[datetime]:
+    yield from takewhile(lambda slot: slot <= last, _walk(rule, first))
+
+
+def _is_off(rule: when.Rule, slot: datetime) -> bool:
+    unbounded = structs.replace(rule, max_firings=None)
+    return when.has_days_off(rule) and when.next_after(unbounded, before(slot)) != slot
 
 
 def _may_wait(due: Due, slot: datetime, until: datetime, made: Plan) -> bool:
@@ -192,9 +210,13 @@ def test_it_is_looked_at_again_before_the_next_slot_is_due(given_: tuple[Due, da
         return
     assert made.status is ScheduleStatus.ACTIVE
     assert made.then_slot > due.next_slot or made.then_slot == due.next_slot
-    assert made.then_due_at == when.due_at(due.rule, made.then_slot)
     assert made.look_at is not None
+    assert made.then_due_at is not None
     assert made.look_at <= made.then_due_at
+    if _is_off(due.rule, made.then_slot):
+        assert made.look_at <= made.then_slot
+    else:
+        assert made.then_due_at == when.due_at(due.rule, made.then_slot)
 
 
 @given(dues())
@@ -307,22 +329,103 @@ def test_a_window_wider_than_the_interval_loses_and_doubles_nothing(
     assert sorted(accounted) == when.slots_between(rule, MONDAY, before(due.next_slot))
 
 
-def test_days_off_are_on_record() -> None:
-    rule = when.parse({"cron_expr": "0 9 * * *", "exclude": ["2026-01-07", "2026-01-08"]})
-    made = plan(due_of(rule, MONDAY + timedelta(days=1)), MONDAY + timedelta(days=1))
-    first, last = MONDAY + timedelta(days=2), MONDAY + timedelta(days=3)
-    assert made.skips == (Skip(first, last, 2, EXCLUDED),)
-    assert made.then_slot == MONDAY + timedelta(days=4)
+DAY = timedelta(days=1)
+TUESDAY_OFF = {"cron_expr": "0 9 * * *", "exclude": ["2026-01-06", "2026-01-07"]}
+
+
+def test_a_day_off_is_on_record_when_its_time_has_come_and_not_before() -> None:
+    rule = when.parse(TUESDAY_OFF)
+    made = plan(due_of(rule, MONDAY), MONDAY)
+    assert (len(made.fires), made.skips) == (1, ())
+    assert (made.then_slot, made.then_due_at) == (MONDAY + DAY, MONDAY + 3 * DAY)
+    assert made.look_at == MONDAY + DAY
+    early = plan(due_of(rule, MONDAY + DAY), MONDAY + DAY - AHEAD)
+    assert (early.skips, early.then_slot) == ((), MONDAY + DAY)
+    made = plan(due_of(rule, MONDAY + DAY), MONDAY + DAY)
+    assert made.skips == (Skip(MONDAY + DAY, MONDAY + DAY, 1, EXCLUDED),)
+    assert (made.then_slot, made.look_at) == (MONDAY + 2 * DAY, MONDAY + 2 * DAY)
+
+
+def test_a_day_off_before_the_first_slot_is_on_record() -> None:
+    rule = when.parse(TUESDAY_OFF)
+    first = first_of(rule, MONDAY)
+    assert first == MONDAY + DAY
+    assert coming(rule, OverlapPolicy.ALLOW, first) == (MONDAY + 3 * DAY, first)
+    made = plan(due_of(rule, first), MONDAY + 3 * DAY - AHEAD)
+    assert made.skips == (Skip(first, first + DAY, 2, EXCLUDED),)
+    assert [fire.slot for fire in made.fires] == [MONDAY + 3 * DAY]
+
+
+def test_a_next_slot_whose_day_was_made_a_day_off_is_on_record() -> None:
+    """The next slot was found before somebody changed the calendar."""
+    rule = when.parse({"cron_expr": "0 9 * * *", "exclude": ["2026-01-05"]})
+    made = plan(due_of(rule, MONDAY), MONDAY)
+    assert made.skips == (Skip(MONDAY, MONDAY, 1, EXCLUDED),)
+    assert (made.fires, made.then_slot) == ((), MONDAY + DAY)
+
+
+def test_no_run_of_days_off_covers_what_fires_between_them() -> None:
+    fields = {**TUESDAY_OFF, "exclude": ["2026-01-06", "2026-01-08", "2026-01-09"]}
+    due = due_of(when.parse(fields), MONDAY)
+    made = plan(due, MONDAY + 5 * DAY)
+    assert [fire.slot for fire in made.fires] == [MONDAY + each * DAY for each in (0, 2, 5)]
+    off = [(skip.first, skip.last, skip.count) for skip in made.skips]
+    assert off == [
+        (MONDAY + DAY, MONDAY + DAY, 1),
+        (MONDAY + 3 * DAY, MONDAY + 4 * DAY, 2),
+    ]
+
+
+def test_many_slots_on_days_off_are_counted_and_quick() -> None:
+    days = [(MONDAY.date() + each * DAY).isoformat() for each in range(1, 300)]
+    rule = every(1, exclude=days, missed={"policy": "skip"})
+    made = plan(due_of(rule, MONDAY + timedelta(seconds=1)), MONDAY + 299 * DAY)
+    (off,) = (skip for skip in made.skips if skip.reason == EXCLUDED)
+    assert off.count > 298 * 86_400
+    assert off.count == when.count_between(when.everyday(rule), before(off.first), off.last)
+
+
+def test_a_day_off_right_before_a_slot_is_on_record_with_it() -> None:
+    """What is planned ahead lies behind it, and nobody will come back for it."""
+    rule = every(10, exclude=["2026-01-06"])
+    midnight = datetime(2026, 1, 7, tzinfo=UTC)
+    made = plan(due_of(rule, midnight - MINUTE / 6), midnight - MINUTE / 3)
+    assert [skip.first for skip in made.skips] == [midnight - MINUTE / 6]
+    assert made.fires[0].slot == midnight
+
+
+def test_a_single_time_on_a_day_off_ends_on_record() -> None:
+    rule = when.parse({"once_at": MONDAY.isoformat()})
+    rule = structs.replace(rule, calendar="feasts", holidays=frozenset({MONDAY.date()}))
+    assert first_of(rule, MONDAY - DAY) == MONDAY
+    assert coming(rule, OverlapPolicy.ALLOW, MONDAY).look_at == MONDAY
+    made = plan(due_of(rule, MONDAY), MONDAY)
+    assert made.skips == (Skip(MONDAY, MONDAY, 1, EXCLUDED),)
+    assert (made.fires, made.status) == ((), ScheduleStatus.COMPLETED)
+
+
+def test_a_fixed_delay_that_begins_on_a_day_off_is_on_record() -> None:
+    rule = every(3_600, interval_mode="fixed_delay", exclude=["2026-01-05"])
+    first = first_of(rule, MONDAY)
+    assert first == MONDAY + timedelta(hours=1)
+    assert coming(rule, OverlapPolicy.ALLOW, first).look_at == first
+    made = plan(due_of(rule, first), first)
+    assert made.skips == (Skip(first, first, 1, EXCLUDED),)
+
+
+def test_when_the_firings_are_used_up_no_day_off_after_them_is_told() -> None:
+    rule = when.parse({**TUESDAY_OFF, "max_firings": 1})
+    made = plan(due_of(rule, MONDAY), MONDAY)
+    assert (len(made.fires), made.skips, made.then_slot) == (1, (), None)
 
 
 def test_days_of_a_calendar_are_left_out_and_on_record() -> None:
     fields = {"cron_expr": "0 9 24-27 12 *", "calendar": "feasts"}
     rule = when.parse(fields, calendars=CALENDARS)
     at = datetime(2026, 12, 24, 9, tzinfo=UTC)
-    made = plan(due_of(rule, at), at)
-    (skip,) = made.skips
-    assert (skip.first.day, skip.last.day, skip.count, skip.reason) == (25, 26, 2, EXCLUDED)
-    assert made.then_slot == datetime(2026, 12, 27, 9, tzinfo=UTC)
+    made = plan(due_of(rule, at), at + 3 * DAY)
+    (skip,) = (skip for skip in made.skips if skip.reason == EXCLUDED)
+    assert (skip.first.day, skip.last.day, skip.count) == (25, 26, 2)
 
 
 def test_the_first_slot_past_the_end_is_on_record() -> None:

@@ -28,10 +28,12 @@ class Arrivals:
                 filled |= {queue.id, *self._copy(tenant, queue, message)}
         self.check_backlogs(filled)
 
-    def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> None:
-        """For what may not fail: to the queue if there is one, and to subscribers in any case."""
+    def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> int:
+        """For what may not fail: to the queue if there is one, and to subscribers in any case; says
+        to how many of them."""
         if queue is None or self.store(tenant, queue, message):
-            self._copy(tenant, queue, message)
+            return len(self._copy(tenant, queue, message))
+        return 0
 
     def store(
         self, tenant: str, queue: Queue, new: NewMessage, *, batch_id: UUID | None = None

@@ -14,6 +14,7 @@ from tickwork.core.letters import DeadLetter
 from tickwork.core.model import Ending, Message, NewMessage, Scope
 from tickwork.core.policy.fingerprint import fingerprint
 from tickwork.core.states import State
+from tickwork.core.system_events import Death, of_death
 from tickwork.core.tally import Passing
 from tickwork.store.ids import new_id
 
@@ -67,6 +68,8 @@ class Departures:
         self._remove(row)
         self._move(row.message)
         self._count(row.message, ItemStatus.FAILED, letter.reason)
+        for event in of_death(self._death(letter)):
+            self._arrivals.announce(letter.tenant, None, event)
 
     def record(self, message: Message, record: FiringRecord | None) -> None:
         """What became of the message's slot, if it has one."""
@@ -151,6 +154,13 @@ class Departures:
         batch = structs.replace(batch, **{field: getattr(batch, field) + 1})
         self._tables.batches[batch.tenant, batch.id] = batch
         self.complete(batch)
+
+    def _death(self, letter: DeadLetter) -> Death:
+        copied = {
+            name: getattr(letter, name) for name in Death.__struct_fields__ if hasattr(letter, name)
+        }
+        queue = self._tables.queues[letter.queue_id].name
+        return Death(**copied | {"letter_id": letter.id, "queue": queue})
 
     def _letter(self, message: Message, ending: Ending) -> DeadLetter:
         copied = {

@@ -21,7 +21,7 @@ from tests.model.tables import Tables
 from tickwork.core.model import Meta
 from tickwork.store.moment import Moment
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class MemoryStore:
@@ -53,7 +53,7 @@ class MemoryStore:
         return self._now()
 
     async def meta(self) -> Meta:
-        return Meta(SCHEMA_VERSION, "main", 0, None)
+        return Meta(SCHEMA_VERSION, "main", 0)
 
     async def close(self) -> None:
         return

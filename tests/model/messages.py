@@ -69,6 +69,11 @@ class MemoryMessages:
         self._send(scope, queue, pieces)
         return len(pieces)
 
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        with self._tables.transaction():
+            return self._arrivals.announce(scope.tenant or "default", None, event)
+
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
         with self._tables.transaction():

@@ -16,7 +16,7 @@ from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.ops import calendars, schedule_making, schedules
 from tickwork.ops.schedule_facts import resolve
-from tickwork.ops.schedule_views import show_firing, show_schedule
+from tickwork.ops.schedule_views import fires_next, show_firing, show_schedule
 from tickwork.ops.why import why
 from tickwork.store.contract import Store
 
@@ -213,8 +213,11 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
     )
     assert [each.id for each in moved] == [made.id]
     changed = await resolve(store, DEFAULT, "report")
-    assert changed.next_slot is not None
-    assert changed.next_slot.date() == tomorrow + timedelta(days=2)
+    fires = fires_next(changed)
+    assert fires is not None
+    assert fires.date() == tomorrow + timedelta(days=2)
+    assert [each.after for each in moved] == [fires]
+    assert show_schedule(changed, now)["next_fire_at"] == iso(fires)
     with pytest.raises(Conflict):
         await store.calendars.delete(DEFAULT, "closed")
 

@@ -20,6 +20,7 @@ from tickwork.core.model import (
     REASON_MAX_RETRIES,
     SYSTEM,
     ClaimRequest,
+    NewMessage,
 )
 from tickwork.core.policy.backoff import Fixed
 from tickwork.errors import InvalidInput
@@ -292,7 +293,7 @@ async def test_an_error_that_no_handler_raised_is_raised_too(
         message.send("nowhere", 1)
 
     async with harness(app, database=database, raise_errors=True) as h:
-        await work.send("seven")
+        await h.store.messages.send(DEFAULT, "work", NewMessage(id=new_id(), body=b'"seven"'))
         with pytest.raises(HandlerFailed, match="does not fit int"):
             await h.drain()
         await work.send(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.core.schedule import SHARDS
 from tickwork.core.sharing import Grant
 from tickwork.service.leadership import Leadership
+from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -121,6 +123,26 @@ async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: I
     leadership = node.leadership(Around())  # type: ignore[arg-type]
     assert not await leadership.hold()
     assert (leadership.held, leadership.grants) == (0, ())
+
+
+async def test_who_takes_over_from_the_dead_says_how_many_once(
+    store: Store, node: Identity, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    survivor, numbers = node.leadership(store), SlotNumbers()
+    dies = Identity(await join_scheduler(store, ttl_seconds=15)).leadership(store)
+    for leadership in (survivor, dies, survivor):
+        await leadership.hold()
+        numbers.led(survivor.held, survivor.lost)
+    assert (survivor.held, dies.held) == (SHARDS // 2, SHARDS // 2)
+    caplog.set_level(logging.INFO, "tickwork")
+    clock.advance(seconds=10)
+    await store.nodes.heartbeat(SYSTEM, node.id, ttl_seconds=15)
+    clock.advance(seconds=10)
+    for _ in range(3):
+        await survivor.hold()
+        numbers.led(survivor.held, survivor.lost)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"took over shards={SHARDS // 2}: leads {SHARDS} now"]
 
 
 async def test_what_is_given_up_others_take_at_once(store: Store, node: Identity) -> None:

@@ -29,8 +29,8 @@ from tickwork.core.planning import Due, Plan, plan
 from tickwork.core.schedule import SHARDS, ScheduleStatus
 from tickwork.core.sharing import Grant
 from tickwork.errors import StoreBroken
+from tickwork.ops.schedule_views import fires_next
 from tickwork.service import scheduler as schedulers
-from tickwork.service.clock_jumps import WatchedClock
 from tickwork.service.leadership import Leadership
 from tickwork.service.scheduler import NO_QUEUE, Scheduler
 from tickwork.service.slot_numbers import LATENESS_SECONDS, SlotNumbers
@@ -47,9 +47,6 @@ class Noted(SlotNumbers):
 
     def stalled(self, shard: int, overdue_seconds: float) -> None:
         self.told.append(("stalled", shard, overdue_seconds))
-
-    def jumped(self, seconds: float) -> None:
-        self.told.append(("jumped", seconds))
 
     def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
         self.told.append(("parked", tenant, schedule_id, error))
@@ -292,13 +289,18 @@ async def test_a_shard_with_work_that_nobody_does_is_told(
 ) -> None:
     made = await create(store, clock)
     await create(store, clock, interval_seconds=100_000)
+    await make_queue(store, "alerts")
+    await store.subscriptions.put(DEFAULT, "shard.*", "alerts")
     await post.scheduler.hold()
     clock.advance(seconds=30 + 30)
     await post.scheduler._look_for_stalls()
     assert post.noted.told == []
-    clock.advance(seconds=1)
-    await post.scheduler._look_for_stalls()
-    assert post.noted.told == [("stalled", shard_of_schedule(made), 31.0)]
+    for overdue in (31.0, 32.0):
+        clock.advance(seconds=1)
+        await post.scheduler._look_for_stalls()
+        assert post.noted.told.pop() == ("stalled", shard_of_schedule(made), overdue)
+    (event,) = await store.messages.peek(DEFAULT, "alerts", 10)
+    assert event.type == "shard.stalled"
 
 
 async def test_it_says_how_far_behind_it_is(store: Store, clock: VirtualClock, post: Post) -> None:
@@ -338,49 +340,10 @@ async def test_the_days_of_a_calendar_are_read_anew_with_each_version(
     await store.calendars.put(DEFAULT, "feasts", [today])
     clock.advance(seconds=60)
     await post.run()
-    now = await again(store, made)
-    assert now.next_slot is not None
-    assert now.next_slot.date() == today + timedelta(days=1)
+    fires = fires_next(await again(store, made))
+    assert fires is not None
+    assert fires.date() == today + timedelta(days=1)
     assert len(await store.schedules.messages(DEFAULT, made.id, ALL)) == 1
-
-
-@pytest.mark.parametrize(
-    ("moved", "passed", "expected"),
-    [(10, 10, []), (14, 10, []), (16, 10, [6]), (3_610, 10, [3_600]), (-3_590, 10, [-3_600])],
-)
-async def test_a_clock_that_is_set_is_noticed(
-    moved: float, passed: float, expected: list[float]
-) -> None:
-    time, monotonic, told = datetime.fromisoformat("2026-01-05T09:00+00:00"), 0.0, list[float]()
-
-    class Clock:
-        async def now(self) -> datetime:
-            return time
-
-    clock = WatchedClock(Clock(), told.append, lambda: monotonic)  # type: ignore[arg-type]
-    assert await clock.now() == time
-    time, monotonic = time + timedelta(seconds=moved), monotonic + passed
-    assert await clock.now() == time
-    assert told == expected
-
-
-async def test_a_slow_answer_is_no_jump() -> None:
-    time, monotonic, told = datetime.fromisoformat("2026-01-05T09:00+00:00"), 0.0, list[float]()
-    slow_seconds = [0, 60, 0, 60, 60]
-
-    class Slow:
-        """Says what it is when the answer is sent, which takes its time before and after."""
-
-        async def now(self) -> datetime:
-            nonlocal monotonic, time
-            monotonic += slow_seconds[0]
-            time += timedelta(seconds=slow_seconds.pop(0))
-            return time
-
-    clock = WatchedClock(Slow(), told.append, lambda: monotonic)  # type: ignore[arg-type]
-    while slow_seconds:
-        await clock.now()
-    assert told == []
 
 
 async def test_an_unknown_node_leads_nothing(store: Store, clock: VirtualClock) -> None:

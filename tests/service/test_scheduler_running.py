@@ -43,11 +43,13 @@ async def live(home: Home) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def leading(home: Home, store: Store) -> AsyncIterator[Scheduler]:
+async def leading(
+    home: Home, store: Store, *, zones: str | None = None
+) -> AsyncIterator[Scheduler]:
     """A scheduler at work, with a node of its own."""
     node = Node(home.open, name="leader", roles=["scheduler"])
     leadership = Leadership(
-        store, lambda: node.id, is_trusted=lambda: monotonic() < node.trusted_until
+        store, lambda: node.id, is_trusted=lambda: monotonic() < node.trusted_until, zones=zones
     )
     told: list[Exception] = []
     scheduler = Scheduler(
@@ -98,6 +100,17 @@ async def test_a_schedule_made_while_the_leader_sleeps_is_planned_soon(
         (message, *_) = await live.schedules.messages(DEFAULT, made.id, 10)
         assert message.due_at == made.next_slot
         assert message.sent_at - made.created_at < timedelta(seconds=SOON_SECONDS)
+
+
+async def test_a_leader_notes_its_zone_data_beside_its_work(home: Home, live: Store) -> None:
+    await schedules_of(live).create(cron_expr="0 9 * * *", target=TARGET, timezone="Asia/Tokyo")
+    for version in ("2000a", "2000b"):
+        async with leading(home, live, zones=version):
+
+            async def is_noted(version: str = version) -> bool:
+                return {each.tzdata for each in await live.shards.list(SYSTEM)} == {version}
+
+            await eventually(is_noted, timeout_seconds=SOON_SECONDS, what=f"{version} noted")
 
 
 async def test_a_leader_that_stops_hands_over_at_once(home: Home, live: Store) -> None:

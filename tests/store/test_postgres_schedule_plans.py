@@ -33,6 +33,10 @@ WAYS = {
     "due_schedules": {SCHEDULES: {BY_LOOK}, MESSAGES: {BY_SLOT}},
     "end_slots": {SCHEDULES: {BY_KEY, BY_PLACE}},
     "find_schedule": {SCHEDULES: {f"{SCHEDULES}_name"}},
+    "follow_clock": {
+        SCHEDULES: {BY_LOOK, BY_KEY, f"{SCHEDULES}_waiting"},
+        MESSAGES: {BY_SLOT, f"{MESSAGES}_pkey"},
+    },
     "get_schedule": {SCHEDULES: {BY_KEY}},
     "lock_schedule": {SCHEDULES: {BY_KEY}},
     "lock_schedules": {SCHEDULES: {BY_KEY}},
@@ -47,13 +51,14 @@ WAYS = {
     "schedule_keys": {MESSAGES: {BY_SLOT}},
     "schedules_known": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_key"}},
     "schedules_of_calendar": {SCHEDULES: {f"{SCHEDULES}_calendar"}},
+    "schedules_of_shard": {SCHEDULES: {BY_LOOK}},
     "slot_messages": {MESSAGES: {BY_SLOT}},
     "sweep_schedules": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_waiting", BY_PLACE}},
     "waiting_schedules": {SCHEDULES: {f"{SCHEDULES}_waiting"}, MESSAGES: {BY_SLOT}},
 }
 """By which ways each statement may reach the rows of each table that it is about."""
 
-IN_ORDER = ("next_look_at", "prune_schedules", "waiting_schedules")
+IN_ORDER = ("next_look_at", "prune_schedules", "schedules_of_shard", "waiting_schedules")
 """These read as many rows as they give, where they lie."""
 
 TABLES = (MESSAGES, SCHEDULES)

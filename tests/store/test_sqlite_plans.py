@@ -21,6 +21,7 @@ SEARCHES = {
     "ack_plain": {BY_PLACE},
     "bodies": {BY_PLACE},
     "bury": {BY_PLACE},
+    "carry_planned": {BY_SLOT, BY_PLACE},
     "claim": {"tickwork_messages_ready"},
     "claim_alone": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
     "count_claimed": {"tickwork_messages_claimed"},

@@ -103,6 +103,18 @@ def test_a_good_history_has_no_faults() -> None:
     assert verdict(good()) == ()
 
 
+def test_a_day_off_without_a_record_or_with_two_is_seen() -> None:
+    rule = parse({"cron_expr": "0 */12 * * *", "exclude": ["2026-03-02"]})
+    watched = Watched(id=ID, rule=rule, since=at("2026-03-01T13:00"), until=at("23:00"))
+    off = structs.replace(a_skip(at("00:00"), at("12:00"), 2), reason="excluded")
+    history = History(schedules=[watched], firings=[off])
+    assert verdict(history) == ()
+    assert len([*uncovered_slots(structs.replace(history, firings=[]))]) == 2
+    assert len([*uncovered_slots(structs.replace(history, firings=[off, off]))]) == 2
+    short = structs.replace(off, last_slot=None, count=1)
+    assert len([*uncovered_slots(structs.replace(history, firings=[short]))]) == 1
+
+
 def test_a_slot_without_message_and_record_is_seen() -> None:
     history = good()
     assert [*uncovered_slots(structs.replace(history, stored=history.stored[1:]))]

@@ -27,12 +27,14 @@ BROAD_CATCHERS = frozenset(
         "service/loop.py",
         "service/invoking.py",
         "service/patience.py",
+        "service/stepping.py",
         "service/daemons.py",
         "cli/apps.py",
     )
 )
 """Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or
-a statement of its own, becomes an outcome; what an app's module raises becomes a sentence."""
+a statement of its own, becomes an outcome; what an app's module raises becomes a sentence. Or
+where it passes through: what is thrown at one who waits is for that one."""
 
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""

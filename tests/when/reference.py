@@ -80,6 +80,10 @@ class Walk:
         for gap in self.gaps:
             assert not any(lost in self.shown for lost in range(gap.first, gap.end)), gap
 
+    def instants(self, wall: int) -> list[int]:
+        """The UTC minutes in which the clock showed this."""
+        return self.shown.get(wall, [])
+
     def gap_of(self, wall: int) -> Gap:
         (gap,) = [gap for gap in self.gaps if gap.first <= wall < gap.end]
         return gap
@@ -117,7 +121,7 @@ def meet(rule: Rule, walk: Walk) -> Meeting:
                 wall = day * MINUTES_A_DAY + hour * 60 + minute
                 if not walk.first_wall <= wall <= walk.last_wall:
                     continue
-                instants = walk.shown.get(wall, [])
+                instants = walk.instants(wall)
                 for second in rule.seconds:
                     if len(instants) == 1:
                         meeting.once.append(instants[0] * 60 + second)

@@ -27,37 +27,13 @@ _TOUCHED_TOLD_MAX = 10
 Count = Annotated[str | None, typer.Option(metavar="N", help="1-1000 fires; default 5.")]
 
 
+@timing.timed()
 def next_command(
-    expr: timing.Expr = None,
-    tz: timing.Zone = None,
-    begin: timing.From = None,
+    options: timing.TimingOptions = timing.NO_OPTIONS,
     count: Count = None,
-    dst_gap: timing.DstGap = None,
-    dst_overlap: timing.DstOverlap = None,
-    interval_seconds: timing.IntervalSeconds = None,
-    daily: timing.Daily = None,
-    weekly: timing.Weekly = None,
-    monthly: timing.Monthly = None,
-    once: timing.Once = None,
-    rrule: timing.Rrule = None,
-    start: timing.Start = None,
     as_json: Json = False,
 ) -> None:
     """Show the next times that a rule fires."""
-    options = timing.TimingOptions(
-        expr=expr,
-        zone=tz,
-        begin=begin,
-        dst_gap=dst_gap,
-        dst_overlap=dst_overlap,
-        interval_seconds=interval_seconds,
-        daily=daily,
-        weekly=weekly,
-        monthly=monthly,
-        once=once,
-        rrule=rrule,
-        start=start,
-    )
     preview = _preview(options, count)
     if as_json:
         print_json(preview.fires)
@@ -70,36 +46,12 @@ def next_command(
         raise typer.Exit(EXIT_FAILED)
 
 
+@timing.timed()
 def explain_command(
-    expr: timing.Expr = None,
-    tz: timing.Zone = None,
-    begin: timing.From = None,
-    dst_gap: timing.DstGap = None,
-    dst_overlap: timing.DstOverlap = None,
-    interval_seconds: timing.IntervalSeconds = None,
-    daily: timing.Daily = None,
-    weekly: timing.Weekly = None,
-    monthly: timing.Monthly = None,
-    once: timing.Once = None,
-    rrule: timing.Rrule = None,
-    start: timing.Start = None,
+    options: timing.TimingOptions = timing.NO_OPTIONS,
     as_json: Json = False,
 ) -> None:
     """Say in plain English what a rule means, and which clock changes touch it."""
-    options = timing.TimingOptions(
-        expr=expr,
-        zone=tz,
-        begin=begin,
-        dst_gap=dst_gap,
-        dst_overlap=dst_overlap,
-        interval_seconds=interval_seconds,
-        daily=daily,
-        weekly=weekly,
-        monthly=monthly,
-        once=once,
-        rrule=rrule,
-        start=start,
-    )
     from tickwork import clock
     from tickwork.core.when import Limits
     from tickwork.ops import explain_schedule

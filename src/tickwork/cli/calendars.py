@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tickwork.core.schedule import Calendar
-    from tickwork.ops.calendars import Moved
+    from tickwork.ops.recomputing import Moved
     from tickwork.store.contract import Store
 
 app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")

@@ -42,8 +42,10 @@ def ask(
     work: Callable[[Store], Awaitable[T]],
     *,
     create: bool = False,
+    names: Mapping[str, str] = NAMES,
 ) -> T:
-    """What the work answers, given the store; a failure ends the command.
+    """What the work answers, given the store; a failure ends the command. `names` are those by
+    which the user gave the fields.
 
     A tenant must be there, and so must the database: who mistyped either would be told that
     there is nothing. With `create` a SQLite file is made.
@@ -63,15 +65,15 @@ def ask(
         finally:
             await store.close()
 
-    return told(lambda: asyncio.run(run()))
+    return told(lambda: asyncio.run(run()), names=names)
 
 
-def told(work: Callable[[], T]) -> T:
+def told(work: Callable[[], T], *, names: Mapping[str, str] = NAMES) -> T:
     """What the work answers; one of our own errors is told, and ends the command."""
     try:
         return work()
     except InvalidInput as error:
-        refuse(error, NAMES)
+        refuse(error, names)
     except TickworkError as error:
         fail(str(error))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.options import NAMES
 from tickwork.cli.printing import print_json, print_lines
 from tickwork.cli.running import ask, required
+from tickwork.cli.timing import OPTION_NAMES
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -19,20 +21,41 @@ if TYPE_CHECKING:
     Change = Callable[[Store], Awaitable[Schedule]]
 
 
+_TARGET_NAMES = {
+    "target.queue": "--queue",
+    "target.message_type": "--type",
+    "payload": "--payload",
+    "name": "--name",
+}
+
+
 def show(
-    database: str | None, scope: Scope, work: Change, *, as_json: bool, create: bool = False
+    database: str | None,
+    scope: Scope,
+    work: Change,
+    *,
+    as_json: bool,
+    create: bool = False,
+    fields: Collection[str] = (),
 ) -> None:
-    """The schedule that the work answers."""
+    """The schedule that the work answers; `fields` were given by their own names, and not by
+    options."""
     from tickwork.ops.schedule_views import show_schedule
 
     async def run(store: Store) -> dict[str, Any]:
         return show_schedule(await work(store), await store.now())
 
-    shown = ask(database, scope, run, create=create)
+    options = NAMES | OPTION_NAMES | _TARGET_NAMES
+    names = {field: name for field, name in options.items() if _outer(field) not in fields}
+    shown = ask(database, scope, run, create=create, names=names)
     if as_json:
         print_json(shown)
     else:
         print_lines(_lines(shown))
+
+
+def _outer(field: str) -> str:
+    return field.partition(".")[0]
 
 
 def _lines(shown: dict[str, Any]) -> Iterator[str]:

@@ -105,22 +105,13 @@ def show_command(
 
 
 @app.command("create", cls=Command)
+@timing.timed(without="begin")
 def create_command(
-    expr: timing.Expr = None,
+    options: timing.TimingOptions = timing.NO_OPTIONS,
     queue: Queue = None,
     message_type: MessageType = None,
     payload: Payload = None,
     name: Name = None,
-    tz: timing.Zone = None,
-    interval_seconds: timing.IntervalSeconds = None,
-    daily: timing.Daily = None,
-    weekly: timing.Weekly = None,
-    monthly: timing.Monthly = None,
-    once: timing.Once = None,
-    rrule: timing.Rrule = None,
-    start: timing.Start = None,
-    dst_gap: timing.DstGap = None,
-    dst_overlap: timing.DstOverlap = None,
     fields: Fields = None,
     database: Database = None,
     tenant: Tenant = None,
@@ -129,25 +120,8 @@ def create_command(
     """Make a schedule that sends to a queue."""
     from tickwork.ops.schedule_making import create
 
-    options = timing.TimingOptions(
-        expr=expr,
-        zone=tz,
-        begin=None,
-        dst_gap=dst_gap,
-        dst_overlap=dst_overlap,
-        interval_seconds=interval_seconds,
-        daily=daily,
-        weekly=weekly,
-        monthly=monthly,
-        once=once,
-        rrule=rrule,
-        start=start,
-    )
     further = object_of(fields, "--fields")
-    try:
-        when = {} if _has_timing(further) else options.body()
-    except InvalidInput as error:
-        refuse(error, timing.OPTION_NAMES)
+    when = _when(options, needs_timing=not _has_timing(further))
     body = {**when, **_around(queue, message_type, payload, name), **further}
     scope, limits = scope_of(tenant), _limits(database)
     show(
@@ -156,12 +130,15 @@ def create_command(
         lambda store: create(store, scope, body, limits=limits),
         as_json=as_json,
         create=True,
+        fields=further,
     )
 
 
 @app.command("update", cls=Command)
+@timing.timed(without="begin")
 def update_command(
     schedule: ScheduleName = None,
+    options: timing.TimingOptions = timing.NO_OPTIONS,
     queue: Queue = None,
     message_type: MessageType = None,
     payload: Payload = None,
@@ -171,11 +148,13 @@ def update_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Change some fields of a schedule; a timing replaces the old one."""
+    """Change some fields of a schedule; a timing replaces the old one, the rest stays."""
     from tickwork.ops.schedules import update
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
-    patch = {**_around(queue, message_type, payload, name), **object_of(fields, "--fields")}
+    further = object_of(fields, "--fields")
+    when = _when(options, needs_timing=False)
+    patch = {**when, **_around(queue, message_type, payload, name), **further}
     if not patch:
         fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
     limits = _limits(database)
@@ -184,6 +163,7 @@ def update_command(
         scope,
         lambda store: update(store, scope, reference, patch, limits=limits),
         as_json=as_json,
+        fields=further,
     )
 
 
@@ -250,6 +230,13 @@ def _around(
     if name is not None:
         fields["name"] = name
     return fields
+
+
+def _when(options: timing.TimingOptions, *, needs_timing: bool) -> dict[str, object]:
+    try:
+        return options.body(needs_timing=needs_timing)
+    except InvalidInput as error:
+        refuse(error, timing.OPTION_NAMES)
 
 
 def _has_timing(fields: dict[str, object]) -> bool:

@@ -6,11 +6,14 @@ is wrong with the values is found there, and told here under the option's name.
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.errors import FieldError, InvalidInput
 
@@ -68,25 +71,27 @@ _WEEKDAY_NUMBERS = {
 
 
 class TimingOptions(Struct, frozen=True, kw_only=True):
-    """The options as they were given; None where one was not."""
+    """The options as they were given; None where one was not. In the order in which help shows
+    them."""
 
-    expr: list[str] | None
-    interval_seconds: str | None
-    daily: str | None
-    weekly: str | None
-    monthly: str | None
-    once: str | None
-    rrule: str | None
-    start: str | None
-    zone: str | None
-    begin: str | None
-    dst_gap: str | None
-    dst_overlap: str | None
+    expr: Expr = None
+    zone: Zone = None
+    begin: From = None
+    dst_gap: DstGap = None
+    dst_overlap: DstOverlap = None
+    interval_seconds: IntervalSeconds = None
+    daily: Daily = None
+    weekly: Weekly = None
+    monthly: Monthly = None
+    once: Once = None
+    rrule: Rrule = None
+    start: Start = None
 
-    def body(self, count: str | None = None) -> dict[str, object]:
-        """The fields of a preview; raises `InvalidInput` for what has no such form."""
+    def body(self, count: str | None = None, *, needs_timing: bool = True) -> dict[str, object]:
+        """The fields of the API; raises `InvalidInput` for what has no such form. Without
+        `needs_timing` it may be a part of them, for a patch."""
         given = {
-            **self._timing(),
+            **self._timing(needs_timing=needs_timing),
             "start_at": self.start,
             "timezone": self.zone,
             "from": self.begin,
@@ -97,7 +102,7 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
         fields = {name: value for name, value in given.items() if value is not None}
         return {**fields, "dst": dst} if dst else fields
 
-    def _timing(self) -> dict[str, object]:
+    def _timing(self, *, needs_timing: bool) -> dict[str, object]:
         given: dict[str, object] = {
             "cron_expr": self.expr or None,
             "interval_seconds": self.interval_seconds,
@@ -108,6 +113,8 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
             "rrule": self.rrule,
         }
         names = [name for name, value in given.items() if value is not None]
+        if not names and not needs_timing:
+            return {}
         if len(names) != 1:
             found = " and ".join(OPTION_NAMES[name] for name in names)
             raise _fault(
@@ -130,6 +137,38 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
                 }
             case name:
                 return {name: given[name]}
+
+
+NO_OPTIONS = TimingOptions()
+
+
+def timed(*, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options that say *when*, all but one, in place of its parameter
+    `options`: typer makes the options of a command from its signature."""
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            said = {name: given.pop(name) for name in _PARAMETERS.keys() & given.keys()}
+            command(options=structs.replace(NO_OPTIONS, **said), **given)
+
+        signature = inspect.signature(command, eval_str=True)
+        parameters: list[inspect.Parameter] = []
+        for own in signature.parameters.values():
+            parameters += _PARAMETERS.values() if own.name == "options" else [own]
+        kept = [each for each in parameters if each.name != without]
+        run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return run
+
+    return give
+
+
+_PARAMETERS = {
+    name: inspect.Parameter(
+        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
+    )
+    for name, annotation in get_type_hints(TimingOptions, include_extras=True).items()
+}
 
 
 def _expression(words: list[str]) -> str:

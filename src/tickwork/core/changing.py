@@ -1,7 +1,7 @@
 """What an operation makes of a schedule: pure functions from how it stands to a `Change`.
 
 A store takes back what was planned and not claimed, and then asks: given the schedule, the slots
-that were taken back, and now, how shall it stand? All of it is one transaction, so that no slot is
+that were taken back, and now, how shall it soon? All of it is one transaction, so that no slot is
 lost between the two, and none comes twice.
 """
 
@@ -16,17 +16,21 @@ from msgspec import Struct, structs
 
 from tickwork.core.planning import (
     DELETED,
+    EXCLUDED,
     PAUSED,
     UNFINISHED_MAX,
     Due,
     Fire,
     Skip,
     before,
+    coming,
+    first_of,
+    following,
     is_delay,
     is_single,
-    look_at,
     plan,
     skipped,
+    with_days_off,
 )
 from tickwork.core.schedule import Definition, Schedule, ScheduleStatus, bucket_of
 from tickwork.core.when import (
@@ -35,7 +39,7 @@ from tickwork.core.when import (
     Once,
     Rule,
     due_at,
-    first_slot,
+    has_days_off,
     next_after,
     plan_missed,
 )
@@ -79,9 +83,13 @@ Decide = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
 """None: nothing changes, and nothing is taken back."""
 
 
-def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:  # noqa: ARG001
+def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
     """It fires no more; what passes meanwhile is recorded when it is resumed."""
-    slots = [each.slot for each in withdrawn]
+    rule, slots, passed = schedule.definition.rule, [each.slot for each in withdrawn], []
+    if (rule.exclude or rule.calendar) and not is_single(rule):
+        # Days off among these are on record already: they are not gone back over.
+        passed = sorted(each.slot for each in withdrawn if each.due_at <= now)
+        slots = [slot for slot in slots if slot not in passed]
     if schedule.next_slot is not None:
         slots.append(schedule.next_slot)
     kept = min(slots, default=None)
@@ -89,32 +97,41 @@ def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> 
         _as_it_is(schedule),
         status=ScheduleStatus.PAUSED,
         next_slot=kept,
-        due_at=None if kept is None else due_at(schedule.definition.rule, kept),
+        due_at=None if kept is None else due_at(rule, kept),
         look_at=None,
         fired=schedule.fired - len(withdrawn),
+        skips=tuple(Skip(slot, slot, 1, PAUSED) for slot in passed),
     )
 
 
 def delete(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
     """It is gone, but for its history: what was due, and did not begin, is on record."""
-    due = sorted(each.slot for each in withdrawn if each.due_at <= now)
-    rule, slot = schedule.definition.rule, schedule.next_slot
-    passed: tuple[Skip, ...] = ()
-    if slot is not None and slot not in due and due_at(rule, slot) <= now:
-        _, passed = _passed(rule, slot, now, schedule.fired)
-    is_paused = schedule.status is ScheduleStatus.PAUSED
-    reason = PAUSED if is_paused else DELETED
-    return structs.replace(
-        _as_it_is(schedule),
-        status=ScheduleStatus.DELETED,
-        next_slot=None,
-        due_at=None,
-        look_at=None,
-        skips=(
-            *skipped(due, DELETED),
-            *(structs.replace(each, reason=reason) for each in passed),
-        ),
-    )
+    return delete_under(schedule.definition.rule)(schedule, withdrawn, now)
+
+
+def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetime], Change]:
+    """`delete`, with the days of its calendar in its rule."""
+
+    def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+        due = sorted(each.slot for each in withdrawn if each.due_at <= now)
+        slot, passed = schedule.next_slot, tuple[Skip, ...]()
+        if slot is not None and slot not in due and due_at(rule, slot) <= now:
+            _, passed = _passed(rule, slot, now, schedule.fired)
+        if schedule.status is not ScheduleStatus.PAUSED:
+            passed = tuple(
+                each if each.reason == EXCLUDED else structs.replace(each, reason=DELETED)
+                for each in passed
+            )
+        return structs.replace(
+            _as_it_is(schedule),
+            status=ScheduleStatus.DELETED,
+            next_slot=None,
+            due_at=None,
+            look_at=None,
+            skips=(*skipped(due, DELETED), *passed),
+        )
+
+    return decide
 
 
 def resume(rule: Rule) -> Decide:
@@ -124,12 +141,12 @@ def resume(rule: Rule) -> Decide:
         slot = schedule.next_slot
         if schedule.status is ScheduleStatus.PARKED and slot is not None and not is_single(rule):
             # The slot that could not be planned is on record already.
-            slot = next_after(rule, slot, fired=schedule.fired)
+            slot = following(rule, slot, fired=schedule.fired)
         if slot is None or due_at(rule, slot) > now:
             return _goes_on(schedule, rule, slot, now)
-        following, passed = _passed(rule, slot, now, schedule.fired)
-        changed = _goes_on(schedule, rule, following, now)
-        if following is None and not is_delay(rule):
+        then, passed = _passed(rule, slot, now, schedule.fired)
+        changed = _goes_on(schedule, rule, then, now)
+        if then is None and not is_delay(rule):
             changed = structs.replace(changed, status=ScheduleStatus.COMPLETED)
         return structs.replace(changed, skips=passed)
 
@@ -158,17 +175,16 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         is_over = slot is None and not owed.fires and not withdrawn
         if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_delay(new_rule):
             status = ScheduleStatus.COMPLETED
-        is_active = status is ScheduleStatus.ACTIVE and slot is not None
+        soon = None if slot is None else coming(new_rule, definition.overlap, slot)
+        is_active = status is ScheduleStatus.ACTIVE
         return structs.replace(
             _as_it_is(schedule),
             status=status,
             name=name,
             definition=definition,
             next_slot=slot,
-            due_at=None if slot is None else due_at(new_rule, slot),
-            look_at=max(look_at(new_rule, definition.overlap, slot), now)
-            if is_active and slot
-            else None,
+            due_at=None if soon is None else soon.due_at,
+            look_at=max(soon.look_at, now) if soon is not None and is_active else None,
             fired=fired,
             fires=owed.fires,
             skips=owed.skips,
@@ -215,13 +231,13 @@ def _as_it_is(schedule: Schedule) -> Change:
 
 
 def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
-    overlap = schedule.definition.overlap
+    soon = None if slot is None else coming(rule, schedule.definition.overlap, slot)
     return structs.replace(
         _as_it_is(schedule),
         status=ScheduleStatus.ACTIVE,
         next_slot=slot,
-        due_at=None if slot is None else due_at(rule, slot),
-        look_at=None if slot is None else max(look_at(rule, overlap, slot), now),
+        due_at=None if soon is None else soon.due_at,
+        look_at=None if soon is None else max(soon.look_at, now),
         error_count=0,
         last_error=None,
     )
@@ -232,12 +248,17 @@ def _passed(
 ) -> tuple[datetime | None, tuple[Skip, ...]]:
     """The slot to go on with, and those from the given one on whose time has passed before it."""
     if is_single(rule):
-        return next_after(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
+        return following(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
     # What is due just now has passed, too.
     found = plan_missed(rule, before(slot), now + timedelta.resolution, _NONE_LATE, fired=fired)
-    following = found.fire[0].slot if found.fire else next_after(rule, found.until, fired=fired)
-    passed = [run for run in found.skipped if following is None or run.last < following]
-    return following, tuple(Skip(run.first, run.last, run.count, PAUSED) for run in passed)
+    then = found.fire[0].slot if found.fire else next_after(rule, found.until, fired=fired)
+    runs = [run for run in found.skipped if then is None or run.last < then]
+    passed = tuple(Skip(run.first, run.last, run.count, PAUSED) for run in runs)
+    if not has_days_off(rule):
+        return then, passed
+    until = now if then is None else min(now, before(then))
+    passed = tuple(with_days_off(rule, passed, slot, until))
+    return then if then is None else following(rule, until), passed
 
 
 _NONE_LATE = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
@@ -255,8 +276,8 @@ class _Owed(NamedTuple):
 def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owed:
     slot, overlap = schedule.next_slot, schedule.definition.overlap
     if schedule.status is ScheduleStatus.PAUSED and slot is not None and due_at(rule, slot) <= now:
-        following, passed = _passed(rule, slot, now, schedule.fired)
-        return _Owed((), passed, following)
+        then, passed = _passed(rule, slot, now, schedule.fired)
+        return _Owed((), passed, then)
     if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot > now:
         return _Owed(then=slot)
     if overlap.needs_the_present and next_after(new_rule, before(slot)) == slot:
@@ -299,8 +320,8 @@ def _next_slot(
     if new == old or (is_same and is_delay(new)):
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
-        return first_slot(new, now)
+        return first_of(new, now)
     for slot in waiting:
         if slot <= now and next_after(new, before(slot), fired=fired) == slot:
             return slot
-    return next_after(new, since, fired=fired)
+    return following(new, since, fired=fired)

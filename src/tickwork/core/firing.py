@@ -59,6 +59,15 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
     excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
 
+    @property
+    def is_plain_success(self) -> bool:
+        """Whether nothing follows for its schedule but that it succeeded."""
+        return (
+            self.status is FiringStatus.SUCCEEDED
+            and self.then is Then.GO_ON
+            and self.next_after_seconds is None
+        )
+
 
 class Firing(Struct, frozen=True):
     """A recorded attempt at a slot, or a run of slots that did not fire: `count` of them, from

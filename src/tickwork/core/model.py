@@ -338,4 +338,3 @@ class Meta(Struct, frozen=True):
     schema_version: int
     cell: str
     epoch: int
-    tzdata: str | None

@@ -9,6 +9,9 @@
 
 Every slot from `next_slot` up to the horizon is in the plan: to fire, or in a run that says why
 not. Slots whose overlap policy needs the present are judged when they are due, and not ahead.
+
+A rule with days off has slots that never fire. They count as its slots here: `next_slot` may be one
+of them, and it is on record when its time has come. Until then the days may change.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
@@ -27,10 +29,14 @@ from tickwork.core.when import (
     IntervalMode,
     MissedPolicy,
     Once,
-    Roll,
     Rule,
+    apart,
+    days_off,
     due_at,
-    iterate,
+    everyday,
+    first_slot,
+    has_days_off,
+    is_day_off,
     next_after,
     plan_missed,
 )
@@ -40,9 +46,6 @@ AHEAD_SECONDS = 30.0
 
 COMING_MAX = 1_000
 """Slots ahead in one plan; what is left is taken by the next one."""
-
-EXCLUDED_MAX = 10_000
-"""Excluded slots that are looked at one by one for a record."""
 
 UNFINISHED_MAX = 2
 """Unfinished firings are counted so far: no overlap policy asks for more."""
@@ -132,20 +135,32 @@ class Judged(NamedTuple):
     then: datetime | None
 
 
+class Coming(NamedTuple):
+    """Before a slot: when the next one that fires is due, and when a leader has to look."""
+
+    due_at: datetime
+    look_at: datetime
+
+
 def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
     """Accounts for every slot up to `now` and `ahead_seconds` beyond."""
     rule, ahead = due.rule, timedelta(seconds=ahead_seconds)
+    has_off = has_days_off(rule)
     if is_single(rule):
         judged = _judge_single(due, now, ahead)
+    elif has_off:
+        judged = _judge_around(due, now, ahead)
     elif due.overlap.needs_the_present:
         judged = _judge_present(due, now)
     else:
         judged = _judge(due, now, ahead)
     fires, skips, then = judged
-    if rule.end_at is not None or rule.exclude or rule.holidays:
-        skips = sorted([*skips, *_unseen(due, then)], key=lambda skip: skip.first)
     if then is None:
-        return _last(due, fires, skips)
+        return _last(due, fires, [*skips, *_past_end(due)])
+    if has_off:
+        then_due_at, look = coming(rule, due.overlap, then, now, ahead=ahead)
+    else:
+        then_due_at, look = due_at(rule, then), look_at(rule, due.overlap, then, now, ahead=ahead)
     return Plan(
         tenant=due.tenant,
         id=due.id,
@@ -155,8 +170,8 @@ def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Pl
         fires=tuple(fires),
         skips=tuple(skips),
         then_slot=then,
-        then_due_at=due_at(rule, then),
-        look_at=look_at(rule, due.overlap, then, now, ahead=ahead),
+        then_due_at=then_due_at,
+        look_at=look,
     )
 
 
@@ -191,6 +206,42 @@ def parked(due: Due, error: str) -> Plan:
         then_due_at=due.next_slot,
         error=error,
     )
+
+
+def first_of(rule: Rule, created_at: datetime) -> datetime | None:
+    """The first slot of a new schedule that is to be accounted for."""
+    return first_slot(everyday(rule), created_at)
+
+
+def following(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | None:
+    """The next slot that is to be accounted for: it may be on a day off."""
+    return next_after(everyday(rule), after, fired=fired)
+
+
+def coming(
+    rule: Rule,
+    overlap: OverlapPolicy,
+    slot: datetime,
+    now: datetime | None = None,
+    *,
+    ahead: timedelta = timedelta(seconds=AHEAD_SECONDS),
+) -> Coming:
+    """When the next one that fires is due, from this slot on, and when a leader has to look. A day
+    off is looked at when its time has come, and not ahead."""
+    opened = opened_from(rule, slot) if has_days_off(rule) else slot
+    if opened is None:
+        return Coming(due_at(rule, slot), slot)
+    look = look_at(rule, overlap, opened, now, ahead=ahead)
+    return Coming(due_at(rule, opened), look if opened == slot else min(slot, look))
+
+
+def opened_from(rule: Rule, slot: datetime) -> datetime | None:
+    """The first slot from this one on that is not on a day off."""
+    if not is_single(rule):
+        return next_after(rule, before(slot))
+    if not _is_left_out(rule, slot):
+        return slot
+    return next_after(rule, slot) if is_delay(rule) else None
 
 
 def look_at(
@@ -235,6 +286,11 @@ def skipped(slots: Sequence[datetime], reason: str) -> list[Skip]:
 
 def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
     rule, slot = due.rule, due.next_slot
+    if _is_left_out(rule, slot):
+        if slot > now:
+            return Judged((), (), slot)
+        then = next_after(rule, slot, fired=due.fired) if is_delay(rule) else None
+        return Judged((), skipped([slot], EXCLUDED), then)
     if slot > now + ahead:
         return Judged((), (), slot)
     # The end of the run before set this slot, and knew nothing of the rule's bounds.
@@ -243,14 +299,29 @@ def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
             return Judged((), (), None)
         if rule.end_at is not None and slot > rule.end_at:
             return Judged((), skipped([slot], PAST_END), None)
-        if _is_day_off(rule, slot):
-            return Judged((), skipped([slot], EXCLUDED), next_after(rule, slot, fired=due.fired))
     at = due_at(rule, slot)
     is_late = at < now - timedelta(seconds=rule.missed.grace_seconds)
     if is_late and rule.missed.policy is MissedPolicy.SKIP:
         then = next_after(rule, now, fired=due.fired) if is_delay(rule) else None
         return Judged((), skipped([slot], SKIPPED_MISSED), then)
     return Judged((_fire(rule, slot, is_late),), (), None)
+
+
+def _judge_around(due: Due, now: datetime, ahead: timedelta) -> Judged:
+    """The slots of a rule with days off: what is open is judged as ever, and what lies between
+    is on record as soon as its time has come, or anything after it is accounted for."""
+    rule, slot = due.rule, due.next_slot
+    fires, skips, then = Judged((), (), next_after(rule, before(slot), fired=due.fired))
+    if then is not None:
+        opened = structs.replace(due, next_slot=then)
+        is_now = due.overlap.needs_the_present
+        fires, skips, then = _judge_present(opened, now) if is_now else _judge(opened, now, ahead)
+    reached = [now, *(fire.slot for fire in fires), *(skip.last for skip in skips)]
+    until = max(reached) if then is None else min(max(reached), before(then))
+    if slot > until:
+        return Judged(fires, skips, slot)
+    skips = with_days_off(rule, skips, slot, until)
+    return Judged(fires, skips, then if then is None else following(rule, until))
 
 
 def _judge(due: Due, now: datetime, ahead: timedelta) -> Judged:
@@ -298,9 +369,9 @@ def _is_used_up(due: Due, more: int = 0) -> bool:
     return due.rule.max_firings is not None and due.fired + more >= due.rule.max_firings
 
 
-def _is_day_off(rule: Rule, slot: datetime) -> bool:
-    days = rule.excluded_days
-    return bool(days) and slot.astimezone(ZoneInfo(rule.timezone)).date() in days
+def _is_left_out(rule: Rule, slot: datetime) -> bool:
+    """Of a single slot. One in the past fires at once, whatever day it is by now."""
+    return is_day_off(rule, rule.timing.at if isinstance(rule.timing, Once) else slot)
 
 
 def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:
@@ -308,24 +379,21 @@ def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:
     return Fire(slot=slot, due_at=at, visible_at=at, catch_up=catch_up)
 
 
-def _unseen(due: Due, then: datetime | None) -> Iterator[Skip]:
-    """The slots that the rule leaves out on its way: days off, and what would follow its end."""
+def _past_end(due: Due) -> Iterator[Skip]:
+    """The slot that would follow if the rule had no end."""
     rule = due.rule
-    if rule.excluded_days and rule.roll is Roll.SKIP and not is_single(rule):
-        yield from skipped(_excluded(rule, due.next_slot, then), EXCLUDED)
-    if then is None and rule.end_at is not None and not is_delay(rule):
+    if rule.end_at is not None and not is_delay(rule):
         endless = structs.replace(rule, end_at=None, max_firings=None)
         past = next_after(endless, max(rule.end_at, due.next_slot))
         if past is not None:
             yield Skip(past, past, 1, PAST_END)
 
 
-def _excluded(rule: Rule, after: datetime, then: datetime | None) -> list[datetime]:
-    bare = structs.replace(rule, exclude=(), holidays=frozenset(), max_firings=None)
-    found: list[datetime] = []
-    for count, slot in enumerate(iterate(bare, after)):
-        if (then is None or slot >= then) or count >= EXCLUDED_MAX:
-            break
-        if next_after(rule, before(slot)) != slot:
-            found.append(slot)
-    return found
+def with_days_off(rule: Rule, runs: Sequence[Skip], first: datetime, until: datetime) -> list[Skip]:
+    """Runs of slots that might have fired, and those on days off: none covers a slot of another."""
+    off = [*days_off(rule, first, until)]
+    skips = [Skip(each.first, each.last, each.count, EXCLUDED) for each in off]
+    for run in runs:
+        parts = apart(rule, run.first, run.last, off)
+        skips += [Skip(each.first, each.last, each.count, run.reason) for each in parts]
+    return sorted(skips, key=lambda skip: skip.first)

@@ -10,14 +10,15 @@
   any ──────── delete ──▶ deleted          (its history stays)
 ```
 
-`next_slot` is the first slot that is not planned; `due_at` is when it is due, `look_at` when a
-leader has to look at it. Everything that moves one of them raises `version`, but for planning,
-which moves `next_slot` itself: a plan is good only for the pair that it was made from.
+`next_slot` is the first slot that is not accounted for, which may be on a day off; `due_at` is when
+the next one that fires is due, `look_at` when a leader has to look. Everything that moves one of
+them raises `version`, but for planning, which moves `next_slot` itself: a plan is good only for the
+pair that it was made from.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from uuid import UUID
@@ -247,9 +248,12 @@ def rule_text(rule: Rule) -> str:
     return _encode(plain)
 
 
-def read_rule(text: str, schedule_id: UUID) -> Rule:
-    """The rule of a stored text, without its calendar's days."""
+def read_rule(text: str, schedule_id: UUID, shift: int = 0) -> Rule:
+    """The rule of a stored text, without its calendar's days. An interval counts from so many
+    microseconds later: it followed a clock that was set."""
     rule = _decode(text)
+    if shift:
+        rule = structs.replace(rule, anchor=rule.anchor + timedelta(microseconds=shift))
     return rule if not has_spread(rule) else structs.replace(rule, seed=str(schedule_id))
 
 

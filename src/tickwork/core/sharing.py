@@ -18,19 +18,24 @@ from tickwork.core.schedule import SHARDS
 
 
 class Grant(Struct, frozen=True):
-    """A shard that a node leads, and the token that proves it."""
+    """A shard that a node leads, and the token that proves it. `tzdata` is the oldest version of
+    the zone data that its stored times may be from; None: nobody said. `clock` is the sum of the
+    jumps of the clock that its intervals follow, in microseconds."""
 
     shard: int
     token: int
+    tzdata: str | None = None
+    clock: int = 0
 
 
 class Holding(Struct, frozen=True):
-    """How a shard stands; `node` None: nobody leads it."""
+    """How a shard stands; `node` None: nobody leads it. `tzdata` as a `Grant` has it."""
 
     shard: int
     token: int
     node: UUID | None
     taken_at: datetime | None
+    tzdata: str | None = None
 
 
 class Sharing(Struct, frozen=True):

@@ -48,6 +48,8 @@ class Effect(NamedTuple):
 
     def after(self, record: FiringRecord) -> Effect:
         """With one more end, of a later slot."""
+        if self is NOTHING and record.is_plain_success:
+            return ONE_SUCCESS
         effect = self
         if record.status is not FiringStatus.SKIPPED:
             if self.status in OVER or record.status is FiringStatus.SUCCEEDED:
@@ -80,6 +82,7 @@ class Effect(NamedTuple):
 
 
 NOTHING = Effect()
+ONE_SUCCESS = Effect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
 
 
 def effect_of(records: Iterable[FiringRecord]) -> Effect:

@@ -12,14 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from dateutil.rrule import rrulestr
-from msgspec import Struct
 
 from tickwork.core import changing
-from tickwork.core.changing import Withdraw
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection
 from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.ops.recomputing import Moved, change_times
 from tickwork.ops.schedule_facts import holidays_among, with_holidays
 from tickwork.store.contract import Store
 
@@ -31,15 +30,6 @@ EVENT_DAYS_MAX = 366
 PAGE = 500
 
 Progress = Callable[[int], None]
-
-
-class Moved(Struct, frozen=True):
-    """A schedule whose next slot is another one now."""
-
-    id: UUID
-    name: str | None
-    before: datetime | None
-    after: datetime | None
 
 
 async def put_calendar(
@@ -110,13 +100,7 @@ async def _recompute_one(
         rules = with_holidays(found, former), with_holidays(found, holidays)
         return changing.update(found.definition, found.name, *rules)(found, withdrawn, now)
 
-    try:
-        changed = await store.schedules.change(own, schedule.id, Withdraw.COMING, decide)
-    except NotFound:
-        return None  # It was deleted meanwhile.
-    if changed.next_slot == schedule.next_slot:
-        return None
-    return Moved(schedule.id, schedule.name, schedule.next_slot, changed.next_slot)
+    return await change_times(store, schedule, decide)
 
 
 def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:

@@ -39,7 +39,11 @@ async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limi
 
 def with_holidays(schedule: Schedule, holidays: Holidays) -> when.Rule:
     """The rule of a schedule with the days of its calendar."""
-    rule = schedule.definition.rule
+    return rule_with(schedule.definition.rule, holidays)
+
+
+def rule_with(rule: when.Rule, holidays: Holidays) -> when.Rule:
+    """A rule with the days of its calendar."""
     if rule.calendar is None:
         return rule
     return structs.replace(rule, holidays=holidays.get(rule.calendar, frozenset()))
@@ -87,6 +91,21 @@ async def check_targets(store: Store, scope: Scope, bodies: Sequence[Mapping[str
             faults.append(FieldError(f"[{index}].target.queue", fault))
     if faults:
         raise InvalidInput(faults)
+
+
+async def check_target(store: Store, scope: Scope, fields: Mapping[str, object]) -> None:
+    """The same for a single schedule, whose fields have no place before their names."""
+    try:
+        await check_targets(store, scope, [fields])
+    except InvalidInput as error:
+        raise of_one(error) from None
+
+
+def of_one(error: InvalidInput) -> InvalidInput:
+    """What is wrong with a list of one, said of that one."""
+    return InvalidInput(
+        FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
+    )
 
 
 async def _has_queue(store: Store, scope: Scope, queue: str) -> bool:

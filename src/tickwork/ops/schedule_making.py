@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tickwork.core import when
 from tickwork.core.model import Scope
-from tickwork.core.planning import look_at
+from tickwork.core.planning import coming, first_of
 from tickwork.core.schedule import (
     SCHEDULES_AT_ONCE_MAX,
     NewSchedule,
@@ -32,6 +32,7 @@ from tickwork.ops.schedule_facts import (
     check_targets,
     holidays_among,
     limits_of,
+    of_one,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -48,9 +49,7 @@ async def create(
     try:
         (made,) = await create_many(store, scope, [fields], limits=limits)
     except InvalidInput as error:
-        raise InvalidInput(
-            FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
-        ) from None
+        raise of_one(error) from None
     return made
 
 
@@ -109,13 +108,14 @@ def _new(
         raise InvalidInput([*faults, *error.errors]) from None
     if faults:
         raise InvalidInput(faults)
-    slot = when.first_slot(rule, now)
+    slot = first_of(rule, now)
+    soon = None if slot is None else coming(rule, definition.overlap, slot)
     return NewSchedule(
         id=schedule_id,
         definition=definition,
         next_slot=slot,
-        due_at=None if slot is None else when.due_at(rule, slot),
-        look_at=None if slot is None else max(look_at(rule, definition.overlap, slot), now),
+        due_at=None if soon is None else soon.due_at,
+        look_at=None if soon is None else max(soon.look_at, now),
         name=name,
         status=ScheduleStatus.COMPLETED if slot is None else ScheduleStatus.ACTIVE,
         idempotency_key=key,

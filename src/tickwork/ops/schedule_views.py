@@ -9,6 +9,7 @@ import msgspec
 
 from tickwork.core import when
 from tickwork.core.firing import Firing
+from tickwork.core.planning import before, is_single
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import render_definition
 
@@ -55,9 +56,23 @@ def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
         return None
     last = schedule.last_slot
     if last is None or when.due_at(rule, last) <= now:
-        return schedule.next_slot
+        return fires_next(schedule)
     planned = when.next_after(rule, now)
     return last if planned is None or planned > last else planned
+
+
+def fires_next(schedule: Schedule) -> datetime | None:
+    """The next slot of a schedule that will fire, as far as it stands in its row: found by when it
+    is due, so that nobody needs the days of its calendar for it."""
+    slot, due, rule = schedule.next_slot, schedule.due_at, schedule.definition.rule
+    is_plain = (
+        not (rule.exclude or rule.calendar) or rule.roll is not when.Roll.SKIP or is_single(rule)
+    )
+    if slot is None or due is None or is_plain:
+        return slot
+    spread = timedelta(seconds=rule.jitter_seconds + rule.fire_window_seconds)
+    near = when.slots_between(when.everyday(rule), before(max(slot, due - spread)), due)
+    return next((each for each in near if when.due_at(rule, each) == due), slot)
 
 
 def show_firing(firing: Firing) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core import changing, when
+from tickwork.core import changing, rezoning, when
 from tickwork.core.changing import Withdraw
 from tickwork.core.model import Scope
 from tickwork.core.planning import before, is_delay
@@ -21,7 +21,7 @@ from tickwork.core.schedule_reading import merged, read_definition, read_name, r
 from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.schedule_facts import (
     calendar_of,
-    check_targets,
+    check_target,
     holidays_among,
     limits_of,
     resolve,
@@ -63,7 +63,7 @@ async def update(
         limits=limits,
     )
     if patch.get("target") is not None:
-        await check_targets(store, scope, [fields])
+        await check_target(store, scope, fields)
     old_rule = with_holidays(known, holidays)
     decide = changing.update(definition, name, old_rule, rule)
 
@@ -111,7 +111,9 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
                 f"schedule {schedule.id} is {schedule.status} and has no slot left: "
                 "give it another timing, or trigger it"
             )
-        return changing.resume(with_holidays(schedule, holidays))(schedule, withdrawn, now)
+        rule = with_holidays(schedule, holidays)
+        change = changing.resume(rule)(schedule, withdrawn, now)
+        return rezoning.resumed(change, schedule, rule, now)
 
     return await store.schedules.change(scope, known.id, Withdraw.NOTHING, decide)
 
@@ -119,7 +121,13 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Ends it for good; its history stays for its retention."""
     known = await resolve(store, scope, reference)
-    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, changing.delete)
+    holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
+
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change:
+        rule = with_holidays(schedule, holidays)
+        return changing.delete_under(rule)(schedule, withdrawn, now)
+
+    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, decide)
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:

@@ -7,6 +7,7 @@
   context.py    what all consumers of a worker share
   consumer.py   one queue: messages into slots, ends into settlements
   slots.py      the handlers of a queue under way, how many may be, and what is stopped
+  stepping.py   whether what is awaited really waits
   invoking.py   one invocation of a handler, and what it said
   settling.py   ends into settlements, many in one call
   patience.py   a store that is away, and answers that got lost
@@ -14,6 +15,8 @@
   worker.py     all consumers of an app, and the keepers of the store
   leadership.py which shards are ours; the protocol is written there
   scheduler.py  slots that come up into messages
+  zones.py      stored times under new zone data
+  clock_jumps.py whether somebody set the database's clock
   lateness.py   what was claimed too late: to be handled, or not any more
   keeping.py    reaper, pruner, tallies: what keeps a store in order
   observing.py  what a worker tells, to lines.py for people and metrics.py for Prometheus

@@ -1,23 +1,23 @@
 """The database's time, and whether somebody set it meanwhile.
 
-Nothing here corrects anything: wall-clock rules follow the new time by themselves, and no slot
-fires twice, because what was planned is planned. What a jump should mean for intervals belongs
-to whoever is told of it.
+Compared with a clock that nobody can set and that goes on while a machine sleeps. What was seen
+and what is known already (`core.clock_jumps`) are balanced at every reading: a jump that another
+node told of is nothing new.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
+from tickwork.core.clock_jumps import JUMP_SECONDS, Jump, whole_microseconds
+from tickwork.core.model import SYSTEM
 from tickwork.store.contract import Store
 
-JUMP_SECONDS = 5.0
-"""Less is a clock being adjusted, or a busy machine."""
 
-
-class _Reading(NamedTuple):
+class _Answer(NamedTuple):
     """What the database said, and between which two instants of our own it said so."""
 
     time: datetime
@@ -26,29 +26,62 @@ class _Reading(NamedTuple):
 
 
 class WatchedClock:
-    """Asks, and compares the answers with a clock that nobody can set."""
+    """Asks, and compares the answers with a clock that nobody can set.
+
+    `jump` is one that was seen and that nobody knows of yet; `known` the sum of those that are.
+    """
 
     def __init__(
-        self, store: Store, jumped: Callable[[float], None], monotonic: Callable[[], float]
+        self, store: Store, jumped: Callable[[float], None], since_boot: Callable[[], float]
     ) -> None:
-        self._store, self._jumped, self._monotonic = store, jumped, monotonic
-        self._last: _Reading | None = None
+        self._store, self._jumped, self._since_boot = store, jumped, since_boot
+        self._last: _Answer | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._seen_seconds = 0.0
+        self._before: datetime | None = None
+        self._balanced = self.known = 0
+        self.jump: Jump | None = None
 
     async def now(self) -> datetime:
         """The time now; tells of a jump since it was last asked."""
-        asked = self._monotonic()
-        time = await self._store.now()
-        reading = _Reading(time, asked, self._monotonic())
-        if self._last is not None:
-            jump = _jump(self._last, reading)
-            if abs(jump) > JUMP_SECONDS:
-                self._jumped(jump)
-        self._last = reading
-        return time
+        async with self._one_at_a_time:
+            asked = self._since_boot()
+            reading = await self._store.shards.clock(SYSTEM)
+            answer = _Answer(reading.now, asked, self._since_boot())
+            last, self._last, self.known = self._last, answer, reading.clock
+            if last is None:
+                self._balanced = self.known
+            elif abs(_surely(last, answer)) > JUMP_SECONDS:
+                self._jumped(seconds := _roughly(last, answer))
+                self._seen_seconds += seconds
+                self._before = self._before or last.time
+            self._balance()
+        return answer.time
+
+    def dismiss(self) -> None:
+        """It was no jump: time did pass, without us."""
+        self._seen_seconds, self._balanced = 0.0, self.known
+        self._balance()
+
+    def _balance(self) -> None:
+        told = (self.known - self._balanced) / 1_000_000
+        left = self._seen_seconds - told if self._before is not None else 0.0
+        if abs(left) <= JUMP_SECONDS or self._before is None:
+            self._seen_seconds, self._balanced = 0.0, self.known
+            self._before = self.jump = None
+        else:
+            self.jump = Jump(self._before, whole_microseconds(left), self.known)
 
 
-def _jump(last: _Reading, reading: _Reading) -> float:
+def _surely(last: _Answer, answer: _Answer) -> float:
     """By how much it moved beyond what can have passed, however long the answers took."""
-    moved = (reading.time - last.time).total_seconds()
-    least, most = reading.asked - last.answered, reading.answered - last.asked
+    moved = (answer.time - last.time).total_seconds()
+    least, most = answer.asked - last.answered, answer.answered - last.asked
     return moved - min(max(moved, least), most)
+
+
+def _roughly(last: _Answer, answer: _Answer) -> float:
+    """By how much, if the answers are from the middle of the time that they took."""
+    moved = (answer.time - last.time).total_seconds()
+    passed = (answer.asked + answer.answered - last.asked - last.answered) / 2
+    return moved - passed

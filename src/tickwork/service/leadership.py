@@ -30,19 +30,28 @@ every node makes the same shares of the same facts (`core.sharing`).
 4. **Refused by token**: that shard is led by another. It is dropped at once, and we hold again.
 5. **A lost lease is a new identity.** Everything held under the old one is forgotten; an answer to
    a request made under it counts for nothing.
-6. **Stopping** gives up all shards before the node leaves, and the others are woken: they need
+6. **Older zone data is owned up to.** Who takes a shard whose times are from newer zone data than
+   its own notes its own version there before it plans anything (`zones`).
+7. **A clock that was set is followed** before anything is planned: the intervals of a shard that
+   is behind the jumps that are known are moved, once (`core.clock_jumps`).
+8. **Stopping** gives up all shards before the node leaves, and the others are woken: they need
    not wait for a lease to run out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from uuid import UUID
+
+from msgspec import structs
 
 from tickwork.core.model import SYSTEM
 from tickwork.core.sharing import Grant
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
+
+MOVED_AT_ONCE = 5_000
+"""After so many intervals that followed a clock, what may be planned is planned first."""
 
 HOLD_SECONDS = 1.0
 """So often we look who is alive, and what is ours."""
@@ -50,15 +59,27 @@ HOLD_SECONDS = 1.0
 
 class Leadership:
     """The shards that this node leads. `lost` counts those that were taken from it: by a lease
-    that ran out, or found out by a refused plan; not those that it gave up."""
+    that ran out, or found out by a refused plan; not those that it gave up.
+
+    `moved` counts intervals that followed a clock that was set; `is_behind`: there are more.
+    `zones` is the version of the zone data of this process, if that is known, and `newer_zones` one
+    that a shard was planned under before."""
 
     def __init__(
-        self, store: Store, node: Callable[[], UUID], *, is_trusted: Callable[[], bool]
+        self,
+        store: Store,
+        node: Callable[[], UUID],
+        *,
+        is_trusted: Callable[[], bool],
+        zones: str | None = None,
     ) -> None:
         self._store, self._node, self._is_trusted = store, node, is_trusted
         self._granted_to: UUID | None = None
         self._grants: dict[int, Grant] = {}
-        self.lost = 0
+        self.lost = self.moved = 0
+        self.is_behind = False
+        self.zones = zones
+        self.newer_zones: str | None = None
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -72,11 +93,14 @@ class Leadership:
         """How many shards it leads."""
         return len(self._grants)
 
-    async def hold(self) -> bool:
-        """Asks for what is ours; whether that changed."""
+    async def hold(self, clock: int | None = None) -> bool:
+        """Asks for what is ours; whether that changed. `clock` is the sum of the jumps of the clock
+        that are known: what has not followed them does, and is ours only then."""
         node, before = self._node(), self._grants
         try:
-            granted = await self._store.shards.hold(SYSTEM, node)
+            granted = await self._own_up(await self._store.shards.hold(SYSTEM, node))
+            if clock is not None:
+                granted = [each async for each in self._follow(granted, clock)]
         except NodeExpired:
             self.forget(node)
             return False
@@ -85,6 +109,40 @@ class Leadership:
         self._granted_to = node
         self._grants = {grant.shard: grant for grant in granted}
         return self._grants != before
+
+    async def _own_up(self, granted: Sequence[Grant]) -> Sequence[Grant]:
+        """Notes our zone data where it is older: from now on times may be from that."""
+        own = self.zones
+        if own is None:
+            return granted
+        newer = [each for each in granted if each.tzdata is not None and each.tzdata > own]
+        if not newer:
+            return granted
+        self.newer_zones = max(each.tzdata or own for each in newer)
+        await self._store.shards.note_zones(SYSTEM, newer, own)
+        return [structs.replace(each, tzdata=own) if each in newer else each for each in granted]
+
+    async def _follow(self, granted: Iterable[Grant], clock: int) -> AsyncIterator[Grant]:
+        """Lets the intervals of shards follow the clock; those that are lost meanwhile are not
+        among them any more, and those that take too long are left for the next time."""
+        before, self.is_behind = self.moved, False
+        for each in sorted(granted, key=lambda grant: grant.clock != clock):
+            if each.clock == clock:
+                yield each
+                continue
+            if self.moved - before >= MOVED_AT_ONCE:
+                self.is_behind = True
+                return
+            followed = await self._store.shards.follow_clock(SYSTEM, each)
+            if followed is not None:
+                self.moved += followed.moved
+                yield structs.replace(each, clock=followed.clock)
+
+    def noted_zones(self, grants: Iterable[Grant], version: str) -> None:
+        """The times of these shards are from this version of the zone data now."""
+        for each in grants:
+            if self._grants.get(each.shard) == each:
+                self._grants[each.shard] = structs.replace(each, tzdata=version)
 
     def drop(self, refused: Iterable[int]) -> None:
         """These shards are led by others."""

@@ -19,7 +19,11 @@ Tell = Callable[[str, Exception], None]
 """Says which loop had which error."""
 
 
-async def forever(name: str, step: Callable[[], Awaitable[float]], *, tell: Tell) -> None:
+Step = Callable[[], Awaitable[float]]
+"""Does something once, and says how many seconds to wait before the next time."""
+
+
+async def forever(name: str, step: Step, *, tell: Tell) -> None:
     """Runs a step again and again; it says how many seconds to wait before the next one."""
     pause = PAUSE_SECONDS_MIN
     while True:

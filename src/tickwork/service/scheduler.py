@@ -22,18 +22,21 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.clock import monotonic as local_monotonic
+from tickwork.clock import since_boot
 from tickwork.core.decide import clean_error
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.planning import PLAN_ERROR, Due, Fire, Plan, PlanResult, Skip, parked, plan
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.sharing import Grant
+from tickwork.core.system_events import SYSTEM_TENANT, of_stall
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.service.clock_jumps import WatchedClock
 from tickwork.service.days_off import DaysOff
 from tickwork.service.leadership import HOLD_SECONDS, Leadership
-from tickwork.service.loop import Tell, caught, caught_later, forever
+from tickwork.service.loop import Step, Tell, caught, caught_later, forever
+from tickwork.service.node import TTL_SECONDS
 from tickwork.service.slot_numbers import SchedulerObserver
+from tickwork.service.zones import Zones
 from tickwork.store.contract import Store, Watch
 from tickwork.store.ids import SCHEDULES_TOPIC
 
@@ -58,6 +61,9 @@ SWEPT_AT_ONCE = 500
 STALLED_SECONDS = 30.0
 """After so long it is told that a shard that is led has work that nobody does."""
 
+JUMPS_MAX = 10
+"""So often we look whether the clock was set, and others may have seen it first; then later."""
+
 AWAY_SECONDS = 1.0
 """So long we wait for a database that is away."""
 
@@ -74,11 +80,18 @@ class Scheduler:
         observer: SchedulerObserver,
         *,
         tell: Tell,
-        monotonic: Callable[[], float] = local_monotonic,
+        monotonic: Callable[[], float] = since_boot,
+        ttl_seconds: float = TTL_SECONDS,
     ) -> None:
         self._store, self.leadership, self._observer = store, leadership, observer
-        self._tell, self._monotonic = tell, monotonic
+        self._tell, self._monotonic, self._ttl_seconds = tell, monotonic, ttl_seconds
         self._clock = WatchedClock(store, observer.jumped, monotonic)
+        self._zones: Zones | None = None
+        if leadership.zones is not None:
+            self._zones = Zones(
+                store, leadership, observer, version=leadership.zones, monotonic=monotonic
+            )
+        self._told_outdated = False
         self._days = DaysOff(store)
         self._pace = _Pace()
         self._held_at = self._hold_at = float("-inf")
@@ -94,7 +107,13 @@ class Scheduler:
             watching = self._store.wakeups.watch([SCHEDULES_TOPIC])
             watch = await opening.enter_async_context(watching)
             self._open = opening.pop_all()
-        for name, step in (("scheduler", partial(self._step, watch)), ("sweeper", self._keep)):
+        steps: dict[str, Step] = {
+            "scheduler": partial(self._step, watch),
+            "sweeper": self._keep,
+        }
+        if self._zones is not None:
+            steps["zones"] = self._zones.keep
+        for name, step in steps.items():
             self._tasks.append(asyncio.create_task(forever(name, step, tell=self._tell)))
 
     async def stop(self) -> None:
@@ -129,10 +148,34 @@ class Scheduler:
         """Takes what is ours to lead, and gives up what is not."""
         self._held_at = self._monotonic()
         self._hold_at = self._held_at + HOLD_SECONDS
-        await self.leadership.hold()
-        if not self.leadership.held:
+        await self._read_clock()
+        moved = self.leadership.moved
+        await self.leadership.hold(self._clock.known)
+        if self.leadership.moved > moved:
+            self._observer.shifted(self.leadership.moved - moved)
+        if not self.leadership.held or self.leadership.is_behind:
             self._hold_at = self._held_at + HOLD_SECONDS_MIN
         self._observer.led(self.leadership.held, self.leadership.lost)
+        own, newer = self.leadership.zones, self.leadership.newer_zones
+        if own is not None and newer is not None and not self._told_outdated:
+            self._observer.outdated(own, newer)
+            self._told_outdated = True
+
+    async def _read_clock(self) -> None:
+        """Looks for jumps, and lets all know of what was seen: before anything is taken, so that
+        nobody has to ask whether a shard was taken before or after one."""
+        for _ in range(JUMPS_MAX):
+            await self._clock.now()
+            jump = self._clock.jump
+            if jump is None:
+                return
+            # A jump ahead that leases live through cannot be told from a machine that stood still.
+            is_sure = not 0 < jump.seconds <= self._ttl_seconds
+            if is_sure and await self._store.shards.set_clock(SYSTEM, jump):
+                continue
+            if not is_sure or (await self._store.shards.clock(SYSTEM)).clock == jump.known:
+                self._observer.stood_still(jump.seconds)
+                self._clock.dismiss()
 
     async def _idle_seconds(self) -> float:
         """Until the next look is due; says on the way how far behind we are."""
@@ -141,6 +184,8 @@ class Scheduler:
             self._coming = None
             return HOLD_SECONDS_MIN
         now = await self._clock.now()
+        if self._clock.jump is not None:
+            self._hold_at = float("-inf")
         lag = _overdue_seconds(self._coming, now)
         self._coming = await self._store.schedules.next_look_at(SYSTEM, shards)
         self._observer.passed(lag, _overdue_seconds(self._coming, now))
@@ -178,6 +223,9 @@ class Scheduler:
     async def _plan(self, grants: Sequence[Grant], dues: Sequence[Due]) -> int:
         """Decides and writes; how many schedules moved on."""
         now = await self._clock.now()
+        if self._clock.jump is not None or any(each.clock != self._clock.known for each in grants):
+            self._hold_at = float("-inf")  # The clock was set: that has to be followed first.
+            return 0
         await self._days.read(dues)
         return await self._write(grants, self._decided(dues, now), now)
 
@@ -253,9 +301,12 @@ class Scheduler:
         if _overdue_seconds(await look(SYSTEM, shards), now) <= STALLED_SECONDS:
             return
         for shard in shards:
-            overdue = _overdue_seconds(await look(SYSTEM, [shard]), now)
-            if overdue > STALLED_SECONDS:
+            since = await look(SYSTEM, [shard])
+            overdue = _overdue_seconds(since, now)
+            if since is not None and overdue > STALLED_SECONDS:
                 self._observer.stalled(shard, overdue)
+                stall = of_stall(shard, since, overdue)
+                await self._store.messages.tell(Scope(SYSTEM_TENANT), stall)
 
 
 class _Pace:

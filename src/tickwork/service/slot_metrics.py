@@ -49,6 +49,16 @@ class SlotMetrics(Collector):
             ("tickwork_shard_stalls", "Times that a shard was found stalled", numbers.stalls),
             ("tickwork_clock_jumps", "Jumps of the database's clock", numbers.jumps),
             ("tickwork_schedules_parked", "Schedules that could not be planned", numbers.parks),
+            (
+                "tickwork_schedules_shifted",
+                "Intervals that were moved because the database's clock was set",
+                numbers.shifts,
+            ),
+            (
+                "tickwork_schedules_rezoned",
+                "Schedules whose next slot moved because of new zone data",
+                numbers.rezones,
+            ),
         ):
             yield CounterMetricFamily(name, told, value=total)
 

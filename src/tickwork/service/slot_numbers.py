@@ -11,6 +11,8 @@ from typing import Protocol
 from uuid import UUID
 
 from tickwork.core.planning import Fire, Plan
+from tickwork.ops.recomputing import Moved
+from tickwork.service.lines import shown
 
 LATENESS_SECONDS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 """The upper bounds of the histogram; slots that were planned before they were due are in the
@@ -41,8 +43,23 @@ class SchedulerObserver(Protocol):
     def jumped(self, seconds: float) -> None:
         """The database's clock was set, by so much."""
 
+    def stood_still(self, seconds: float) -> None:
+        """It was no jump, as far as we can know: this machine stood still for so long."""
+
+    def shifted(self, schedules: int) -> None:
+        """So many intervals followed the database's clock, so that their spacing stays."""
+
     def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
         """A schedule that cannot be planned stands aside."""
+
+    def rezoned(
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+    ) -> None:
+        """So many schedules of a shard have another next slot under new zone data; the first few
+        of them, and the versions before and after."""
+
+    def outdated(self, own: str, newer: str) -> None:
+        """The zone data of this node is older than what a shard was planned under."""
 
 
 class SlotNumbers:
@@ -54,6 +71,7 @@ class SlotNumbers:
         self.lateness = [0] * (len(LATENESS_SECONDS) + 1)
         self.lateness_seconds = 0.0
         self.shards_held = self.shards_lost = self.stalls = self.jumps = self.parks = 0
+        self.rezones = self.shifts = 0
         self.planning_lag_seconds = self.oldest_overdue_seconds = 0.0
 
     def planned(self, plans: Sequence[Plan], now: datetime) -> None:
@@ -82,6 +100,8 @@ class SlotNumbers:
     def led(self, shards: int, lost: int) -> None:
         if lost > self.shards_lost:
             _log.warning("lost shards=%d: led by others now", lost - self.shards_lost)
+        if shards > self.shards_held > 0:  # What it begins with is nobody's news.
+            _log.info("took over shards=%d: leads %d now", shards - self.shards_held, shards)
         self.shards_held, self.shards_lost = shards, lost
 
     def passed(self, lag_seconds: float, overdue_seconds: float) -> None:
@@ -93,8 +113,37 @@ class SlotNumbers:
 
     def jumped(self, seconds: float) -> None:
         self.jumps += 1
-        _log.warning("the database's clock was set by %+.1f seconds", seconds)
+        _log.warning("the database's clock went %+.1f seconds beyond our own", seconds)
+
+    def stood_still(self, seconds: float) -> None:
+        text = "intervals stay where they are: as far as we can know this machine stood still"
+        _log.warning("%s for %.1f seconds", text, seconds)
+
+    def shifted(self, schedules: int) -> None:
+        self.shifts += schedules
+        _log.warning("moved schedules=%d with the database's clock: intervals only", schedules)
 
     def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
         self.parks += 1
         _log.error("parked schedule=%s tenant=%s: %s", schedule_id, tenant, error)
+
+    def rezoned(
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+    ) -> None:
+        self.rezones += moved
+        told = ", ".join(f"{shown(each.name or each.id)} {_change(each)}" for each in first)
+        more = "" if moved == len(first) else f", and {moved - len(first)} more"
+        text = "new zone data %s after %s: shard=%d moved=%d: %s%s"
+        _log.warning(text, versions[1], versions[0], shard, moved, told, more)
+
+    def outdated(self, own: str, newer: str) -> None:
+        text = "the zone data of this node is %s, others have %s already; update this one, too"
+        _log.warning(text, own, newer)
+
+
+def _change(moved: Moved) -> str:
+    return f"{_shown(moved.before)} -> {_shown(moved.after)}"
+
+
+def _shown(at: datetime | None) -> str:
+    return "none" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -126,6 +126,9 @@ class Messages(Protocol):
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         """Stores any number in pieces, each all or none; says how many it stored."""
 
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        """Copies an event that is in no queue to those that subscribe to it; to how many."""
+
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         """Hands out ready messages, oldest visible first, each with a new claim number.
 
@@ -391,7 +394,7 @@ class Store(Protocol):
         """The database's time."""
 
     async def meta(self) -> Meta:
-        """Schema version, cell, epoch, tzdata."""
+        """Schema version, cell, epoch."""
 
     async def close(self) -> None:
         """Finishes what was accepted and lets go of the database."""

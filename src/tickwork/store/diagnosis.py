@@ -37,6 +37,25 @@ def clock_finding(difference_seconds: float) -> Finding:
     )
 
 
+def zones_finding(own: str | None, newest: str | None) -> Finding:
+    """The zone data of this machine against what schedules were computed with."""
+    if own is None:
+        return Finding(
+            "zones",
+            Level.WARNING,
+            "the system's zone data does not say its version: its changes go unnoticed",
+            "install the system's tzdata with its tzdata.zi, or use the Python package alone",
+        )
+    if newest is None or newest <= own:
+        return Finding("zones", Level.OK, f"the zone data of this machine is {own}")
+    return Finding(
+        "zones",
+        Level.WARNING,
+        f"the zone data of this machine is {own}, schedules were computed with {newest}",
+        "update it: the system's tzdata if it has one, else the Python package",
+    )
+
+
 def schema_finding(version: int, known: int) -> Finding:
     """The schema against what this code knows."""
     if version == known:

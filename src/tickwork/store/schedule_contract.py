@@ -8,9 +8,11 @@ from typing import Protocol
 from uuid import UUID
 
 from tickwork.core.changing import Decide, Withdraw
+from tickwork.core.clock_jumps import Followed, Jump, Reading
 from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import Message, Scope
 from tickwork.core.planning import Due, Plan, PlanResult
+from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import Calendar, NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.sharing import Grant, Holding
 from tickwork.core.slot_end import Newer
@@ -52,13 +54,20 @@ class Schedules(Protocol):
         system scope they come tenant by tenant, but by `next_due_at` soonest first."""
 
     async def change(
-        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
     ) -> Schedule:
         """Takes back planned slots, asks `decide` how the schedule shall stand, and makes it so,
         in one transaction; `decide` must be pure, and may be asked again.
 
         The fires become messages under the definition as it was, the skips are recorded.
-        `NotFound` for a deleted schedule.
+        `NotFound` for a deleted schedule. What a leader changes it changes `under` its grant: if
+        that is not the shard's any more, nothing changes.
         """
 
     async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
@@ -67,6 +76,12 @@ class Schedules(Protocol):
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
         """Active schedules of these shards that have to be looked at now, soonest first; system
         only."""
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        """Active schedules of a shard that have a next slot, by `look_at` and id, from behind one's
+        on; system only. One that moves on meanwhile may come twice."""
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         """When the next schedule of these shards has to be looked at; system only."""
@@ -125,6 +140,27 @@ class Shards(Protocol):
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
         """The node leads nothing any more; how many shards that were."""
+
+    async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
+        """Notes that the stored times of these shards may be from this version of the zone data,
+        and from none before it; how many that were. Those whose token is another by now are left
+        alone."""
+
+    async def clock(self, scope: Scope) -> Reading:
+        """The database's time, and the jumps of it that are known."""
+
+    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+        """Adds a jump to those that are known; False if the sum of them is not the one that the
+        jump was seen with, or if time did pass: a lease that began before a jump ahead lives.
+
+        Shards that were taken after a jump ahead, before it was known, have followed it: whoever
+        took them went on in the new time. The leases of nodes follow a jump back."""
+
+    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+        """Moves the active intervals of a shard by the jumps that it has not followed yet, and with
+        them what is planned and was never handed out; None if the shard is another's by now.
+
+        What began after the last jump, and what begins at a time that had not come, stays."""
 
     async def list(self, scope: Scope) -> tuple[Holding, ...]:
         """All shards; the node of a holding is None if it is not alive."""

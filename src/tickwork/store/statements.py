@@ -17,7 +17,7 @@ SCHEDULE_COLUMNS = ", ".join(
         "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
         "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
         "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
-        "metadata",
+        "metadata", "shift",
     )
 )  # fmt: skip
 """A stored schedule: how it stands, and then its definition."""

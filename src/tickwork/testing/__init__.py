@@ -7,8 +7,8 @@ async with harness(app) as h:
     assert [each.body for each in await h.sent("outbox")] == [...]
 ```
 
-`stepping.py` moves time from one due thing to the next, `clock.py` is the time, `places.py` says
-where the app's store is meanwhile.
+`stepping.py` moves time from one due thing to the next, `coming.py` knows what that is, `clock.py`
+is the time, `places.py` says where the app's store is meanwhile.
 """
 
 from tickwork.testing.clock import VirtualClock

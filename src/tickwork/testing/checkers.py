@@ -31,7 +31,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.firing import Firing, FiringStatus
-from tickwork.core.when import Rule, slots_between
+from tickwork.core.when import Rule, everyday, has_days_off, slots_between
 
 SHOWN_MAX = 20
 """So many faults of a kind are told one by one."""
@@ -53,6 +53,14 @@ class Watched(Struct, frozen=True, kw_only=True):
     @property
     def slots(self) -> list[datetime]:
         return slots_between(self.rule, self.since, self.until)
+
+    @property
+    def days_off(self) -> list[datetime]:
+        """The slots that the rule leaves out because of their day, while it goes on."""
+        if not has_days_off(self.rule) or self.rule.max_firings is not None:
+            return []
+        every, fires = slots_between(everyday(self.rule), self.since, self.until), {*self.slots}
+        return [slot for slot in every if slot not in fires]
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -147,13 +155,17 @@ def uncovered_slots(history: History) -> Iterator[str]:
             elif covering > 1:
                 yield f"slot {slot.isoformat()} of {schedule.id} is in {covering} records"
         yield from _miscounted(schedule, long_runs[schedule.id])
+        for slot in schedule.days_off:
+            covering = sum(1 for first, last in runs if first <= slot <= last)
+            if covering != 1:
+                yield f"day off {slot.isoformat()} of {schedule.id} is in {covering} records"
 
 
 def _miscounted(schedule: Watched, runs: Sequence[Firing]) -> Iterator[str]:
     """A run says how many slots it has."""
-    endless = structs.replace(schedule.rule, max_firings=None, end_at=None)
+    endless = structs.replace(everyday(schedule.rule), max_firings=None, end_at=None)
     for firing in runs:
-        if firing.reason == "excluded" or firing.last_slot is None:
+        if firing.last_slot is None:
             continue
         last = min(firing.last_slot, schedule.until)
         real = len(slots_between(endless, firing.slot, last)) + 1

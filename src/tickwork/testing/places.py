@@ -2,6 +2,7 @@
 
 By default a SQLite file of its own. In a PostgreSQL database it is a schema of its own, so that
 whatever else is there is left alone; tables of the app's own are found in `public`, after it.
+Nothing of it has to outlive a power cut: no commit waits for a disk.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from tickwork.store.moment import Moment
 from tickwork.store.statements import load
 
 SQL = load("tickwork.testing")
+
+QUICK = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
+"""A step of the harness is some small statements, the same ones again and again: to plan each of
+them anew takes the server longer than to carry it out."""
 
 
 @asynccontextmanager
@@ -45,7 +50,7 @@ async def open_empty(database: str | None, moment: Moment, *, tenant: str) -> As
 
 @asynccontextmanager
 async def _opened(settings: wiring.Settings, moment: Moment, tenant: str) -> AsyncIterator[Store]:
-    store = await wiring.open_store(settings, moment=moment)
+    store = await wiring.open_store(settings, moment=moment, is_passing=True)
     try:
         await store.tenants.put(SYSTEM, Tenant(id=tenant))
         yield store
@@ -74,5 +79,6 @@ async def _execute(url: str, statement: str) -> None:
 def _within(url: str, search_path: str) -> str:
     """The same database, with another place where names are looked for."""
     parts = urlsplit(url)
-    setting = f"search_path={quote(search_path)}"
-    return urlunsplit(parts._replace(query=f"{parts.query}&{setting}" if parts.query else setting))
+    settings = "&".join((f"search_path={quote(search_path)}", *QUICK))
+    query = f"{parts.query}&{settings}" if parts.query else settings
+    return urlunsplit(parts._replace(query=query))

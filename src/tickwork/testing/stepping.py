@@ -13,7 +13,7 @@ as it does in life.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from tickwork.core.body import decode_body
 from tickwork.core.letters import REPLAY_LETTERS_MAX, DeadLetter, Selection
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope
-from tickwork.core.schedule import SHARDS
 from tickwork.errors import NodeExpired
 from tickwork.facade import Tickwork
 from tickwork.service.claims import Claims
@@ -35,11 +34,11 @@ from tickwork.service.keeping import PRUNED_AT_ONCE, REAPED_AT_ONCE
 from tickwork.service.leadership import Leadership
 from tickwork.service.node import Node
 from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.service.worker import Worker, open_worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.clock import START, VirtualClock
+from tickwork.testing.coming import Coming, Planned, earliest
 from tickwork.testing.places import open_empty
 from tickwork.testing.watching import NeverEnds, Notes
 
@@ -85,6 +84,7 @@ class Harness:
         *,
         clock: VirtualClock,
         notes: Notes,
+        planned: Planned,
         raise_errors: bool,
         patience_seconds: float,
     ) -> None:
@@ -94,7 +94,8 @@ class Harness:
         assert worker.scheduler is not None
         self._scheduler = worker.scheduler
         self._kept_at = clock.now()
-        self._expiry: datetime | None = None
+        self._coming = Coming(self.store, worker.consumers)
+        self._planned, self._settled = planned, notes.settlements
 
     @property
     def now(self) -> datetime:
@@ -107,11 +108,12 @@ class Harness:
         Time passes only as far as batches that are being gathered, and the rates of queues, make
         it pass. `NeverEnds` if a handler hangs, or makes new work without end.
         """
+        self._coming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
             self._check_hanging()
             held_up = [await self._held_up(each) for each in self._worker.consumers]
-            until = _first(held_up)
+            until = earliest(*held_up)
             if until is None:
                 return
             await self._step(until)
@@ -123,6 +125,7 @@ class Harness:
         Everything that is due meanwhile happens, each at its time.
         """
         until = self.now + timedelta(**amounts)
+        self._coming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
             if self.now >= until:
@@ -162,31 +165,25 @@ class Harness:
         """To the next due thing, but not further than this."""
         at = min(until, await self._next_due())
         self._clock.move_to(max(at, self.now + _SOON))
-        is_expired = self._expiry is not None and self._expiry <= self.now
+        expiry = self._coming.expiry
+        is_expired = expiry is not None and expiry <= self.now
         if is_expired or self.now >= min(self._kept_at + KEPT_EVERY, until):
             await self.keep()
         await self._work()
 
     async def _next_due(self) -> datetime:
-        coming = [await self._due(each) for each in self._worker.consumers]
-        self._expiry = await self.store.reaper.next_expiry(SYSTEM)
-        look = await self.store.schedules.next_look_at(SYSTEM, range(SHARDS))
-        found = _first([*coming, self._expiry, look])
+        await self._ask()
+        within = [await self._due(each) for each in self._worker.consumers]
         kept = self._kept_at + KEPT_EVERY
-        return kept if found is None else min(found, kept)
+        return earliest(self._coming.first, *within, kept) or kept
 
     async def _due(self, consumer: QueueConsumer) -> datetime | None:
-        return _first(
-            [
-                await self.store.messages.next_visible_at(consumer.scope, consumer.queue.name),
-                await self._held_up(consumer),
-                self._at(consumer.overdue_at()),
-            ]
-        )
+        """When something in hand is due."""
+        return earliest(await self._held_up(consumer), self._at(consumer.overdue_at()))
 
     async def _held_up(self, consumer: QueueConsumer) -> datetime | None:
         """When what is visible already can be handled."""
-        return _first([self._at(consumer.batch_due()), await self._rate_due(consumer)])
+        return earliest(self._at(consumer.batch_due()), await self._rate_due(consumer))
 
     async def _rate_due(self, consumer: QueueConsumer) -> datetime | None:
         rate = consumer.queue.settings.rate_per_second
@@ -211,21 +208,40 @@ class Harness:
             except NodeExpired:
                 self._worker.forget()
                 await self.join()
+                self._coming.forget()
             finally:
                 self._raise()
         raise NeverEnds("a handler wants its message back at once, again and again")
 
     async def _round(self) -> int:
         """How much was done."""
-        claimed = await self._scheduler.plan_due()
-        for each in self._worker.consumers:
+        await self._ask()
+        coming, consumers = self._coming, self._worker.consumers
+        done = 0
+        if coming.is_look_due(self.now) and (done := await self._scheduler.plan_due()):
+            coming.planned(self._planned.take_first())
+        visible = coming.visible(self.now)
+        for each in consumers:
             each.stop_overdue()
-            claimed += await each.step()
-        ran = sum(each.running for each in self._worker.consumers)
-        for each in self._worker.consumers:
+            if each in visible:
+                done += await each.step()
+                coming.forget()
+        ran = sum(each.running for each in consumers)
+        for each in consumers:
             await each.quiet(self._patience_seconds)
-        hanging = sum(each.running for each in self._worker.consumers)
-        return claimed or (ran - hanging) or (0 if hanging else await self._worker.run_alone())
+        hanging = sum(each.running for each in consumers)
+        done = done or (ran - hanging)
+        if visible and not done and not hanging:
+            # What is visible, and nobody is given, may have to run alone.
+            done = await self._worker.run_alone()
+        return done
+
+    async def _ask(self) -> None:
+        """Asks what is to come, if it is not known. What a handler did is known with its end."""
+        if self._settled != self._notes.settlements:
+            self._settled = self._notes.settlements
+            self._coming.forget()
+        await self._coming.ask()
 
     def _raise(self) -> None:
         error = self._notes.take_error()
@@ -264,6 +280,7 @@ class Harness:
         await self.store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
         await self._scheduler.sweep()
         self._kept_at = self.now
+        self._coming.forget()
 
     async def stop(self) -> None:
         """Stops what still runs."""
@@ -307,8 +324,9 @@ async def harness(
         consumers = app.registry.consumers()
         watched = notes.watched(consumers) if raise_errors else consumers
         leadership = Leadership(store, lambda: node.id, is_trusted=lambda: True)
+        planned = Planned()
         scheduler = Scheduler(
-            store, leadership, SlotNumbers(), tell=notes.trouble, monotonic=clock.monotonic
+            store, leadership, planned, tell=notes.trouble, monotonic=clock.monotonic
         )
         worker = await open_worker(context, node, watched, app.scope_of, scheduler)
         made = Harness(
@@ -318,6 +336,7 @@ async def harness(
             context,
             clock=clock,
             notes=notes,
+            planned=planned,
             raise_errors=raise_errors,
             patience_seconds=patience_seconds,
         )
@@ -331,10 +350,6 @@ async def harness(
 
 async def _none() -> Store:
     raise AssertionError("the harness keeps the node's lease itself")
-
-
-def _first(times: Iterable[datetime | None]) -> datetime | None:
-    return min((each for each in times if each is not None), default=None)
 
 
 def _plain(body: bytes, content_type: ContentType) -> Any:

@@ -38,11 +38,13 @@ class Notes(Unmoved):
 
     def __init__(self) -> None:
         self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
+        self.settlements = 0
         self._raised: list[BaseException] = []
         self._failed: list[str] = []
         self._lines = Lines()
 
     def settled(self, queue: Queue, ends: Sequence[End], _: SettleResult) -> None:
+        self.settlements += 1
         for end in ends:
             message, ending = end.message, end.ending
             self.handled_messages.setdefault(queue.id, {})[message.id] = message

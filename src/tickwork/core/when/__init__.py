@@ -16,6 +16,7 @@ Inside, a wall-clock rule knows only a clock without a zone (`calendar_rule`, `r
 place that knows about daylight saving.
 """
 
+from tickwork.core.when.days_off import apart, days_off, everyday, has_days_off, is_day_off
 from tickwork.core.when.describe import describe
 from tickwork.core.when.missed import MissedPlan, PlannedSlot, SkippedRun, plan_missed
 from tickwork.core.when.model import (
@@ -44,6 +45,7 @@ from tickwork.core.when.slots import (
     count_between,
     first_slot,
     iterate,
+    last_between,
     next_after,
     slots_between,
 )
@@ -77,12 +79,18 @@ __all__ = [
     "SkippedRun",
     "Timing",
     "Weekly",
+    "apart",
     "count_between",
+    "days_off",
     "describe",
     "due_at",
+    "everyday",
     "first_slot",
+    "has_days_off",
+    "is_day_off",
     "iso",
     "iterate",
+    "last_between",
     "next_after",
     "parse",
     "plan_missed",

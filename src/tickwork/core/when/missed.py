@@ -11,9 +11,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from tickwork.core.when.instants import instant_of, seconds_of
 from tickwork.core.when.model import Interval, IntervalMode, Missed, MissedPolicy, Rule
-from tickwork.core.when.slots import count_between, next_after, slots_between
+from tickwork.core.when.slots import (
+    before_last,
+    count_between,
+    last_between,
+    next_after,
+    slots_between,
+)
 from tickwork.core.when.spread import due_at, spread_max
 
 
@@ -73,7 +78,7 @@ def plan_missed(
     reach_back = min(wanted - len(catch_up), older)
     cut = surely_missed_until
     if reach_back:
-        cut = _before_last(rule, last_slot, surely_missed_until, reach_back)
+        cut = before_last(rule, last_slot, surely_missed_until, reach_back)
         catch_up = slots_between(rule, cut, surely_missed_until) + catch_up
     planned = [PlannedSlot(slot, catch_up=True) for slot in catch_up]
     planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
@@ -104,28 +109,12 @@ def _wanted(policy: Missed, *, has_on_time: bool) -> int:
             return 0
 
 
-def _before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
-    """An instant with exactly `count` slots between it and `until`: reached for, then halved."""
-    earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
-    low = max(high - reach, earliest)
-    while low > earliest and count_between(rule, instant_of(low), until) < count:
-        high, reach = low, reach * 2
-        low = max(high - reach, earliest)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if count_between(rule, instant_of(middle), until) >= count:
-            low = middle
-        else:
-            high = middle
-    return max(after, instant_of(low))
-
-
 def _counted_run(rule: Rule, after: datetime, until: datetime, count: int) -> SkippedRun | None:
     """The slots in `(after, until]` as one run; there are `count`."""
     if not count:
         return None
     first = next_after(rule, after)
-    last = next_after(rule, _before_last(rule, after, until, 1))
+    last = last_between(rule, after, until)
     assert first is not None
     assert last is not None
     return SkippedRun(first, last, count)

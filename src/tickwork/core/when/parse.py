@@ -7,12 +7,11 @@ it found, by field; `render` is its inverse.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from tickwork.core.when.cron import CronError
 from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
-from tickwork.core.when.instants import instant_of, seconds_of
 from tickwork.core.when.model import (
     EPOCH,
     Cron,
@@ -37,7 +36,7 @@ from tickwork.core.when.model import (
 from tickwork.core.when.reading import Reader, shown
 from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
 from tickwork.core.when.satisfiable import complaint
-from tickwork.core.when.wall import resolve
+from tickwork.core.when.sources import resolve_local
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 
@@ -336,12 +335,11 @@ def _placed(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
 
 def _in_zone(moment: datetime, reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
     if moment.tzinfo is None:
-        naive = seconds_of(moment.replace(tzinfo=UTC))
-        seconds = resolve(naive, timeline(zone), dst)
-        if seconds is None:
+        resolved = resolve_local(moment, zone, dst)
+        if resolved is None:
             reader.fault(name, f"{moment.isoformat()} does not exist in {zone}; name another time")
             return None
-        moment = instant_of(seconds) + timedelta(microseconds=moment.microsecond)
+        moment = resolved
     # Again, now in UTC: what is stored must be good enough to be read back.
     return moment if reader.is_in_years(name, moment) else None
 

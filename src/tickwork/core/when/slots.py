@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from tickwork.core.when.instants import instant_of, seconds_of
 from tickwork.core.when.model import Once, Rule
 from tickwork.core.when.sources import source_of
 
@@ -52,6 +53,29 @@ def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 
     if rule.max_firings is not None:
         count = min(count, max(rule.max_firings - fired, 0))
     return count
+
+
+def last_between(rule: Rule, after: datetime, until: datetime) -> datetime | None:
+    """The last slot in `(after, until]`, without walking there."""
+    if after >= until or not count_between(rule, after, until):
+        return None
+    return next_after(rule, before_last(rule, after, until, 1))
+
+
+def before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
+    """An instant with exactly `count` slots between it and `until`: reached for, then halved."""
+    earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
+    low = max(high - reach, earliest)
+    while low > earliest and count_between(rule, instant_of(low), until) < count:
+        high, reach = low, reach * 2
+        low = max(high - reach, earliest)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if count_between(rule, instant_of(middle), until) >= count:
+            low = middle
+        else:
+            high = middle
+    return max(after, instant_of(low))
 
 
 def first_slot(rule: Rule, created_at: datetime) -> datetime | None:

@@ -6,7 +6,7 @@ time (intervals) and a single instant (once). Bounds are applied above them, in 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol, assert_never
 
@@ -37,6 +37,7 @@ from tickwork.core.when.wall import (
     Point,
     count_between,
     next_after,
+    resolve,
 )
 from tickwork.core.when.zone import Timeline, timeline
 
@@ -131,6 +132,15 @@ def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
             raise TypeError("an interval or a single instant has no wall clock")
         case _:
             assert_never(rule.timing)
+
+
+def resolve_local(moment: datetime, zone: str, dst: Dst) -> datetime | None:
+    """The instant of a local time in a zone; None where the policy skips it."""
+    naive = seconds_of(moment.replace(tzinfo=UTC))
+    seconds = resolve(naive, timeline(zone), dst)
+    if seconds is None:
+        return None
+    return instant_of(seconds) + timedelta(microseconds=moment.microsecond)
 
 
 def _once(at: datetime, line: Timeline, rule: Rule) -> datetime | None:

@@ -21,6 +21,7 @@ from tickwork.core.model import Scope
 from tickwork.core.planning import Fire, Skip
 from tickwork.core.schedule import OverlapPolicy, Schedule, key_of
 from tickwork.core.schedule_limits import check_change
+from tickwork.core.sharing import Grant
 from tickwork.core.tally import Passing
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC
@@ -79,12 +80,18 @@ class Changer:
         self._leaving, self._wakeups, self._tallies = leaving, wakeups, tallies
 
     async def change(
-        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
     ) -> Schedule:
         for _ in range(TRIES_MAX):
             try:
                 changed = await self._database.transact(
-                    lambda each: self._change(each, scope, schedule_id, withdraw, decide),
+                    lambda each: self._change(each, scope, schedule_id, withdraw, decide, under),
                     repeatable=False,
                 )
             except _Meanwhile:
@@ -105,6 +112,7 @@ class Changer:
         schedule_id: UUID,
         withdraw: Withdraw,
         decide: Decide,
+        under: Grant | None,
     ) -> _Changed:
         seen = None
         if scope.tenant is None or is_name(scope.tenant):
@@ -113,6 +121,7 @@ class Changer:
             raise NotFound("schedule", schedule_id)
         tenant: str = seen["tenant"]
         keys = await self._take_keys(connection, tenant, schedule_id)
+        is_granted = under is None or await _hold(connection, under)
         row = await connection.fetchrow(SQL.lock_schedule, tenant, schedule_id)
         if row is None:
             raise NotFound("schedule", schedule_id)
@@ -121,8 +130,11 @@ class Changer:
             raise _Meanwhile
         schedule = schedule_rows.schedule(row)
         now = self._moment() or await connection.fetchval(SQL.read_clock)
-        planned = await self._take_planned(connection, schedule, withdraw, now, keys)
-        change = decide(schedule, [Withdrawn(each.slot, each.due_at) for each in planned], now)
+        change, planned = None, list[Planned]()
+        if is_granted:
+            planned = await self._take_planned(connection, schedule, withdraw, now, keys)
+            withdrawn = [Withdrawn(each.slot, each.due_at) for each in planned]
+            change = decide(schedule, withdrawn, now)
         left, room, fires = Left(), Room(), tuple[Fire, ...]()
         if change is not None:
             check_change(change.name, change.definition)
@@ -254,6 +266,12 @@ class Changer:
         if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
             self._wakeups.tell([SCHEDULES_TOPIC])
         await self._leaving.finish(changed.aftermath)
+
+
+async def _hold(connection: Connection, grant: Grant) -> bool:
+    """Whether a shard is still granted; then nobody takes it before the commit."""
+    held = await connection.fetchval(SQL.lock_grant, grant.shard, grant.token)
+    return held is not None
 
 
 def _key(row: Any) -> Key | None:

@@ -7,9 +7,16 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from tickwork import zone_data
 from tickwork.clock import now
 from tickwork.errors import StoreBroken
-from tickwork.store.diagnosis import Finding, Level, clock_finding, schema_finding
+from tickwork.store.diagnosis import (
+    Finding,
+    Level,
+    clock_finding,
+    schema_finding,
+    zones_finding,
+)
 from tickwork.store.migrations import load_migrations
 from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, as_store_error
 
@@ -29,10 +36,13 @@ async def examine(url: str) -> tuple[Finding, ...]:
         row = await connection.fetchrow(SQL.read_settings)
         after = now()
         assert row is not None
-        version = 0
+        version, newest = 0, None
+        known = len(load_migrations("tickwork.store.postgres"))
         if await connection.fetchval(SQL.has_schema):
             meta = await connection.fetchrow(SQL.read_meta)
             version = int(meta["schema_version"]) if meta is not None else 0
+        if version == known:
+            newest = await connection.fetchval(SQL.newest_zones)
     except asyncpg.PostgresError as error:
         raise StoreBroken(f"PostgreSQL answers, but not to questions: {error}") from error
     finally:
@@ -41,10 +51,11 @@ async def examine(url: str) -> tuple[Finding, ...]:
     return (
         Finding("connection", Level.OK, "PostgreSQL answers"),
         _version(row),
-        schema_finding(version, len(load_migrations("tickwork.store.postgres"))),
+        schema_finding(version, known),
         *_durability(row),
         _failover(row),
         clock_finding((row["now"] - middle).total_seconds()),
+        zones_finding(zone_data.version(), newest),
         _pooler(url, row),
     )
 

@@ -17,12 +17,15 @@ from tickwork.core.tally import Passing
 from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
+from tickwork.store.postgres.columns import once
 from tickwork.store.postgres.database import SQL, Connection
 from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
-from tickwork.store.postgres.slot_ends import SlotEnds, effects_of
+from tickwork.store.postgres.slot_ends import SlotEnds, effects_of, paused_by
+from tickwork.store.postgres.telling import told_of
+from tickwork.store.postgres.withdrawing import ScheduleKey
 from tickwork.store.sightings import Sightings
 from tickwork.store.tallying import Tallied, Tallies
 
@@ -51,11 +54,12 @@ class Ended(NamedTuple):
     back: list[Tallied]
     moved: list[Group]
     ready: set[UUID]
+    buried: list[Any]
 
     @classmethod
     def nothing(cls) -> Ended:
         """Nothing has ended yet."""
-        return cls(set(), set(), Left(), [], [], set())
+        return cls(set(), set(), Left(), [], [], set(), [])
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
         """What it means for some of the endings."""
@@ -109,8 +113,13 @@ class Ender:
         needed = await self._take_keys(
             connection, parcels, wholes, ended, behind=behind, has_effects=bool(effects)
         )
-        if effects and await self._slots.carry_out(connection, effects, behind, ended.left):
-            ended.ready.add(SCHEDULES_TOPIC)
+        paused: list[ScheduleKey] = []
+        if effects:
+            has_more, paused = await self._slots.carry_out(connection, effects, behind, ended.left)
+            ended.ready.update({SCHEDULES_TOPIC} if has_more else ())
+        if ended.buried:
+            died = paused_by(recorded, effects, paused)
+            ended.moved.extend(await told_of(connection, ended.buried, died))
         room, sent = Room(), list[Group]()
         if parcels:
             sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
@@ -156,10 +165,10 @@ class Ender:
             acked = await connection.fetch(
                 SQL.ack_plain,
                 self._moment(),
-                _once(tenants),
+                once(tenants),
                 ids,
-                _once(claims),
-                _once(holders),
+                once(claims),
+                once(holders),
                 self.sightings.take(ids),
             )
         for row in acked:
@@ -247,6 +256,7 @@ class Ender:
             ended.left.add([row], Passing.DEAD, row["reason"])
             if row["onward_id"] is not None:
                 ended.moved.append(_onward(row))
+        ended.buried.extend(buried)
 
 
 def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
@@ -283,11 +293,6 @@ def _fences(
     endings: Sequence[Ending], places: Sequence[int]
 ) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
     return _columns([endings[place].held for place in places])
-
-
-def _once(values: list[T]) -> list[T]:
-    """What is the same for all, once."""
-    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def _columns(held: Sequence[Held]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:

@@ -32,6 +32,7 @@ from tickwork.store.postgres.database import SQL, Database
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.sending import Sender
 from tickwork.store.postgres.settling import Settler
+from tickwork.store.postgres.telling import tell
 
 
 class PostgresMessages:
@@ -59,6 +60,10 @@ class PostgresMessages:
 
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         return await self._sender.bulk(scope, queue, messages)
+
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        return await tell(self._database, self._sender, scope, event)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.planning import Due, Fire, Plan, PlanResult, Skip
+from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import SHARDS, key_of, read_rule, read_terms, shard_of
 from tickwork.core.sharing import Grant
 from tickwork.core.slot_end import Newer
@@ -35,6 +36,7 @@ LOOKED_AT_FACTOR = 2
 """… beside twice that part: then one look is enough, as long as none is far behind the others."""
 
 _START = ("", UUID(int=0))
+_FIRST_LOOK = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
 class _Outcome(NamedTuple):
@@ -79,6 +81,17 @@ class Planner:
             )
         )
 
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+        check_limit(limit)
+        values = (shard, *(after or _FIRST_LOOK), limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.schedules_of_shard, *values)
+        )
+        return tuple(_of_shard(row) for row in found)
+
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)
         wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
@@ -120,13 +133,13 @@ class Planner:
 
         async def work(connection: Connection) -> _Outcome:
             of_fires = [key for key, plan in zip(keys, plans, strict=True) for _ in plan.fires]
-            standings = await self._keys.place(connection, of_fires)
+            waiting_ones = await self._keys.place(connection, of_fires)
             outcome = await self._write(
                 connection,
                 tokens,
                 plans,
-                states=[standing.state for standing in standings],
-                places=[standing.place for standing in standings],
+                states=[standing.state for standing in waiting_ones],
+                places=[standing.place for standing in waiting_ones],
             )
             if len(outcome.done) < len(plans):
                 # Their keys may have been made for nothing.
@@ -309,18 +322,33 @@ def _unless(at: datetime | None, usual: datetime | None) -> datetime | None:
 
 
 def _due(row: Any) -> Due:
-    tenant, id_, bucket, version, next_slot, rule, overlap, fired, unfinished, calendar = row
+    tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, unfinished, calendar = row
     return Due(
         tenant=tenant,
         id=id_,
         bucket=bucket,
         version=version,
         next_slot=next_slot,
-        rule=read_rule(rule, id_),
+        rule=read_rule(rule, id_, shift),
         overlap=OVERLAPS[overlap],
         fired=fired,
         unfinished=unfinished,
         calendar_version=calendar,
+    )
+
+
+def _of_shard(row: Any) -> Waiting:
+    tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule = row
+    return Waiting(
+        tenant=tenant,
+        id=id_,
+        name=name,
+        next_slot=next_slot,
+        look_at=look_at,
+        last_slot=last_slot,
+        updated_at=updated_at,
+        fired=fired,
+        rule=read_rule(rule, id_),
     )
 
 

@@ -81,7 +81,7 @@ def schedule(row: Any) -> Schedule:
         status=_STATUSES[row["status"]],
         version=row["version"],
         definition=Definition(
-            rule=read_rule(row["rule"], row["id"]),
+            rule=read_rule(row["rule"], row["id"], row["shift"]),
             queue=row["queue"],
             body=row["body"],
             type=row["type"],

@@ -325,18 +325,16 @@ class _CapUnknown(Exception):
 
 
 def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Group]:
-    """What of each group was not there already. Where it is only known how many, the first ones
-    stand for them: that is counted, and nothing else is done with it."""
+    """What of each group was not there already; all, where it is not said which."""
     ids = {r["id"]: None if r["ids"] is None else dict.fromkeys(r["ids"], True) for r in rows}
-    left = {row["id"]: row["messages"] or 0 for row in rows}
+    nothing = {row["id"] for row in rows if not row["messages"]}
     stored: list[Group] = []
     for group in groups:
         known, sent = ids[group.queue_id], group.messages
-        if known is not None:
-            sent = tuple(each for each in sent if known.pop(each.id, False))  # Each id once.
-        elif left[group.queue_id] < len(sent):
-            sent = sent[: left[group.queue_id]]
-        left[group.queue_id] -= len(sent)
+        if group.queue_id in nothing:
+            sent = ()
+        elif known is not None:
+            sent = tuple([each for each in sent if known.pop(each.id, False)])  # Each id once.
         stored.append(group if sent is group.messages else structs.replace(group, messages=sent))
     return stored
 

@@ -13,14 +13,18 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core import token as tokens
+from tickwork.core.clock_jumps import Followed, Jump, Reading, shift_of
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
+from tickwork.core.schedule import SHARDS
 from tickwork.core.sharing import Grant, Holding, share_out
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.wakeups import PostgresWakeups
+
+_GRANTED = Grant.__struct_fields__
 
 
 class PostgresShards:
@@ -54,7 +58,7 @@ class PostgresShards:
                 await _hand_over(connection, taken, node_id, now, lowest)
                 seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
             led = (row for row in seen.values() if row["node"] == node_id)
-            grants = tuple(Grant(row["shard"], row["token"]) for row in led)
+            grants = tuple(Grant(*(row[name] for name in _GRANTED)) for row in led)
             return grants, bool(sharing.give_up)
 
         grants, gave_up = await self._database.transact(work)
@@ -79,6 +83,56 @@ class PostgresShards:
         if given_up:
             self._wakeups.tell([SCHEDULES_TOPIC])
         return given_up
+
+    async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
+        check_system(scope)
+        shards, held = [each.shard for each in grants], [each.token for each in grants]
+        noted = await self._database.run(
+            lambda connection: connection.fetch(SQL.note_zones, shards, held, tzdata)
+        )
+        return len(noted)
+
+    async def clock(self, scope: Scope) -> Reading:
+        check_system(scope)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.read_jumps, self._moment())
+        )
+        assert row is not None
+        return Reading(row["now"], row["clock"])
+
+    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+        check_system(scope)
+        values = (jump.microseconds, jump.known, jump.before, jump.after)
+
+        async def work(connection: Connection) -> bool:
+            # All of them, in their order: some may have to be marked.
+            await connection.execute(SQL.lock_shards, [*range(SHARDS)])
+            return await connection.fetchval(SQL.set_clock, self._moment(), *values) is not None
+
+        return await self._database.transact(work)
+
+    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+        check_system(scope)
+
+        async def work(connection: Connection) -> Followed | None:
+            # By itself: what waits for a plan under way must see what that planned.
+            led = await connection.fetchrow(SQL.lock_to_follow, grant.shard, grant.token)
+            if led is None:
+                return None
+            if not led["behind"]:
+                return Followed(led["clock"], 0)
+            moved = await connection.fetch(
+                SQL.follow_clock,
+                self._moment(),
+                grant.shard,
+                shift_of(led["behind"]),
+                led["clock_set_from"],
+                led["clock_set_to"],
+            )
+            await connection.execute(SQL.note_followed, grant.shard, led["clock"])
+            return Followed(led["clock"], len(moved))
+
+        return await self._database.transact(work)
 
     async def list(self, scope: Scope) -> tuple[Holding, ...]:
         check_system(scope)

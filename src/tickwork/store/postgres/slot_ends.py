@@ -14,12 +14,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
-from tickwork.core.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.firing import FiringRecord, Then
 from tickwork.core.model import Ending, Held
 from tickwork.core.standing import NOTHING, SUCCESS, Effect, Shown
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
+from tickwork.store.postgres.columns import once
 from tickwork.store.postgres.database import SQL, Connection
 from tickwork.store.postgres.keys import Key
 from tickwork.store.postgres.leaving import Left
@@ -34,7 +36,7 @@ from tickwork.store.postgres.withdrawing import (
 _BECOMES = {Then.COMPLETE: "completed", Then.PARK: "parked", Then.PAUSE: "paused"}
 
 
-class Recorded(NamedTuple):
+class Recorded(Struct, frozen=True):
     """A recorded attempt, and what its schedule shows now; None if there is no schedule."""
 
     firing_id: UUID
@@ -47,6 +49,14 @@ class Recorded(NamedTuple):
 
 
 Effects = dict[ScheduleKey, Effect]
+
+
+class Paused(NamedTuple):
+    """A schedule that a dead firing paused, the slot that died, and what it died of."""
+
+    schedule: ScheduleKey
+    slot: datetime
+    error: str | None
 
 
 class SlotEnds:
@@ -67,17 +77,17 @@ class SlotEnds:
         rows = await connection.fetch(
             SQL.record_firings,
             self._moment(),
-            [held.tenant for held, _ in chosen],
+            once([held.tenant for held, _ in chosen]),
             [held.id for held, _ in chosen],
-            [held.claim for held, _ in chosen],
-            [held.holder for held, _ in chosen],
+            once([held.claim for held, _ in chosen]),
+            once([held.holder for held, _ in chosen]),
             ids,
-            [firing.status for firing in firings],
-            [firing.reason for firing in firings],
+            once([firing.status for firing in firings]),
+            once([firing.reason for firing in firings]),
             [firing.took_seconds for firing in firings],
-            [firing.result_code for firing in firings],
-            [firing.excerpt for firing in firings],
-            [_channels(firing) for firing in firings],
+            once([firing.result_code for firing in firings]),
+            once([firing.excerpt for firing in firings]),
+            once([_channels(firing) for firing in firings]),
         )
         recorded: dict[Held, Recorded] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status in rows:
@@ -113,8 +123,9 @@ class SlotEnds:
 
     async def carry_out(
         self, connection: Connection, effects: Effects, keys: Collection[Key], left: Left
-    ) -> bool:
-        """Writes the schedules; True if a leader has something new to look at."""
+    ) -> tuple[bool, list[ScheduleKey]]:
+        """Writes the schedules; says whether a leader has something new to look at, and which are
+        paused now."""
         named = sorted(effects)
         chosen = [effects[each] for each in named]
         tenants = [tenant for tenant, _ in named]
@@ -123,15 +134,15 @@ class SlotEnds:
         rows = await connection.fetch(
             SQL.end_slots,
             self._moment(),
-            tenants,
+            once(tenants),
             ids,
-            [effect.is_reset for effect in chosen],
-            [effect.failures for effect in chosen],
-            [effect.is_shown for effect in chosen],
-            [effect.error for effect in chosen],
-            [effect.status and str(effect.status) for effect in chosen],
-            [_BECOMES.get(effect.then) for effect in chosen],
-            [effect.delay_seconds for effect in chosen],
+            once([effect.is_reset for effect in chosen]),
+            once([effect.failures for effect in chosen]),
+            once([effect.is_shown for effect in chosen]),
+            once([effect.error for effect in chosen]),
+            once([effect.status and str(effect.status) for effect in chosen]),
+            once([_BECOMES.get(effect.then) for effect in chosen]),
+            once([effect.delay_seconds for effect in chosen]),
         )
         paused = [
             (row["tenant"], row["id"])
@@ -142,7 +153,7 @@ class SlotEnds:
             planned = await take_planned(connection, paused, None, keys=keys)
             await take_back(connection, planned, left)
             await _rewind(connection, planned)
-        return any(row["is_moved"] and row["status"] == "active" for row in rows)
+        return any(row["is_moved"] and row["status"] == "active" for row in rows), paused
 
 
 def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Effects:
@@ -161,15 +172,27 @@ def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Ef
     return {named: each for named, each in effects.items() if each.changes(shown[named])}
 
 
+def paused_by(
+    recorded: Mapping[Held, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
+) -> list[Paused]:
+    """What paused schedules: of several slots the last one."""
+    return [
+        Paused(
+            named,
+            max(
+                each.slot
+                for each in recorded.values()
+                if each.schedule == named and each.record.then is Then.PAUSE
+            ),
+            effects[named].error,
+        )
+        for named in paused
+    ]
+
+
 def _is_usual(ended: Recorded) -> bool:
     """Whether it is one more success of a schedule that shows one already."""
-    record = ended.record
-    return (
-        record.status is FiringStatus.SUCCEEDED
-        and record.then is Then.GO_ON
-        and record.next_after_seconds is None
-        and ended.shown == SUCCESS
-    )
+    return ended.record.is_plain_success and ended.shown == SUCCESS
 
 
 async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:

@@ -29,6 +29,7 @@ from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import take_backlog
 from tickwork.store.sqlite.slot_ends import Dead, dead_slots, end_slots
 from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.telling import tell_of_dead
 
 
 class Burial(NamedTuple):
@@ -60,6 +61,7 @@ def bury(transaction: Transaction, burials: Sequence[Burial]) -> int:
         alike = [row for row in gone if reasons[row[PLACE]] == reason]
         leave(transaction, alike, Passing.DEAD, reason)
     _move_on(transaction, {row[PLACE]: row for row in gone}, letter_ids)
+    tell_of_dead(transaction, {letter_ids[row[PLACE]]: row[TENANT] for row in gone})
     return len(gone)
 
 

@@ -11,6 +11,7 @@ from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_limits import check_change
+from tickwork.core.sharing import Grant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue, is_storable
@@ -43,11 +44,20 @@ class Changer:
         self._database = database
 
     async def change(
-        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
     ) -> Schedule:
-        return await self._database.write(
-            lambda transaction: _change(transaction, scope, schedule_id, withdraw, decide)
-        )
+        def work(transaction: Transaction) -> Schedule:
+            if under is not None and not _is_granted(transaction, under):
+                return find(transaction, scope, schedule_id).schedule
+            return _change(transaction, scope, schedule_id, withdraw, decide)
+
+        return await self._database.write(work)
 
 
 def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> Stored:
@@ -61,6 +71,10 @@ def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> Stored:
     if row is None:
         raise NotFound("schedule", schedule_id)
     return stored(row)
+
+
+def _is_granted(transaction: Transaction, grant: Grant) -> bool:
+    return (grant.shard, grant.token) in transaction.execute(SQL.shard_tokens)
 
 
 def _change(

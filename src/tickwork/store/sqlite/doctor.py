@@ -6,11 +6,13 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
+from tickwork import zone_data
 from tickwork.errors import StoreError
-from tickwork.store.diagnosis import Finding, Level, schema_finding
+from tickwork.store.diagnosis import Finding, Level, schema_finding, zones_finding
 from tickwork.store.migrations import load_migrations
 from tickwork.store.sqlite.file import DatabaseFile, locate
 from tickwork.store.sqlite.migrate import read_version
+from tickwork.store.sqlite.statements import SQL
 
 _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 _FULL = 2
@@ -25,6 +27,10 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
     try:
         with closing(file.connect()) as connection:
             version = read_version(connection)
+            known = len(load_migrations("tickwork.store.sqlite"))
+            newest = None
+            if version == known:
+                (newest,) = connection.execute(SQL.newest_zones).fetchone()
             (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
             (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
             (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -34,11 +40,12 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
     return (
         Finding("connection", Level.OK, f"{file.path} opens"),
         Finding("version", Level.OK, f"SQLite {sqlite3.sqlite_version}"),
-        schema_finding(version, len(load_migrations("tickwork.store.sqlite"))),
+        schema_finding(version, known),
         _journal(journal),
         _synchronous(synchronous),
         _integrity(problem),
         Finding("clock", Level.OK, "the file has this machine's clock: there is no other"),
+        zones_finding(zone_data.version(), newest),
         Finding(
             "failover",
             Level.WARNING,

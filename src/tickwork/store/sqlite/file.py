@@ -24,8 +24,8 @@ SQLITE_VERSION_MIN = (3, 38, 0)
 _SCHEME = "sqlite:///"
 _STATEMENTS_CACHED = 512
 _LOCK_STEP_MILLISECONDS = 5
+_SYNCED, _UNSYNCED = "synchronous = FULL", "synchronous = OFF"
 _PRAGMAS = (
-    "synchronous = FULL",  # Accepted means synced.
     "foreign_keys = ON",
     "secure_delete = OFF",  # As SQLite has it; some systems make every delete write twice.
     "temp_store = MEMORY",
@@ -56,10 +56,18 @@ class Identity(NamedTuple):
 
 
 class DatabaseFile:
-    """One SQLite file, by its absolute path."""
+    """One SQLite file, by its absolute path. Accepted means synced, but where it `is_passing`:
+    such a file is thrown away in the end, and nobody needs it after a power cut."""
 
-    def __init__(self, path: Path, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+        *,
+        is_passing: bool = False,
+    ) -> None:
         self.path, self.busy_timeout_seconds = path.absolute(), busy_timeout_seconds
+        self._is_passing = is_passing
 
     @property
     def identity(self) -> Identity | None:
@@ -71,7 +79,7 @@ class DatabaseFile:
         return Identity(found.st_dev, found.st_ino)
 
     def connect(self, *, create: bool = False) -> Connection:
-        """A connection for the thread that calls, in WAL mode, every commit synced."""
+        """A connection for the thread that calls, in WAL mode."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StoreBroken(
                 f"SQLite is {sqlite3.sqlite_version}; Tickwork needs "
@@ -92,7 +100,7 @@ class DatabaseFile:
             )
             failed.callback(connection.close)
             self._use_wal(connection)
-            for pragma in _PRAGMAS:
+            for pragma in (_UNSYNCED if self._is_passing else _SYNCED, *_PRAGMAS):
                 connection.execute(f"PRAGMA {pragma}")
             failed.pop_all()
         return connection

@@ -59,6 +59,10 @@ class SqliteMessages:
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         return await self._sender.bulk(scope, queue, messages)
 
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        return await self._sender.tell(scope, event)
+
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)
 

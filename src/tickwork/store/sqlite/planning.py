@@ -15,6 +15,7 @@ from uuid import UUID
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.planning import Due, Plan, PlanResult
+from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import SHARDS, ScheduleStatus, read_terms
 from tickwork.core.sharing import Grant
 from tickwork.core.slot_end import Newer
@@ -22,7 +23,12 @@ from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.firings import SkipValues, record_skips, skip_values
 from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.schedule_rows import dues, optional_microseconds, optional_time
+from tickwork.store.sqlite.schedule_rows import (
+    dues,
+    optional_microseconds,
+    optional_time,
+    waiting_ones,
+)
 from tickwork.store.sqlite.slot_ends import begin_next_run, end_schedule
 from tickwork.store.sqlite.slot_messages import Making, Makings, Origin, make, making
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
@@ -31,6 +37,7 @@ from tickwork.store.sqlite.times import to_microseconds
 NEWER_MAX = 1_000
 """As far as later slots are counted."""
 
+_FIRST_LOOK = (-(2**62), b"")
 _ACTIVE = str(ScheduleStatus.ACTIVE)
 
 Key = tuple[str, bytes]
@@ -73,6 +80,18 @@ class Planner:
         found = await self._database.read(work)
         found.sort(key=lambda row: row[0])
         return dues(found)
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+        check_limit(limit)
+        behind = _FIRST_LOOK if after is None else (to_microseconds(after[0]), after[1].bytes)
+        values = (shard, *behind, limit)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.schedules_of_shard, values).fetchall()
+        )
+        return waiting_ones(found)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)

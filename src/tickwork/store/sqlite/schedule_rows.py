@@ -12,6 +12,7 @@ import msgspec
 
 from tickwork.core.model import ContentType
 from tickwork.core.planning import Due
+from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import (
     Definition,
     NewSchedule,
@@ -56,11 +57,11 @@ def stored(row: Row) -> Stored:
         place, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
         fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
         created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
-        overlap, on_dead, retry, expires_after_seconds, metadata,
+        overlap, on_dead, retry, expires_after_seconds, metadata, shift,
     ) = row  # fmt: skip
     schedule_id = UUID(bytes=id_)
     definition = Definition(
-        rule=read_rule(rule, schedule_id),
+        rule=read_rule(rule, schedule_id, shift),
         queue=queue,
         body=body,
         type=type_,
@@ -100,7 +101,9 @@ def stored(row: Row) -> Stored:
 def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
     """Rows of what a leader has to look at, as `due_schedules` has them."""
     found: list[Due] = []
-    for _, tenant, id_, bucket, version, next_slot, rule, overlap, fired, unfinished, days in rows:
+    for row in rows:
+        _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+        unfinished, days = more
         schedule_id = UUID(bytes=id_)
         found.append(
             Due(
@@ -109,11 +112,32 @@ def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
                 bucket=bucket,
                 version=version,
                 next_slot=from_microseconds(next_slot),
-                rule=read_rule(rule, schedule_id),
+                rule=read_rule(rule, schedule_id, shift),
                 overlap=_OVERLAPS[overlap],
                 fired=fired,
                 unfinished=unfinished,
                 calendar_version=days,
+            )
+        )
+    return tuple(found)
+
+
+def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
+    """Rows of how schedules stand, as `schedules_of_shard` has them."""
+    found: list[Waiting] = []
+    for tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule in rows:
+        schedule_id = UUID(bytes=id_)
+        found.append(
+            Waiting(
+                tenant=tenant,
+                id=schedule_id,
+                name=name,
+                next_slot=from_microseconds(next_slot),
+                look_at=from_microseconds(look_at),
+                last_slot=optional_time(last_slot),
+                updated_at=from_microseconds(updated_at),
+                fired=fired,
+                rule=read_rule(rule, schedule_id),
             )
         )
     return tuple(found)

@@ -10,6 +10,7 @@ from tickwork.core.changing import Decide, Withdraw
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Message, Scope
 from tickwork.core.planning import Due, Plan, PlanResult
+from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.sharing import Grant
 from tickwork.core.slot_end import Newer
@@ -57,9 +58,15 @@ class SqliteSchedules:
         return await self._lister.list(scope, selection, limit)
 
     async def change(
-        self, scope: Scope, schedule_id: UUID, withdraw: Withdraw, decide: Decide
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
     ) -> Schedule:
-        return await self._changer.change(scope, schedule_id, withdraw, decide)
+        return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
 
     async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
         check_limit(limit)
@@ -73,6 +80,11 @@ class SqliteSchedules:
 
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
         return await self._planner.due(scope, shards, limit)
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        return await self._planner.of_shard(scope, shard, limit, after=after)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         return await self._planner.next_look_at(scope, shards)

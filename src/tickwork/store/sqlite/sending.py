@@ -117,6 +117,13 @@ class Sender:
         if messages:
             await self._database.write(Parcel(scope, queue, messages).store, rows=len(messages))
 
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        """Copies an event to those who subscribe to it; to how many queues."""
+        tenant = scope.tenant or DEFAULT_TENANT
+        return await self._database.write(
+            lambda transaction: send_copies(transaction, tenant, [event], is_exempt=True)
+        )
+
     async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         """Stores any number, piece by piece."""
         await self._database.read(lambda transaction: find_queue(transaction, scope, queue))
@@ -136,11 +143,13 @@ def send_copies(
     *,
     beside: bytes | None = None,
     is_exempt: bool = False,
-) -> None:
-    """Copies messages to the queues that subscribe to them, but for the one they are in."""
+) -> int:
+    """Copies messages to the queues that subscribe to them, but for the one they are in; to how
+    many queues."""
     typed = [message for message in messages if message.type is not None]
     if not typed:
-        return
+        return 0
+    told = 0
     patterns: dict[Found, list[str]] = {}
     for types, *queue in transaction.execute(SQL.subscribers, (tenant,)).fetchall():
         patterns.setdefault(Found(*queue), []).append(types)
@@ -155,6 +164,8 @@ def send_copies(
         ]
         if copies:
             Load(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
+            told += 1
+    return told
 
 
 def take_backlog(

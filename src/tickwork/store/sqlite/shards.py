@@ -6,9 +6,11 @@ has the only token that counts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from tickwork.core import token as tokens
+from tickwork.core.clock_jumps import Followed, Jump, Reading, shift_of
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.sharing import Grant, Holding, share_out
@@ -18,7 +20,7 @@ from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import from_microseconds
+from tickwork.store.sqlite.times import from_microseconds, to_microseconds
 
 
 class SqliteShards:
@@ -39,6 +41,45 @@ class SqliteShards:
 
         return await self._database.write(work)
 
+    async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int:
+            return sum(
+                transaction.execute(SQL.note_zones, (grant.shard, grant.token, tzdata)).rowcount
+                for grant in grants
+            )
+
+        return await self._database.write(work)
+
+    async def clock(self, scope: Scope) -> Reading:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> Reading:
+            (clock,) = transaction.execute(SQL.read_jumps).fetchone()
+            return Reading(from_microseconds(transaction.now), clock)
+
+        return await self._database.read(work)
+
+    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+        check_system(scope)
+        by, after = jump.microseconds, to_microseconds(jump.after)
+        values = (by, jump.known, to_microseconds(jump.before), after)
+
+        def work(transaction: Transaction) -> bool:
+            is_set = transaction.execute(SQL.set_clock, (transaction.now, *values)).rowcount > 0
+            if is_set and by > 0:
+                transaction.execute(SQL.count_as_followed, (by, after))
+            elif is_set:
+                transaction.execute(SQL.shorten_leases, (transaction.now, by))
+            return is_set
+
+        return await self._database.write(work)
+
+    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+        check_system(scope)
+        return await self._database.write(lambda transaction: _follow(transaction, grant))
+
     async def list(self, scope: Scope) -> tuple[Holding, ...]:
         check_system(scope)
 
@@ -51,8 +92,9 @@ class SqliteShards:
                 token,
                 None if node is None else UUID(bytes=node),
                 None if node is None else from_microseconds(taken_at),
+                tzdata,
             )
-            for shard, token, node, taken_at in await self._database.read(work)
+            for shard, token, node, taken_at, tzdata in await self._database.read(work)
         )
 
 
@@ -64,6 +106,23 @@ def free_shards(transaction: Transaction, node_id: bytes) -> int:
     return freed
 
 
+def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
+    execute = transaction.execute
+    led = execute(SQL.jumps_behind, (grant.shard, grant.token)).fetchone()
+    if led is None:
+        return None
+    clock, behind, *last = led
+    if not behind:
+        return Followed(clock, 0)
+    by = shift_of(behind)
+    values = (grant.shard, transaction.now, by, *last)
+    places = [place for (place,) in execute(SQL.intervals_to_move, values)]
+    execute(SQL.carry_planned, (rows.as_json(places), by))
+    execute(SQL.move_intervals, (rows.as_json(places), by))
+    execute(SQL.note_followed, (grant.shard, clock))
+    return Followed(clock, len(places))
+
+
 def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
     execute, now = transaction.execute, transaction.now
     (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
@@ -72,14 +131,14 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
     living = [UUID(bytes=id_) for (id_,) in execute(SQL.living_schedulers, (now,))]
     held = {
         shard: None if node is None else UUID(bytes=node)
-        for shard, _, node, _ in execute(SQL.list_shards, (now,))
+        for shard, _, node, *_ in execute(SQL.list_shards, (now,))
     }
     sharing = share_out(node_id, living, held)
     if sharing.give_up:
         execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
         transaction.woken.add(SCHEDULES_TOPIC)
     if sharing.take:
-        (_, _, epoch, _) = execute(SQL.read_meta).fetchone()
+        (_, _, epoch) = execute(SQL.read_meta).fetchone()
         values = (rows.as_json(sharing.take), node_id.bytes, now, tokens.token(epoch, 0))
         execute(SQL.take_shards, values)
     return tuple(Grant(*row) for row in execute(SQL.own_shards, (node_id.bytes,)))

@@ -23,6 +23,7 @@ from tickwork.store.sqlite.firings import record
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.slot_messages import last_slot_fired, take_back, withdrawable
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
+from tickwork.store.sqlite.telling import tell_of_pause
 from tickwork.store.sqlite.times import duration, to_microseconds
 
 NEAR_SECONDS = 5.0
@@ -81,7 +82,9 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
             own.sort(key=lambda each: each.slot[2:4])
         effect = effect_of(each.record for each in own)
         _note(transaction, standing, effect)
-        _follow(transaction, standing, effect)
+        if _follow(transaction, standing, effect):
+            slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
+            tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
 
 
 def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
@@ -121,16 +124,17 @@ def _note(transaction: Transaction, standing: _Standing, effect: Effect) -> None
         transaction.execute(SQL.note_outcome, (standing.place, *noted))
 
 
-def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> None:
+def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> bool:
     """What the ends of slots make of their schedule; one that moves and is paused has one new
-    version."""
+    version. Whether it is paused."""
     place, is_moved = standing.place, False
     if effect.delay_seconds is not None:
         is_moved = begin_next_run(transaction, place, effect.delay_seconds)
     if effect.then is Then.PAUSE:
-        _pause(transaction, standing, versions=0 if is_moved else 1)
-    elif effect.then in _ENDED_BY:
+        return _pause(transaction, standing, versions=0 if is_moved else 1)
+    if effect.then in _ENDED_BY:
         end_schedule(transaction, place, _ENDED_BY[effect.then])
+    return False
 
 
 def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
@@ -154,11 +158,12 @@ def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
         transaction.woken.add(SCHEDULES_TOPIC)
 
 
-def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> None:
-    """It waits for somebody who has a look, and begins then with what nobody has claimed."""
+def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> bool:
+    """It waits for somebody who has a look, and begins then with what nobody has claimed; False if
+    it was not active."""
     values = (standing.place, transaction.now, versions)
     if not transaction.execute(SQL.pause_schedule, values).rowcount:
-        return
+        return False
     taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
     if taken:
         take_back(transaction, [place for place, _ in taken])
@@ -166,3 +171,4 @@ def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> N
         last_slot = last_slot_fired(transaction, standing.tenant, standing.id, before=slot)
         rewound = (standing.place, slot, due_at, last_slot, len(taken))
         transaction.execute(SQL.rewind_schedule, rewound)
+    return True

@@ -63,9 +63,12 @@ class SqliteStore:
         *,
         moment: Moment = database_time,
         busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+        is_passing: bool = False,
     ) -> SqliteStore:
-        """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
-        file, lookout = DatabaseFile(locate(path_or_url), busy_timeout_seconds), Lookout()
+        """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`. What is
+        written to one that `is_passing` need not outlive a power cut."""
+        path, lookout = locate(path_or_url), Lookout()
+        file = DatabaseFile(path, busy_timeout_seconds, is_passing=is_passing)
         async with AsyncExitStack() as failed:
             database = Database(file, moment, lookout)
             failed.push_async_callback(database.close)

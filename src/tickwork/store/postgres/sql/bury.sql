@@ -1,5 +1,5 @@
--- Moves what is still held to the dead letters, each with its reason; returns what leaves, and for
--- what goes on to a dead-letter queue which one that is.
+-- Moves what is still held to the dead letters, each with its reason; returns what leaves and how it
+-- died, and for what goes on to a dead-letter queue which one that is.
 WITH gone AS (
     DELETE FROM tickwork_messages AS m
     USING (
@@ -35,10 +35,13 @@ SELECT
     CASE WHEN queue.is_capped THEN octet_length(gone.body) END AS bytes, gone.number, gone.reason,
     onward.id AS onward_id, onward.name AS onward, gone.event_id, gone.correlation_id,
     gone.causation_id, gone.hops, gone.priority, gone.content_type,
-    CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body
+    CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body,
+    gone.letter, queue.own AS queue, coalesce(gone.error, gone.last_error) AS error, gone.used,
+    gone.sent_at, gone.schedule_id, gone.slot, gone.run
 FROM gone
 LEFT JOIN LATERAL (
-    SELECT is_capped, settings ->> 'dead_letter_queue' AS name FROM tickwork_queues
+    SELECT is_capped, tickwork_queues.name AS own, settings ->> 'dead_letter_queue' AS name
+    FROM tickwork_queues
     WHERE id = gone.queue_id LIMIT 1
 ) AS queue ON true
 LEFT JOIN LATERAL (

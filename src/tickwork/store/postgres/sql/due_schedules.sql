@@ -1,6 +1,6 @@
 -- Active schedules of some shards that have to be looked at, soonest first: of each shard no more than `$4`.
 SELECT
-    s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.overlap, s.fired,
+    s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN (
         SELECT count(*) FROM (
             SELECT FROM tickwork_messages AS m
@@ -15,7 +15,8 @@ FROM (
     SELECT due.*
     FROM unnest($2::integer[]) AS led (shard)
     CROSS JOIN LATERAL (
-        SELECT tenant, id, bucket, version, next_slot, rule, overlap, fired, calendar, look_at
+        SELECT tenant, id, bucket, version, next_slot, rule, shift, overlap, fired, calendar,
+            look_at
         FROM tickwork_schedules
         WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL
             AND look_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))

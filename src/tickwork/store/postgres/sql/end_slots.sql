@@ -19,9 +19,19 @@ SET error_count = given.failures + CASE
         ELSE moves.at - interval '30 seconds'
     END
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
-    unnest($2::text[], $3::uuid[], $4::boolean[], $5::integer[], $6::boolean[], $7::text[], $8::text[],
-        $9::text[], $10::float8[])
-        AS given (tenant, id, is_reset, failures, is_shown, error, shown, becomes, delay)
+    (
+        -- What is the same for all is given once.
+        SELECT id,
+            ($2::text[])[least(number, cardinality($2))] AS tenant,
+            ($4::boolean[])[least(number, cardinality($4))] AS is_reset,
+            ($5::integer[])[least(number, cardinality($5))] AS failures,
+            ($6::boolean[])[least(number, cardinality($6))] AS is_shown,
+            ($7::text[])[least(number, cardinality($7))] AS error,
+            ($8::text[])[least(number, cardinality($8))] AS shown,
+            ($9::text[])[least(number, cardinality($9))] AS becomes,
+            ($10::float8[])[least(number, cardinality($10))] AS delay
+        FROM unnest($3::uuid[]) WITH ORDINALITY AS given (id, number)
+    ) AS given
 CROSS JOIN LATERAL (
     SELECT ctid AS at, status, next_slot FROM tickwork_schedules
     WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1

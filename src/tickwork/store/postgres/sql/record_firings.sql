@@ -4,10 +4,20 @@ WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp())
 held AS MATERIALIZED (
     SELECT held.*, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up, m.queue_id, m.key,
         coalesce(m.due_at, m.visible_at) AS due_at
-    FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[], $8::text[],
-            $9::float8[], $10::integer[], $11::text[], $12::text[])
-        WITH ORDINALITY AS held (tenant, id, claim, holder, firing, status, reason, took_seconds,
-            result_code, excerpt, channels, number)
+    FROM (
+        -- What is the same for all is given once.
+        SELECT given.*,
+            ($2::text[])[least(number, cardinality($2))] AS tenant,
+            ($4::bigint[])[least(number, cardinality($4))] AS claim,
+            ($5::uuid[])[least(number, cardinality($5))] AS holder,
+            ($7::text[])[least(number, cardinality($7))] AS status,
+            ($8::text[])[least(number, cardinality($8))] AS reason,
+            ($10::integer[])[least(number, cardinality($10))] AS result_code,
+            ($11::text[])[least(number, cardinality($11))] AS excerpt,
+            ($12::text[])[least(number, cardinality($12))] AS channels
+        FROM unnest($3::uuid[], $6::uuid[], $9::float8[])
+            WITH ORDINALITY AS given (id, firing, took_seconds, number)
+    ) AS held
     CROSS JOIN LATERAL (
         SELECT * FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1 FOR UPDATE
     ) AS m

@@ -39,8 +39,11 @@ stored AS (
     ON CONFLICT DO NOTHING
     RETURNING queue_id, id, CASE WHEN $25 THEN octet_length(body) END AS bytes
 )
+-- Which ones they were is said only if not all of them were stored, or somebody wants to know.
 SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.ids
 FROM target LEFT JOIN (
-    SELECT queue_id, count(*) AS messages, sum(bytes) AS bytes, array_agg(id) FILTER (WHERE $25) AS ids
+    SELECT
+        queue_id, count(*) AS messages, sum(bytes) AS bytes,
+        CASE WHEN $25 OR (SELECT count(*) FROM stored) < cardinality($5::uuid[]) THEN array_agg(id) END AS ids
     FROM stored GROUP BY queue_id
 ) AS sum ON sum.queue_id = target.id

@@ -1,7 +1,9 @@
 -- Moves schedules on that stay active: their plans are checked, and hold in this transaction.
 UPDATE tickwork_schedules AS s
 SET next_slot = plan.then_slot, due_at = plan.then_due_at, look_at = plan.look_at,
-    fired = s.fired + plan.fires, last_slot = coalesce(plan.last_slot, s.last_slot)
+    fired = s.fired + plan.fires, last_slot = max(
+        coalesce(plan.last_slot, s.last_slot), coalesce(s.last_slot, plan.last_slot)
+    )
 FROM (
     SELECT column1 AS place, column2 AS then_slot, column3 AS then_due_at, column4 AS look_at,
         column5 AS fires, column6 AS last_slot

@@ -1,7 +1,7 @@
 -- The schedules of some shards that have to be looked at, soonest first: each shard is read in order, and
 -- all of them are merged, so that no more is read than is wanted.
 SELECT
-    s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.overlap, s.fired,
+    s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN
         (
             SELECT count(*) FROM (

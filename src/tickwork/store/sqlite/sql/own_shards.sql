@@ -1,2 +1,2 @@
--- The shards that a node leads, with their tokens.
-SELECT shard, token FROM tickwork_shards WHERE node = ?1 ORDER BY shard
+-- The shards that a node leads, with what a grant says of each.
+SELECT shard, token, tzdata, clock FROM tickwork_shards WHERE node = ?1 ORDER BY shard

@@ -1,2 +1,2 @@
 -- What the database says of itself.
-SELECT schema_version, cell, epoch, tzdata FROM tickwork_meta
+SELECT schema_version, cell, epoch FROM tickwork_meta

@@ -1,0 +1,72 @@
+"""A clock that was set, and what intervals make of it.
+
+The slots of an interval are elapsed time: a clock that is set by an hour moves them by an hour, so
+that their spacing stays. Everybody who watches the clock may see the jump, and it counts once: all
+jumps that are known are one sum, each shard says how much of it its intervals follow, and a jump is
+added only by who knows the sum as it was before.
+
+```
+   the clock    ──09:00──┤ jump +1 h ├──10:00──10:01──▶
+   a slot every 20 s  ▪ ▪ ▪             ▪ ▪ ▪ ▪
+```
+
+A slot is an instant, and an identity. After a jump back, the same instants come again: intervals
+are moved by a trifle more then, so that none of them is a slot that was there before. For that
+jumps are counted in tenths of a second, and a trifle is a thousandth of that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+JUMP_SECONDS = 5.0
+"""Less is a clock being adjusted, or a busy machine."""
+
+QUANTUM_MICROSECONDS = 100_000
+TRIFLE_MICROSECONDS = 100
+"""A thousand jumps back until an interval is where it was: intervals are whole seconds."""
+
+
+class Reading(Struct, frozen=True):
+    """What the database says: its time, and the sum of the jumps that are known, in
+    microseconds."""
+
+    now: datetime
+    clock: int
+
+
+class Jump(Struct, frozen=True):
+    """A jump that was seen: from a time on, and by how much; `known` is the sum of the jumps
+    without it."""
+
+    before: datetime
+    microseconds: int
+    known: int
+
+    @property
+    def after(self) -> datetime:
+        """No time after it is earlier."""
+        return self.before + timedelta(microseconds=self.microseconds)
+
+    @property
+    def seconds(self) -> float:
+        return self.microseconds / 1_000_000
+
+
+class Followed(Struct, frozen=True):
+    """The jumps that a shard follows now, and how many intervals were moved for it."""
+
+    clock: int
+    moved: int
+
+
+def whole_microseconds(seconds: float) -> int:
+    """A jump as it is counted."""
+    return round(seconds * 1_000_000 / QUANTUM_MICROSECONDS) * QUANTUM_MICROSECONDS
+
+
+def shift_of(behind_microseconds: int) -> int:
+    """By how much intervals are moved that are behind by so much."""
+    return behind_microseconds + (TRIFLE_MICROSECONDS if behind_microseconds < 0 else 0)

@@ -1,0 +1,285 @@
+"""What is said about a slot: pure, from the facts to a code and a sentence.
+
+The record comes first: what was written down about a slot is what happened. Where there is none,
+the message may still be on its way; and where there is neither, the rule, the bounds and the
+status say why there was nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, structs
+
+from tickwork.core import when
+from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.model import Message
+from tickwork.core.planning import (
+    AHEAD_SECONDS,
+    DELETED,
+    EXCLUDED,
+    PAST_END,
+    PAUSED,
+    PLAN_ERROR,
+    SKIPPED_MISSED,
+    SKIPPED_OVERLAP,
+    before,
+    is_delay,
+)
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.states import State
+
+_REASONS = {
+    SKIPPED_MISSED: "it was late by more than its grace, and its missed policy left it out",
+    SKIPPED_OVERLAP: "an earlier firing was unfinished, and its overlap policy left it out",
+    PAUSED: "the schedule was paused",
+    EXCLUDED: "its day is excluded, by its own list or by its calendar",
+    PAST_END: "it is after the schedule's end",
+    PLAN_ERROR: "the slot could not be planned",
+    DELETED: "the schedule was deleted before anybody began with it",
+    "quota": "the tenant's quota was used up",
+    "expired": "nobody began with it before it expired",
+}
+
+_WAYS_OUT = {
+    ScheduleStatus.PAUSED: "resume it to let it fire again",
+    ScheduleStatus.PARKED: "put right what is wrong and resume it",
+    ScheduleStatus.COMPLETED: "it has no slot left",
+}
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """All that is known about an instant of a schedule; `rule` has the days of its calendar,
+    `previous` and `following` are its slots around the instant."""
+
+    schedule: Schedule
+    rule: when.Rule
+    now: datetime
+    at: datetime
+    firings: Sequence[Firing]
+    message: Message | None
+    previous: datetime | None
+    following: datetime | None
+    is_slot: bool
+
+
+class Answer(NamedTuple):
+    """A code, whether it fired (None: that is open), and a sentence without its full stop."""
+
+    code: str
+    fired: bool | None
+    words: str
+
+
+def answer_from(facts: Facts) -> Answer:
+    """The answer that the facts give."""
+    if facts.firings:
+        return _from_record(facts)
+    if facts.message is not None:
+        return _from_message(facts.message, facts.now)
+    schedule, at = facts.schedule, facts.at
+    if at < schedule.created_at and at != schedule.last_slot:
+        return _before_creation(facts)
+    if schedule.status is ScheduleStatus.DELETED and at >= schedule.changed_at:
+        return _deleted(schedule)
+    if not facts.is_slot:
+        return _no_slot(facts)
+    if schedule.status is not ScheduleStatus.ACTIVE and _is_since(schedule, at):
+        return _standing_still(facts)
+    if _is_used_up(facts):
+        most = facts.rule.max_firings
+        then = "used up by slots before it" if at > facts.now else "used up before"
+        words = f"{_verb(facts)}: its {most} firings are {then}"
+        return Answer("max_firings", False, words.replace("its 1 firings are", "its one firing is"))
+    if at > facts.now:
+        return _to_come(facts)
+    if schedule.next_slot is not None and at >= schedule.next_slot:
+        due = when.due_at(facts.rule, at)
+        if due > facts.now:
+            return Answer("to_come", None, f"it is still to come: it is due {_said(due)}")
+        return Answer(
+            "not_planned", None, f"it was due {_said(due)}, and no leader has planned it yet"
+        )
+    words = (
+        "there is no record of it any more: older than the retention, its message was purged, "
+        "or the rule was another one then"
+    )
+    return Answer("unknown", None, words)
+
+
+def _from_record(facts: Facts) -> Answer:
+    last = facts.firings[-1]
+    tries = sum(1 for each in facts.firings if each.attempt > 0 and each.run == last.run)
+    late = ", as a catch-up" if last.catch_up else ""
+    match last.status:
+        case FiringStatus.SUCCEEDED | FiringStatus.PARTIAL:
+            took = (last.finished_at - last.started_at).total_seconds()
+            words = (
+                f"it fired{late}: attempt {last.attempt} {last.status} {_said(last.finished_at)}"
+            )
+            return Answer(str(last.status), True, f"{words}, after {took:.3f} s")
+        case FiringStatus.FAILED:
+            rest = "it has not ended yet" if facts.message is not None else "no attempt followed"
+            return Answer("failed", True, f"it fired{late}, and failed {_times(tries)}; {rest}")
+        case FiringStatus.DEAD:
+            error = f": {last.excerpt or facts.schedule.last_error or ''}".rstrip(": ")
+            words = f"it fired{late}, and died after {_attempts(tries)} ({last.reason}){error}"
+            return Answer("dead", True, f"{words}; see its dead letter")
+        case _:
+            reason = last.reason or str(last.status)
+            words = f"it did not fire: {_REASONS.get(reason, reason)}"
+            if last.count > 1:
+                until = _iso(last.last_slot or last.slot)
+                words += f"; one of {last.count} slots from {_iso(last.slot)} to {until}"
+            if reason == PLAN_ERROR and facts.schedule.last_error:
+                words += f": {facts.schedule.last_error}"
+            return Answer(reason, False, f"{words}; recorded {_said(last.finished_at)}")
+
+
+def _from_message(message: Message, now: datetime) -> Answer:
+    if message.state is State.CLAIMED:
+        return Answer("running", True, f"it is being handled: attempt {message.attempts + 1}")
+    if message.state is State.HELD:
+        return Answer("waiting", None, "it stands behind an earlier firing that is unfinished")
+    if message.visible_at > now:
+        if message.attempts:
+            words = f"attempt {message.attempts} failed; the next one comes"
+            return Answer("retrying", True, f"{words} {_said(message.visible_at)}")
+        return Answer("planned", None, f"it is planned, and comes {_said(message.visible_at)}")
+    seconds = (now - message.visible_at).total_seconds()
+    return Answer("waiting", None, f"it waits in its queue for a worker, for {seconds:.0f} s")
+
+
+def _before_creation(facts: Facts) -> Answer:
+    words = f"it did not fire: the schedule was made only {_said(facts.schedule.created_at)}"
+    if facts.following is not None:
+        words += f", and its first slot is {_iso(facts.following)}"
+    return Answer("before_creation", False, words)
+
+
+def _deleted(schedule: Schedule) -> Answer:
+    fired = f"fired {_times(schedule.fired)}" if schedule.fired else "never fired"
+    deleted = f"the schedule was deleted {_said(schedule.changed_at)}"
+    words = f"it does not fire: {deleted}; until then it {fired}"
+    return Answer("deleted", False, words)
+
+
+def _is_since(schedule: Schedule, at: datetime) -> bool:
+    """Whether a slot fell to how its schedule stands: it came since then, or was left over."""
+    is_left = schedule.next_slot is not None and at >= schedule.next_slot
+    return at >= schedule.changed_at or is_left
+
+
+def _standing_still(facts: Facts) -> Answer:
+    words = f"{_verb(facts)}: {_how_it_stands(facts.schedule)}"
+    return Answer(str(facts.schedule.status), False, words)
+
+
+def _how_it_stands(schedule: Schedule) -> str:
+    words = f"the schedule has been {schedule.status} since {_iso(schedule.changed_at)}"
+    if schedule.last_error and schedule.status is not ScheduleStatus.COMPLETED:
+        words += f" ({schedule.last_error})"
+    way_out = _WAYS_OUT.get(schedule.status)
+    return words if way_out is None else f"{words}; {way_out}"
+
+
+def _is_used_up(facts: Facts) -> bool:
+    """Whether others use up its last firings before the instant comes."""
+    most, schedule = facts.rule.max_firings, facts.schedule
+    if most is None or is_delay(facts.rule):
+        return False
+    left = most - schedule.fired
+    if schedule.next_slot is None or facts.at < schedule.next_slot:
+        return left <= 0
+    slots = structs.replace(facts.rule, max_firings=None)
+    return when.count_between(slots, before(schedule.next_slot), before(facts.at)) >= left
+
+
+def _to_come(facts: Facts) -> Answer:
+    at, overlap = facts.at, facts.schedule.definition.overlap
+    due = when.due_at(facts.rule, at)
+    words = f"it is still to come, {_in_words(due - facts.now)} from now"
+    if due != at:
+        words += f": it is due {_said(due)}"
+    planned = at - timedelta(seconds=AHEAD_SECONDS)
+    if not overlap.needs_the_present and planned > facts.now:
+        words += f"; it becomes a message {_said(planned)}"
+    return Answer("to_come", None, words)
+
+
+def _no_slot(facts: Facts) -> Answer:
+    rule, at, schedule = facts.rule, facts.at, facts.schedule
+    still = ""
+    if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
+        still = f"; besides, {_how_it_stands(schedule)}"
+    if rule.start_at is not None and at < rule.start_at:
+        words = f"{_verb(facts)}: the schedule starts {_said(rule.start_at)}"
+        if facts.following is not None:
+            words += f", and its first slot is {_iso(facts.following)}"
+        return Answer("before_start", False, words + still)
+    if rule.end_at is not None and at > rule.end_at:
+        ends = "ended" if rule.end_at <= facts.now else "ends"
+        words = f"{_verb(facts)}: the schedule {ends} {_said(rule.end_at)}"
+        return Answer(PAST_END, False, words)
+    if when.next_after(when.everyday(rule), before(at)) == at:
+        day = _local_day(rule, at)
+        by = "its calendar" if day in rule.holidays else "its own list"
+        words = f"{_verb(facts)}: {day} is excluded by {by}"
+        if facts.following is not None:
+            words += f"; the next slot is {_iso(facts.following)}"
+        return Answer(EXCLUDED, False, words + still)
+    near = [
+        f"the {word} one is {_iso(slot)}"
+        for word, slot in (("previous", facts.previous), ("next", facts.following))
+        if slot is not None
+    ]
+    words = "that is none of its slots: " + (" and ".join(near) or "there is none around it")
+    if is_delay(rule):
+        words += "; each comes some time after the end of the run before"
+    return Answer("no_slot", False, words + _clock_change(rule, at) + still)
+
+
+def _clock_change(rule: when.Rule, at: datetime) -> str:
+    """A word about daylight saving, where the day has a change of the clocks."""
+    zone = ZoneInfo(rule.timezone)
+    day = timedelta(hours=24)
+    if (at - day).astimezone(zone).utcoffset() == (at + day).astimezone(zone).utcoffset():
+        return ""
+    return f"; the clocks of {rule.timezone} change on that day, see `tickwork next`"
+
+
+def _verb(facts: Facts) -> str:
+    return "it will not fire" if facts.at > facts.now else "it did not fire"
+
+
+def _local_day(rule: when.Rule, at: datetime) -> date:
+    return at.astimezone(ZoneInfo(rule.timezone)).date()
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _attempts(number: int) -> str:
+    return "1 attempt" if number == 1 else f"{number} attempts"
+
+
+def _in_words(span: timedelta) -> str:
+    """A length of time, no finer than one needs: 3 days 4 h, 4 h 5 min, 5 min 6 s."""
+    minutes, seconds = divmod(round(span.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = ((days, "day" if days == 1 else "days"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    said = [f"{number} {unit}" for number, unit in units if number]
+    return " ".join(said[:2]) or "0 s"
+
+
+def _said(instant: datetime) -> str:
+    return f"at {_iso(instant)}"
+
+
+def _iso(instant: datetime) -> str:
+    return when.iso(instant.replace(microsecond=0))

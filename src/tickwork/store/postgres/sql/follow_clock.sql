@@ -1,0 +1,63 @@
+-- Moves the intervals of a shard that is taken by so many microseconds (`$3`), and what is planned of them and
+-- nobody has: their spacing is elapsed time, whatever a clock says. What began after the jump, or begins
+-- at a time that is still to come, stays. Returns what was moved.
+WITH known AS MATERIALIZED (
+    SELECT tenant, id, rule::json AS rule FROM tickwork_schedules
+    WHERE bucket / 64 = $2::integer AND status = 'active' AND look_at IS NOT NULL
+    UNION ALL
+    -- Those whose next slot is planned already, and that know of none after it.
+    SELECT tenant, id, rule::json FROM tickwork_schedules
+    WHERE status = 'active' AND next_slot IS NULL AND bucket / 64 = $2::integer
+),
+picked AS MATERIALIZED (
+    -- In the order of the keys, as everywhere.
+    SELECT s.tenant, s.id
+    FROM (
+        SELECT tenant, id, rule -> 'timing' ->> 'mode' AS mode,
+            make_interval(secs => (rule -> 'timing' ->> 'seconds')::float8) AS every
+        FROM known
+        WHERE rule -> 'timing' ->> 'type' = 'interval'
+            AND coalesce((rule ->> 'start_at')::timestamptz <= $4, true)
+        ORDER BY tenant, id
+    ) AS known
+    CROSS JOIN LATERAL (
+        SELECT tenant, id FROM tickwork_schedules
+        WHERE tenant = known.tenant AND id = known.id AND status = 'active'
+            AND NOT (updated_at >= $5 AND updated_at <= coalesce($1::timestamptz, clock_timestamp()))
+            AND NOT (
+                known.mode = 'fixed_delay' AND $3::bigint > 0 AND next_slot IS NOT NULL
+                AND next_slot >= $5 + known.every
+            )
+        FOR UPDATE
+    ) AS s
+),
+moved AS (
+    UPDATE tickwork_schedules AS s
+    SET version = s.version + 1, shift = s.shift + $3::bigint,
+        next_slot = s.next_slot + $3::bigint * interval '1 microsecond',
+        due_at = s.due_at + $3::bigint * interval '1 microsecond',
+        look_at = s.look_at + $3::bigint * interval '1 microsecond'
+    FROM picked
+    WHERE s.tenant = picked.tenant AND s.id = picked.id
+    RETURNING s.tenant, s.id
+),
+planned AS MATERIALIZED (
+    -- What somebody is at just now is left to him.
+    SELECT m.tenant, m.id
+    FROM picked
+    CROSS JOIN LATERAL (
+        SELECT tenant, id FROM tickwork_messages
+        WHERE tenant = picked.tenant AND schedule_id = picked.id AND schedule_id IS NOT NULL AND run = 0
+            AND state <> 'claimed' AND claim = 0
+        FOR UPDATE SKIP LOCKED
+    ) AS m
+),
+carried AS (
+    UPDATE tickwork_messages AS m
+    SET visible_at = m.visible_at + $3::bigint * interval '1 microsecond',
+        due_at = m.due_at + $3::bigint * interval '1 microsecond',
+        expires_at = m.expires_at + $3::bigint * interval '1 microsecond'
+    FROM planned
+    WHERE m.tenant = planned.tenant AND m.id = planned.id
+)
+SELECT id FROM moved

@@ -1,0 +1,6 @@
+-- How a message died: what its dead letter says, and the name of the queue.
+SELECT
+    l.tenant, l.message_id, l.queue_id, q.name, l.type, l.source, l.reason, l.error, l.attempts,
+    l.sent_at, l.correlation_id, l.hops, l.schedule_id, l.slot, l.run
+FROM tickwork_dead_letters AS l JOIN tickwork_queues AS q ON q.id = l.queue_id
+WHERE l.id = ?1

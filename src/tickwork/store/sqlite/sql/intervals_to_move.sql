@@ -1,0 +1,18 @@
+-- The active intervals of a shard that follow a jump of the clock: not those that began after it, or begin at a
+-- time that is still to come.
+SELECT place
+FROM (
+    SELECT place, rule, next_slot, updated_at FROM tickwork_schedules
+    WHERE bucket / 64 = ?1 AND look_at IS NOT NULL AND status = 'active'
+    UNION ALL
+    -- Those whose next slot is planned already, and that know of none after it.
+    SELECT place, rule, next_slot, updated_at FROM tickwork_schedules
+    WHERE place >= 0 AND next_slot IS NULL AND status = 'active' AND +bucket / 64 = ?1
+)
+WHERE json_extract(rule, '$.timing.type') = 'interval'
+    AND coalesce(CAST(strftime('%s', json_extract(rule, '$.start_at')) AS INTEGER) * 1000000 <= ?4, 1)
+    AND NOT (updated_at >= ?5 AND updated_at <= ?2)
+    AND NOT (
+        json_extract(rule, '$.timing.mode') = 'fixed_delay' AND ?3 > 0 AND next_slot IS NOT NULL
+        AND next_slot >= ?5 + json_extract(rule, '$.timing.seconds') * 1000000
+    )

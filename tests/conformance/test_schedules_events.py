@@ -1,0 +1,115 @@
+"""System events of schedules: a firing that died, and a schedule that this paused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import ALL, counts, make_queue, pull
+from tests.conformance.schedule_acts import (
+    again,
+    created_due,
+    end,
+    end_next,
+    pause,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.model import DEFAULT, SYSTEM, Counts
+from tickwork.core.outcome import Permanent
+from tickwork.core.schedule import OnDead, ScheduleStatus
+from tickwork.core.when import iso
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+ALERTS = "alerts"
+
+
+@pytest.fixture(autouse=True)
+async def alerts(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, ALERTS)
+    for types in ("firing.dead", "schedule.paused"):
+        await store.subscriptions.put(DEFAULT, types, ALERTS)
+
+
+async def heard(store: Store) -> dict[str | None, list[dict[str, Any]]]:
+    """What was told, by type."""
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    for each in await store.messages.peek(DEFAULT, ALERTS, ALL):
+        found.setdefault(each.type, []).append(json.loads(each.body))
+    return found
+
+
+async def test_a_firing_that_died_is_told_with_its_slot(store: Store, clock: VirtualClock) -> None:
+    made = await created_due(store, clock)
+    message = await end_next(store, Permanent("Traceback…\n  it is broken"))
+    assert message.slot is not None
+    (told,) = (await heard(store))["firing.dead"]
+    assert (told["schedule_id"], told["slot"], told["run"]) == (
+        str(made.id),
+        iso(message.slot),
+        0,
+    )
+    assert (told["reason"], told["error"], told["attempts"]) == ("permanent", "it is broken", 1)
+    assert [*await heard(store)] == ["firing.dead"]
+    assert (await again(store, made)).status is ScheduleStatus.ACTIVE
+
+
+async def test_a_schedule_that_is_paused_by_a_death_is_told(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await created_due(store, clock, on_dead=OnDead.PAUSE)
+    message = await end_next(store, Permanent("it is broken"))
+    assert message.slot is not None
+    found = await heard(store)
+    assert {type_: len(told) for type_, told in found.items()} == {
+        "firing.dead": 1,
+        "schedule.paused": 1,
+    }
+    assert found["schedule.paused"] == [
+        {
+            "tenant": "default",
+            "schedule_id": str(made.id),
+            "slot": iso(message.slot),
+            "error": "it is broken",
+        }
+    ]
+    assert (await again(store, made)).status is ScheduleStatus.PAUSED
+
+
+async def test_several_deaths_pause_a_schedule_once(store: Store, clock: VirtualClock) -> None:
+    await created_due(store, clock, after_seconds=180, on_dead=OnDead.PAUSE)
+    for message in await pull(store):
+        await end(store, message, Permanent("it is broken"))
+    found = await heard(store)
+    assert len(found["firing.dead"]) > 1
+    assert len(found["schedule.paused"]) == 1
+
+
+async def test_a_pause_by_hand_is_not_told(store: Store, clock: VirtualClock) -> None:
+    made = await created_due(store, clock)
+    await pause(store, made)
+    assert await heard(store) == {}
+
+
+async def test_what_the_reaper_finds_is_told_too(store: Store, clock: VirtualClock) -> None:
+    """Nobody came for it before it expired."""
+    made = await created_due(store, clock, on_dead=OnDead.PAUSE, expires_after_seconds=60.0)
+    clock.advance(seconds=120)
+    await store.reaper.reap(SYSTEM, ALL)
+    found = await heard(store)
+    assert [each["reason"] for each in found["firing.dead"]] == ["expired"]
+    assert [each["schedule_id"] for each in found["schedule.paused"]] == [str(made.id)]
+
+
+async def test_a_schedule_without_subscribers_goes_its_way(
+    store: Store, clock: VirtualClock
+) -> None:
+    for types in ("firing.dead", "schedule.paused"):
+        await store.subscriptions.delete(DEFAULT, types, ALERTS)
+    made = await created_due(store, clock, on_dead=OnDead.PAUSE)
+    await end_next(store, Permanent("it is broken"))
+    assert (await again(store, made)).status is ScheduleStatus.PAUSED
+    assert await counts(store, ALERTS) == Counts()

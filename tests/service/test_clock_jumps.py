@@ -1,0 +1,594 @@
+"""A clock that is set: intervals keep their elapsed spacing, wall-clock rules follow the new time,
+and no slot fires twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import ALL, make_queue, pull
+from tests.conformance.schedule_acts import (
+    again,
+    create,
+    in_shard,
+    lead,
+    messages,
+    rule_of,
+    shard_of_schedule,
+    update,
+)
+from tests.stores.clock import START, VirtualClock
+from tests.stores.home import Home
+from tickwork.core import decide
+from tickwork.core.clock_jumps import TRIFLE_MICROSECONDS, Jump, Reading
+from tickwork.core.model import SYSTEM, QueueSettings, Settlement
+from tickwork.core.outcome import Succeeded
+from tickwork.core.schedule import SHARDS, Schedule
+from tickwork.errors import NodeExpired, StoreUnavailable
+from tickwork.service import leadership as leadership_module
+from tickwork.service.clock_jumps import WatchedClock
+from tickwork.service.leadership import Leadership
+from tickwork.service.scheduler import Scheduler
+from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+from tickwork.testing.checkers import Watched, verdict
+from tickwork.testing.recording import read_history, record
+
+TTL_SECONDS = 15.0
+STEP_SECONDS = 5
+EVERY = timedelta(seconds=20)
+TRIFLE = timedelta(microseconds=TRIFLE_MICROSECONDS)
+TWENTY: dict[str, Any] = {"interval_seconds": 20}
+MINUTELY: dict[str, Any] = {"cron_expr": "* * * * *"}
+
+
+class Noted(SlotNumbers):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.still: list[float] = []
+
+    def stood_still(self, seconds: float) -> None:
+        self.still.append(seconds)
+
+
+class Node:
+    """A process that leads, on a machine with a clock of its own that nobody can set."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.id, self.noted = store, new_id(), Noted()
+        self.boot_seconds = 0.0
+        self.scheduler = Scheduler(
+            store,
+            Leadership(store, lambda: self.id, is_trusted=lambda: True),
+            self.noted,
+            tell=_never,
+            monotonic=lambda: self.boot_seconds,
+            ttl_seconds=TTL_SECONDS,
+        )
+
+    async def join(self) -> None:
+        await self.store.nodes.join(
+            SYSTEM, self.id, name="node", roles=["scheduler"], ttl_seconds=TTL_SECONDS
+        )
+
+    async def step(self) -> None:
+        """A turn of its loops. Work is under way when the heartbeat finds that the lease is over:
+        nothing may be planned under a clock that was set, even if the shards are still ours."""
+        await self.scheduler.plan_due()
+        try:
+            await self.store.nodes.heartbeat(SYSTEM, self.id, TTL_SECONDS)
+        except NodeExpired:
+            self.scheduler.forget(self.id)
+            self.id = new_id()
+            await self.join()
+        await self.scheduler.hold()
+        while await self.scheduler.plan_due():
+            pass
+
+
+class Handled(NamedTuple):
+    """A slot that a worker was given; `elapsed` since the beginning, by a clock nobody sets."""
+
+    slot: datetime
+    elapsed_seconds: float
+    catch_up: bool
+
+
+class World:
+    """One database whose clock may be set, its nodes, and a worker that handles all there is."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        self.store, self.clock = store, clock
+        self.elapsed_seconds = 0.0
+        self.handled: dict[UUID, list[Handled]] = {}
+
+    async def node(self) -> Node:
+        made = Node(self.store)
+        await made.join()
+        return made
+
+    async def run(self, *nodes: Node, seconds: float) -> None:
+        for _ in range(int(seconds // STEP_SECONDS)):
+            for each in nodes:
+                await each.step()
+            await self.handle()
+            self.clock.advance(seconds=STEP_SECONDS)
+            self.elapsed_seconds += STEP_SECONDS
+            for each in nodes:
+                each.boot_seconds += STEP_SECONDS
+
+    async def handle(self) -> None:
+        found = await pull(self.store, limit=ALL)
+        for each in found:
+            assert each.schedule_id is not None
+            assert each.slot is not None
+            given = Handled(each.slot, self.elapsed_seconds, each.catch_up)
+            self.handled.setdefault(each.schedule_id, []).append(given)
+        endings = [
+            decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in found
+        ]
+        if endings:
+            await self.store.messages.settle(SYSTEM, Settlement(tuple(endings)))
+
+    def of(self, schedule: Schedule) -> list[Handled]:
+        return self.handled.get(schedule.id, [])
+
+    def check_spacing(self, *schedules: Schedule) -> None:
+        """They were handed out on time and each slot once, as if no clock had been set."""
+        for each in schedules:
+            given = self.of(each)
+            assert [one.catch_up for one in given] == [False] * len(given)
+            due = [20.0 * (n + 1) for n in range(len(given))]
+            late = [one.elapsed_seconds - at for one, at in zip(given, due, strict=True)]
+            assert all(0 <= seconds <= STEP_SECONDS for seconds in late), late
+            assert 20.0 * (len(given) + 1) > self.elapsed_seconds - 2 * STEP_SECONDS
+            assert len({one.slot for one in given}) == len(given)
+
+
+@pytest.fixture
+async def world(store: Store, clock: VirtualClock) -> World:
+    await make_queue(store)
+    return World(store, clock)
+
+
+def _never(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
+async def anchors(store: Store, *schedules: Schedule) -> set[timedelta]:
+    """By how much they count from another instant than at first."""
+    now = [await again(store, each) for each in schedules]
+    return {
+        each.definition.rule.anchor - made.definition.rule.anchor
+        for each, made in zip(now, schedules, strict=True)
+    }
+
+
+@pytest.mark.parametrize("seconds", [3_600, 3_605, 41, -3_600, -3_605, -45])
+async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
+    world: World, home: Home, seconds: int
+) -> None:
+    await record(home.url)
+    store, clock = world.store, world.clock
+    made = [await create(store, clock, **TWENTY) for _ in range(6)]
+    late: dict[str, Any] = {"missed": {"policy": "fire_late", "cap": 3}}
+    cron = await create(store, clock, **MINUTELY, **late)
+    node = await world.node()
+    await world.run(node, seconds=130)
+    jumped_at = clock.now()
+    planned = [(await again(store, each)).last_slot or START for each in made]
+    clock.set_by(seconds=seconds)
+    await world.run(node, seconds=130)
+    world.check_spacing(*made)
+    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    assert await anchors(store, *made) == {by}
+    assert node.noted.shifts == len(made)
+    assert len({each.slot for each in world.of(cron)}) == len(world.of(cron))
+    if seconds < -1_000:
+        # What fired does not come again; it goes on when the clock is there once more.
+        assert len(world.of(cron)) == 2
+    if seconds > 1_000:
+        assert sum(each.catch_up for each in world.of(cron)) == 3
+
+    until = max(jumped_at, clock.now())
+    watched = [Watched(id=cron.id, rule=cron.definition.rule, since=START, until=until)]
+    for each, last in zip(made, planned, strict=True):
+        old = each.definition.rule
+        new = structs.replace(old, anchor=old.anchor + by)
+        watched += [
+            Watched(id=each.id, rule=old, since=START, until=last),
+            Watched(id=each.id, rule=new, since=last + by, until=clock.now()),
+        ]
+    history = await read_history(store, home.url, watched)
+    assert verdict(history) == ()
+
+
+@pytest.mark.parametrize("first", [-3_600, 3_600])
+async def test_to_and_fro_no_slot_is_met_again_and_none_is_lost(world: World, first: int) -> None:
+    made = [await create(world.store, world.clock, **TWENTY) for _ in range(3)]
+    node = await world.node()
+    await world.run(node, seconds=65)
+    for n in range(6):
+        world.clock.set_by(seconds=first if n % 2 == 0 else -first)
+        await world.run(node, seconds=65 + 10 * n)
+    world.check_spacing(*made)
+    assert await anchors(world.store, *made) == {3 * TRIFLE}
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_two_nodes_that_saw_a_jump_move_each_interval_once(
+    world: World, seconds: int
+) -> None:
+    made = [
+        await create(world.store, world.clock, schedule_id=in_shard(shard), **TWENTY)
+        for shard in range(0, SHARDS, 3)
+    ]
+    first, second = await world.node(), await world.node()
+    await world.run(first, second, seconds=60)
+    assert (first.scheduler.leadership.held, second.scheduler.leadership.held) == (32, 32)
+    world.clock.set_by(seconds=seconds)
+    await world.run(first, second, seconds=60)
+    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    assert await anchors(world.store, *made) == {by}
+    assert first.noted.shifts + second.noted.shifts == len(made)
+    assert (await world.store.shards.clock(SYSTEM)).clock == seconds * 1_000_000
+    world.check_spacing(*made)
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_of_two_nodes_that_are_about_to_tell_of_a_jump_one_does(
+    world: World, seconds: int
+) -> None:
+    made = await create(world.store, world.clock, **TWENTY)
+    first, second = await world.node(), await world.node()
+    await world.run(first, second, seconds=60)
+    world.clock.set_by(seconds=seconds)
+
+    class Slow:
+        """Another one is first."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store.shards, name)
+
+        async def set_clock(self, *args: Any) -> bool:
+            await second.scheduler.hold()
+            return await world.store.shards.set_clock(*args)
+
+    class Through:
+        shards = Slow()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.store, name)
+
+    first.scheduler._store = cast(Store, Through())
+    await first.scheduler.hold()
+    first.scheduler._store = world.store
+    assert (await world.store.shards.clock(SYSTEM)).clock == seconds * 1_000_000
+    assert first.noted.still == second.noted.still == []
+    await world.run(first, second, seconds=60)
+    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    assert await anchors(world.store, made) == {by}
+    world.check_spacing(made)
+
+
+async def test_a_machine_that_stood_still_while_others_went_on_moves_nothing(
+    world: World,
+) -> None:
+    made = [
+        await create(world.store, world.clock, schedule_id=in_shard(shard), **TWENTY)
+        for shard in range(0, SHARDS, 3)
+    ]
+    awake, paused = await world.node(), await world.node()
+    await world.run(awake, paused, seconds=60)
+    await world.run(awake, seconds=90)
+    await world.run(awake, paused, seconds=60)
+    assert paused.noted.still == [90.0]
+    assert (paused.noted.shifts, awake.noted.shifts, awake.noted.jumps) == (0, 0, 0)
+    assert await anchors(world.store, *made) == {timedelta()}
+    assert (await world.store.shards.clock(SYSTEM)).clock == 0
+    for each in made:
+        assert len({one.slot for one in world.of(each)}) == len(world.of(each)) == 10
+
+
+async def test_a_step_that_leases_live_through_moves_nothing(world: World) -> None:
+    """It cannot be told from a machine that stood still, and a grace is longer."""
+    made = await create(world.store, world.clock, **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=60)
+    world.clock.set_by(seconds=12)
+    await world.run(node, seconds=60)
+    assert (node.noted.jumps, node.noted.shifts) == (1, 0)
+    assert await anchors(world.store, made) == {timedelta()}
+    slots = [each.slot for each in world.of(made)]
+    assert slots == [START + n * EVERY for n in range(1, len(slots) + 1)]
+
+
+async def test_who_came_after_a_jump_and_knew_nothing_of_it_is_not_moved_again(
+    world: World,
+) -> None:
+    """The shards that it took have gone on in the new time; the others follow."""
+    store, clock = world.store, world.clock
+    made = [
+        await create(store, clock, schedule_id=in_shard(shard), **TWENTY)
+        for shard in range(0, SHARDS, 3)
+    ]
+    old = await world.node()
+    await world.run(old, seconds=60)
+    clock.set_by(seconds=3_600)
+    new = await world.node()
+    await new.step()
+    unaware = {each.shard for each in new.scheduler.leadership.grants}
+    assert len(unaware) == SHARDS
+    await world.run(old, new, seconds=120)
+    assert (await store.shards.clock(SYSTEM)).clock == 3_600_000_000
+    assert await anchors(store, *made) == {timedelta()}
+    assert old.noted.shifts + new.noted.shifts == 0
+    for each in made:
+        given = world.of(each)
+        assert len({one.slot for one in given}) == len(given)
+        assert [one for one in given if one.elapsed_seconds > 100 and not one.catch_up]
+
+
+async def test_a_fixed_delay_is_counted_on(world: World) -> None:
+    made = await create(world.store, world.clock, interval_mode="fixed_delay", **TWENTY)
+    node = await world.node()
+    for seconds in (3_600, -3_600):
+        await world.run(node, seconds=65)
+        world.clock.set_by(seconds=seconds)
+    await world.run(node, seconds=65)
+    given = [each.elapsed_seconds for each in world.of(made)]
+    gaps = [after - earlier for earlier, after in pairwise(given)]
+    assert all(20 <= gap <= 20 + STEP_SECONDS for gap in gaps), gaps
+    assert len(given) >= 7
+    assert not any(each.catch_up for each in world.of(made))
+
+
+async def test_bounds_are_times_on_the_wall(world: World) -> None:
+    store, clock = world.store, world.clock
+    start, end = clock.now() + timedelta(hours=2), clock.now() + timedelta(minutes=61)
+    later = await create(store, clock, start_at=start.isoformat(), **TWENTY)
+    ending = await create(store, clock, end_at=end.isoformat(), **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=60)
+    clock.set_by(seconds=3_600)
+    await world.run(node, seconds=60)
+    assert await again(store, later) == later
+    assert [each.slot for each in world.of(ending)][-1] <= end
+    assert (await again(store, ending)).status == "completed"
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_what_is_planned_becomes_due_when_it_would_have_been(
+    world: World, seconds: int
+) -> None:
+    store, clock = world.store, world.clock
+    made = await create(store, clock, interval_seconds=60, expires_after_seconds=100)
+    node = await world.node()
+    clock.advance(seconds=40)
+    node.boot_seconds += 40
+    await node.step()
+    (planned,) = await messages(store, made)
+    clock.set_by(seconds=seconds)
+    await node.step()
+    (now,) = await messages(store, made)
+    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    assert now.slot == planned.slot
+    assert now.visible_at == planned.visible_at + by
+    assert now.due_at == now.visible_at
+    assert await pull(store) == ()
+    assert (await store.reaper.reap(SYSTEM, ALL)).dead == 0
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_what_began_after_a_jump_is_not_moved_by_it(world: World, seconds: int) -> None:
+    """The leader is late: before it follows the clock there are new schedules, and a run ends."""
+    store, clock = world.store, world.clock
+    delayed = await create(store, clock, interval_seconds=300, interval_mode="fixed_delay")
+    node = await world.node()
+    await world.run(node, seconds=295)
+    clock.set_by(seconds=seconds)
+    new = await create(store, clock, interval_seconds=600)
+    if seconds > 0:
+        await world.handle()
+    ended = await again(store, delayed)
+    await node.step()
+    assert node.noted.jumps == 1
+    assert await again(store, new) == new
+    if seconds > 0:
+        assert ended.next_slot == clock.now() + timedelta(seconds=300)
+        assert await again(store, delayed) == ended
+
+
+async def test_a_change_writes_down_from_when_an_interval_counts(world: World) -> None:
+    store, clock = world.store, world.clock
+    made = await create(store, clock, **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=30)
+    clock.set_by(seconds=-3_600)
+    await world.run(node, seconds=30)
+    moved = await again(store, made)
+    changed = await update(store, moved, body=b"{}")
+    assert changed.definition.rule == moved.definition.rule
+    assert changed.next_slot == moved.next_slot
+    assert await again(store, made) == changed
+    await world.run(node, seconds=60)
+    world.check_spacing(made)
+    other = rule_of(clock, made.id, interval_seconds=40)
+    anew = await update(store, await again(store, made), other)
+    assert (await again(store, made)).definition.rule == other == anew.definition.rule
+
+
+async def test_a_node_that_stops_half_way_leaves_the_rest_to_the_next(world: World) -> None:
+    store, clock = world.store, world.clock
+    made = [
+        await create(store, clock, schedule_id=in_shard(shard), **TWENTY) for shard in range(20)
+    ]
+    node = await world.node()
+    await world.run(node, seconds=60)
+
+    class Dying:
+        """The database is away after some shards."""
+
+        left = 7
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store.shards, name)
+
+        async def follow_clock(self, *args: Any) -> Any:
+            if not self.left:
+                raise StoreUnavailable("gone")
+            self.left -= 1
+            return await store.shards.follow_clock(*args)
+
+    class Through:
+        shards = Dying()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+    clock.set_by(seconds=-3_600)
+    node.scheduler.leadership._store = cast(Store, Through())
+    with pytest.raises(StoreUnavailable):
+        await node.step()
+    before_end = Counter([*await anchors_of(store, made)])
+    assert before_end == {timedelta(): 13, timedelta(hours=-1) + TRIFLE: 7}
+    node.scheduler.leadership._store = store
+    await world.run(node, seconds=60)
+    assert await anchors(store, *made) == {timedelta(hours=-1) + TRIFLE}
+    world.check_spacing(*made)
+
+
+async def test_very_many_follow_in_pieces_and_nothing_is_planned_before_its_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leadership_module, "MOVED_AT_ONCE", 3)
+    store, clock = world.store, world.clock
+    made = [
+        await create(store, clock, schedule_id=in_shard(shard), **TWENTY) for shard in range(12)
+    ]
+    node = await world.node()
+    await world.run(node, seconds=60)
+    clock.set_by(seconds=3_600)
+    held = []
+    for _ in range(5):
+        await node.step()
+        held.append(node.scheduler.leadership.held)
+    assert held == sorted(held)
+    assert held[0] < held[-1] == SHARDS
+    await world.run(node, seconds=60)
+    assert await anchors(store, *made) == {timedelta(hours=1)}
+    world.check_spacing(*made)
+
+
+async def anchors_of(store: Store, schedules: list[Schedule]) -> list[timedelta]:
+    return [delta for each in schedules for delta in await anchors(store, each)]
+
+
+async def test_who_lost_the_shard_moves_nothing(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    made = await create(store, clock, **TWENTY)
+    first = await lead(store)
+    jump = Jump(clock.now(), -3_600_000_000, 0)
+    clock.set_by(seconds=-3_600)
+    assert await store.shards.set_clock(SYSTEM, jump)
+    assert not await store.shards.set_clock(SYSTEM, jump), "it is known already"
+    (grant,) = [each for each in first.grants if each.shard == shard_of_schedule(made)]
+    await store.nodes.leave(SYSTEM, first.node)
+    second = await lead(store)
+    assert await store.shards.follow_clock(SYSTEM, grant) is None
+    assert await again(store, made) == made
+    (newer,) = [each for each in second.grants if each.shard == shard_of_schedule(made)]
+    for moved in (1, 0):
+        followed = await store.shards.follow_clock(SYSTEM, newer)
+        assert followed is not None
+        assert (followed.clock, followed.moved) == (-3_600_000_000, moved)
+        assert (await again(store, made)).version == made.version + 1
+
+
+class Told:
+    """A database that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.now, self.clock_sum = START, 0
+        self.boot_seconds = 0.0
+        self.slow_seconds = list[float]()
+
+    @property
+    def shards(self) -> Told:
+        return self
+
+    async def clock(self, _: Any) -> Reading:
+        if self.slow_seconds:
+            self.boot_seconds += self.slow_seconds[0]
+            self.now += timedelta(seconds=self.slow_seconds.pop(0))
+        return Reading(self.now, self.clock_sum)
+
+
+@pytest.mark.parametrize(
+    ("moved", "passed", "expected"),
+    [(10, 10, []), (14, 10, []), (16, 10, [6]), (3_610, 10, [3_600]), (-3_590, 10, [-3_600])],
+)
+async def test_a_clock_that_is_set_is_noticed(
+    moved: float, passed: float, expected: list[float]
+) -> None:
+    told, seen = Told(), list[float]()
+    clock = WatchedClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
+    assert await clock.now() == START
+    told.now, told.boot_seconds = START + timedelta(seconds=moved), passed
+    assert await clock.now() == told.now
+    assert seen == expected
+    jump = None if not expected else Jump(START, round(expected[0] * 1_000_000), 0)
+    assert clock.jump == jump
+    await clock.now()
+    assert clock.jump == jump, "as long as nobody knows of it"
+    told.clock_sum = 0 if jump is None else jump.microseconds
+    await clock.now()
+    assert clock.jump is None
+    assert seen == expected
+
+
+async def test_of_a_jump_that_is_known_in_part_the_rest_is_left() -> None:
+    """Two jumps while we were asleep, of which another node told the first."""
+    told = Told()
+    clock = WatchedClock(cast(Store, told), lambda _: None, lambda: told.boot_seconds)
+    await clock.now()
+    told.now, told.clock_sum = START + timedelta(seconds=3_700), 3_600_000_000
+    await clock.now()
+    assert [clock.jump] == [Jump(START, 100_000_000, 3_600_000_000)]
+    clock.dismiss()
+    assert [clock.jump] == [None]
+    await clock.now()
+    assert [clock.jump] == [None]
+
+
+async def test_a_slow_answer_is_no_jump() -> None:
+    told, seen = Told(), list[float]()
+    told.slow_seconds = [0, 60, 0, 60, 60]
+    clock = WatchedClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
+    while told.slow_seconds:
+        await clock.now()
+    assert seen == []
+
+
+async def test_a_node_that_died_before_a_jump_back_stays_dead(world: World) -> None:
+    """By the clock its lease would be good for another hour."""
+    made = [
+        await create(world.store, world.clock, schedule_id=in_shard(shard), **TWENTY)
+        for shard in range(0, SHARDS, 3)
+    ]
+    alive, dead = await world.node(), await world.node()
+    await world.run(alive, dead, seconds=60)
+    await world.run(alive, seconds=STEP_SECONDS)
+    world.clock.set_by(seconds=-3_600)
+    await world.run(alive, seconds=TTL_SECONDS + STEP_SECONDS)
+    assert alive.scheduler.leadership.held == SHARDS
+    assert await anchors(world.store, *made) == {timedelta(hours=-1) + TRIFLE}

@@ -1,0 +1,223 @@
+"""Days off, through the whole system: each slot on one is on record, once, and says so; whenever
+the schedule was made or changed, and whenever its day was made a day off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import takewhile
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from msgspec import structs
+
+from tests.service.schedule_life import Life, living
+from tickwork.core import when
+from tickwork.core.firing import FiringStatus
+from tickwork.core.model import DEFAULT
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.facade import Tickwork
+from tickwork.ops.calendars import put_calendar
+from tickwork.ops.schedule_views import fires_next, show_schedule
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""A Monday."""
+
+DAY = timedelta(days=1)
+NOON = START.replace(hour=12)
+DAILY = {"daily_time": {"hour": 12, "minute": 0}}
+
+
+def noons(*days: int) -> list[datetime]:
+    return [NOON + each * DAY for each in days]
+
+
+async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
+    """The slots that did not fire, by reason: each in one record, in the order of the records."""
+    bare = structs.replace(schedule.definition.rule, exclude=(), max_firings=None, end_at=None)
+    found: dict[str, list[datetime]] = {}
+    for record in await life.records(schedule):
+        if record.status is FiringStatus.SKIPPED:
+            assert record.finished_at >= record.slot - timedelta(seconds=30)
+            last = record.last_slot or record.slot
+            walked = when.iterate(bare, record.slot - timedelta.resolution)
+            slots = [*takewhile(lambda slot, last=last: slot <= last, walked)]  # type: ignore[misc]
+            assert len(slots) == record.count
+            found.setdefault(record.reason or "", []).extend(slots)
+    return found
+
+
+async def closed(life: Life, *days: int) -> None:
+    """The calendar closes on these days, and schedules that use it are computed anew."""
+    dates = [(START + each * DAY).date() for each in days]
+    await put_calendar(life.store, DEFAULT, "feasts", dates)
+
+
+async def test_a_day_off_before_the_first_slot_is_on_record(
+    app: Tickwork, database: str | None
+) -> None:
+    async with living(app, database, START) as life:
+        off = [(START + each * DAY).date().isoformat() for each in (0, 1)]
+        made = await life.create(**DAILY, exclude=off)
+        many = (await life.schedules.create_many([_body(off)]))[0]
+        assert await life.schedules.create_bulk([_body(off)]) == 1
+        bulk = (await life.schedules.list())[-1]
+        assert show_schedule(made, life.h.now)["next_fire_at"] == when.iso(NOON + 2 * DAY)
+        await life.until(NOON)
+        assert [await told(life, each) for each in (made, many, bulk)] == [
+            {"excluded": noons(0)}
+        ] * 3
+        await life.until(NOON + 2 * DAY)
+        for each in (made, many, bulk):
+            assert await told(life, each) == {"excluded": noons(0, 1)}
+            assert life.slots(each) == noons(2)
+
+
+def _body(off: Sequence[str]) -> dict[str, object]:
+    return {**DAILY, "exclude": off, "target": {"type": "queue", "queue": "work"}}
+
+
+async def test_a_day_that_is_made_a_day_off_later_is_on_record(
+    app: Tickwork, database: str | None
+) -> None:
+    """Tomorrow was the next slot, and then it is not; in the end the day after is one again."""
+    async with living(app, database, START) as life:
+        await closed(life, 20)
+        made = await life.create(**DAILY, calendar="feasts")
+        await life.until(NOON + timedelta(hours=1))
+        await closed(life, 1, 2, 3)
+        assert fires_next(await life.now(made)) == NOON + 4 * DAY
+        await life.until(NOON + DAY + timedelta(hours=1))
+        assert await told(life, made) == {"excluded": noons(1)}
+        await closed(life, 1, 3)
+        assert fires_next(await life.now(made)) == NOON + 2 * DAY
+        await life.until(NOON + 4 * DAY)
+        assert life.slots(made) == noons(0, 2, 4)
+        assert await told(life, made) == {"excluded": noons(1, 3)}
+
+
+async def test_a_calendar_changed_behind_everybodys_back_loses_nothing(
+    app: Tickwork, database: str | None
+) -> None:
+    """The days are changed, and the process dies before schedules are computed anew."""
+    async with living(app, database, START) as life:
+        await closed(life, 20)
+        made = await life.create(**DAILY, calendar="feasts")
+        await life.until(NOON + timedelta(hours=1))
+        days = [(START + each * DAY).date() for each in (1, 2)]
+        await life.store.calendars.put(DEFAULT, "feasts", days)
+        await life.until(NOON + 3 * DAY)
+        assert life.slots(made) == noons(0, 3)
+        assert await told(life, made) == {"excluded": noons(1, 2)}
+
+
+@pytest.mark.parametrize("operation", ["update", "pause", "delete"])
+async def test_days_off_around_a_change_are_on_record_once(
+    app: Tickwork, database: str | None, operation: str
+) -> None:
+    async with living(app, database, START) as life:
+        off = [(START + each * DAY).date().isoformat() for each in (1, 2, 3)]
+        made = await life.create(**DAILY, exclude=off)
+        await life.until(NOON + DAY + timedelta(hours=1))
+        match operation:
+            case "update":
+                await life.schedules.update(made.id, payload={"new": True})
+                await life.schedules.update(made.id, exclude=[*off, "2026-01-09"])
+            case "pause":
+                await life.schedules.pause(made.id)
+                await life.until(NOON + 2 * DAY + timedelta(hours=1))
+                await life.schedules.resume(made.id)
+            case _:
+                await life.schedules.delete(made.id)
+        await life.until(NOON + 5 * DAY)
+        expected = {"update": (1, 2, 3, 4), "pause": (1, 2, 3), "delete": (1,)}[operation]
+        assert await told(life, made) == {"excluded": noons(*expected)}
+        fired = {"update": (0, 5), "pause": (0, 4, 5), "delete": (0,)}[operation]
+        assert life.slots(made) == noons(*fired)
+
+
+async def test_days_off_while_nobody_led_are_on_record_with_the_rest(
+    app: Tickwork, database: str | None
+) -> None:
+    """Two weeks without a leader, with two weekends; what was missed between them fires late."""
+    async with living(app, database, START) as life:
+        weekends = [(START + each * DAY).date().isoformat() for each in (5, 6, 12, 13)]
+        made = await life.create(**DAILY, exclude=weekends, missed={"cap": 6})
+        paused = await life.create(**DAILY, exclude=weekends)
+        await life.until(NOON + timedelta(hours=1))
+        life.h._clock.move_to(NOON + 14 * DAY - timedelta(hours=1))
+        await life.schedules.pause(paused.id)
+        await life.h.drain()
+        await life.until(NOON + 14 * DAY)
+        await life.schedules.resume(paused.id)
+        assert sorted(life.slots(made)) == noons(0, 4, 7, 8, 9, 10, 11, 14)
+        found = await told(life, made)
+        assert (found["excluded"], found["skipped_missed"]) == (
+            noons(5, 6, 12, 13),
+            noons(1, 2, 3),
+        )
+        assert (await told(life, paused))["excluded"] == noons(5, 6, 12, 13)
+
+
+async def test_a_pause_of_what_was_caught_up_records_its_days_off_once(
+    app: Tickwork, database: str | None
+) -> None:
+    """Slots on both sides of a weekend wait in a queue that stands still."""
+    async with living(app, database, START) as life:
+        weekend = [(START + each * DAY).date().isoformat() for each in (5, 6)]
+        made = await life.create(**DAILY, exclude=weekend)
+        await life.until(NOON + 3 * DAY + timedelta(hours=1))
+        await life.store.queues.pause(DEFAULT, "work")
+        await life.until(NOON + 7 * DAY + timedelta(hours=1))
+        await life.schedules.pause(made.id)
+        await life.until(NOON + 8 * DAY + timedelta(hours=1))
+        await life.schedules.resume(made.id)
+        await life.store.queues.resume(DEFAULT, "work")
+        await life.until(NOON + 9 * DAY)
+        assert life.slots(made) == noons(0, 1, 2, 3, 9)
+        assert await told(life, made) == {"excluded": noons(5, 6), "paused": noons(4, 7, 8)}
+
+
+async def test_a_single_time_whose_day_was_closed_ends_on_record(
+    app: Tickwork, database: str | None
+) -> None:
+    async with living(app, database, START) as life:
+        await closed(life, 20)
+        made = await life.create(once_at=(NOON + DAY).isoformat(), calendar="feasts")
+        await closed(life, 1)
+        await life.until(NOON + 2 * DAY)
+        assert life.fired == []
+        assert await life.reasons(made) == [("excluded", 1)]
+        assert (await life.now(made)).status is ScheduleStatus.COMPLETED
+
+
+async def test_every_slot_of_frequent_rules_around_days_off_is_accounted_for(
+    app: Tickwork, database: str | None
+) -> None:
+    """Over midnight, in a zone whose clocks change on the day off."""
+    start = datetime(2027, 3, 27, 21, tzinfo=UTC)
+    async with living(app, database, start) as life:
+        rules: list[dict[str, Any]] = [
+            {"interval_seconds": 700, "timezone": "Europe/Berlin"},
+            {"interval_seconds": 10 * 60, "overlap": "skip", "timezone": "Europe/Berlin"},
+            {"cron_expr": "*/20 * * * *", "jitter_seconds": 300, "timezone": "Europe/Berlin"},
+            {"cron_expr": "30 0-6 * * *", "timezone": "Europe/Berlin"},
+        ]
+        made = [await life.create(**rule, exclude=["2027-03-28"]) for rule in rules]
+        await life.h.advance(hours=30)
+        for each in made:
+            rule = each.definition.rule
+            bare = structs.replace(rule, exclude=())
+            until = life.h.now - timedelta(hours=1)
+            every = when.slots_between(bare, start, until)
+            given = [slot for slot in life.slots(each) if slot <= until]
+            off = [slot for slot in (await told(life, each))["excluded"] if slot <= until]
+            assert sorted([*given, *off]) == every
+            assert len(off) == len({*off})
+            zone = rule.timezone
+            assert {_day(slot, zone) for slot in off} == {date(2027, 3, 28)}
+
+
+def _day(slot: datetime, zone: str) -> date:
+    return slot.astimezone(ZoneInfo(zone)).date()
