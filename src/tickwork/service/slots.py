@@ -86,6 +86,7 @@ class Slots:
         self._wanted = consumer.max_concurrency or AUTO_MIN
         self._auto_max = auto_slots_max(consumer)
         self._ended = self._failed = 0
+        self._was_full = False
 
     def __len__(self) -> int:
         return len(self._running)
@@ -116,8 +117,12 @@ class Slots:
     def begin(self, work: Work) -> asyncio.Task[None]:
         """One invocation, in a task of its own."""
         task = asyncio.create_task(self._serve(work), context=self._clean.copy())
-        self._running[task] = Invocation(work.messages, work.given, self._now())
+        self._note(task, work)
         return task
+
+    def _note(self, task: asyncio.Task[None], work: Work) -> None:
+        self._running[task] = Invocation(work.messages, work.given, self._now())
+        self._was_full = self._was_full or self.free <= 0
 
     async def _serve(self, work: Work | None) -> None:
         task = asyncio.current_task()
@@ -136,7 +141,7 @@ class Slots:
                     turn_ends = monotonic() + TURN_SECONDS
                 work = self._next_work() if self.free > 0 else None
                 if work is not None:
-                    self._running[task] = Invocation(work.messages, work.given, self._now())
+                    self._note(task, work)
         finally:
             self._part(task)
 
@@ -251,8 +256,9 @@ class Slots:
         load = Load(
             ended=self._ended,
             failed=self._failed,
-            all_busy=len(self._running) >= self.allowed or waiting,
+            all_busy=self._was_full or waiting,
             more_waiting=more_waiting or waiting,
         )
         self._wanted = min(next_concurrency(self._wanted, load), self._auto_max)
         self._ended = self._failed = 0
+        self._was_full = self.free <= 0
