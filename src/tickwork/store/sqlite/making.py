@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.model import DEFAULT, Scope
@@ -23,6 +25,8 @@ from tickwork.store.sqlite.statements import SQL, for_rows, portions
 from tickwork.store.sqlite.times import from_microseconds, to_microseconds
 
 BULK_SCHEDULES = 1_000
+SCHEDULES_PER_TURN = 100
+"""So many are read before anybody else has a turn."""
 
 
 class Maker:
@@ -44,13 +48,39 @@ class Maker:
         tenant, made = own_tenant(scope), 0
         limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
         source = iter(within_rate(tenant, limits[1], new))
-        while piece := tuple(islice(source, BULK_SCHEDULES)):
-            check_schedules(piece)
-            made += await self._database.write(
-                lambda transaction, piece=piece: _store(transaction, tenant, piece),  # type: ignore[misc]
-                rows=len(piece),
-            )
+        piece = await _next_piece(source)
+        while piece:
+            storing = asyncio.create_task(self._store_piece(tenant, piece))
+            try:
+                piece = await _next_piece(source)  # Meanwhile: the writer has its own work to do.
+            finally:
+                made += await storing
         return made
+
+    async def _store_piece(self, tenant: str, piece: Sequence[_Ready]) -> int:
+        return await self._database.write(
+            lambda transaction: _store(transaction, tenant, piece), rows=len(piece)
+        )
+
+
+class _Ready(NamedTuple):
+    """A schedule, and its values: made before the writer's turn, which is for writing."""
+
+    new: NewSchedule
+    values: tuple[Any, ...]
+
+
+def _ready(new: Iterable[NewSchedule]) -> list[_Ready]:
+    return [_Ready(each, new_values(each)) for each in new]
+
+
+async def _next_piece(source: Iterator[NewSchedule]) -> list[_Ready]:
+    piece: list[_Ready] = []
+    while some := tuple(islice(source, min(SCHEDULES_PER_TURN, BULK_SCHEDULES - len(piece)))):
+        check_schedules(some)
+        piece += _ready(some)
+        await asyncio.sleep(0)
+    return piece
 
 
 def own_tenant(scope: Scope) -> str:
@@ -79,7 +109,7 @@ def _create(
                 else f"schedule {each.id} is there already, and another one"
             )
         ids.append(first.id)
-    _store(transaction, tenant, [*really_new.values()])
+    _store(transaction, tenant, _ready(really_new.values()))
     return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
 
 
@@ -99,16 +129,16 @@ def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
     return stored(transaction.execute(SQL.get_own_schedule, values).fetchone()).schedule
 
 
-def _store(transaction: Transaction, tenant: str, new: Sequence[NewSchedule]) -> int:
+def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> int:
     """Stores what is not there under its id; says how many."""
-    if not new:
+    if not ready:
         return 0
-    scope = Scope(tenant)
+    scope, new = Scope(tenant), [each.new for each in ready]
     queues = {
         name: find_queue(transaction, scope, name).id
         for name in dict.fromkeys(each.definition.queue for each in new)
     }
-    values = [new_values(each, queues[each.definition.queue]) for each in new]
+    values = [(values[0], queues[each.definition.queue], *values[1:]) for each, values in ready]
     made = 0
     try:
         for some in portions(values):

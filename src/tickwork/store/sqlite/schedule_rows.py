@@ -143,12 +143,12 @@ def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
     return tuple(found)
 
 
-def new_values(new: NewSchedule, queue_id: bytes) -> tuple[Any, ...]:
-    """A new schedule as `make_schedules` takes it."""
+def new_values(new: NewSchedule) -> tuple[Any, ...]:
+    """A new schedule as `make_schedules` takes it, but for its queue's id after its own."""
     said = new.definition
     rule, grace, calendar, terms, retry = _kept(said.rule, said.on_dead, said.retry)
     return (
-        new.id.bytes, queue_id, bucket_of(new.id), str(new.status),
+        new.id.bytes, bucket_of(new.id), str(new.status),
         optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
         optional_microseconds(new.look_at), grace, said.expires_after_seconds, said.priority,
         str(said.overlap), str(said.on_dead), rule, calendar, terms, retry, said.queue, said.type,
