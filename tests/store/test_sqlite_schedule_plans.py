@@ -36,7 +36,7 @@ SEARCHES = {
     "list_schedules": {BY_KEY},
     "move_intervals": {BY_PLACE},
     "next_look_at": {"tickwork_schedules_look"},
-    "note_outcome": {BY_PLACE},
+    "note_outcomes": {BY_PLACE},
     "pause_schedule": {BY_PLACE},
     "prune_schedules": {"tickwork_schedules_deleted", BY_PLACE},
     "rewind_schedule": {BY_PLACE},

@@ -76,15 +76,19 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
     by_schedule: dict[Key, list[Ended]] = {}
     for each in ended:
         by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
+    noted: dict[Shown, list[int]] = {}
     for standing in _standing(transaction, [*by_schedule]):
         own = by_schedule[standing.tenant, standing.id]
         if len(own) > 1:
             own.sort(key=lambda each: each.slot[2:4])
         effect = effect_of(each.record for each in own)
-        _note(transaction, standing, effect)
+        if (shown := effect.on(standing.shown)) != standing.shown:
+            noted.setdefault(shown, []).append(standing.place)
         if _follow(transaction, standing, effect):
             slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
             tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
+    for shown, places in noted.items():
+        transaction.execute(SQL.note_outcomes, (rows.as_json(places), *shown))
 
 
 def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
@@ -115,13 +119,6 @@ def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standi
         values = tuple(chain.from_iterable(some))
         statement = for_rows(SQL.schedules_standing, len(some))
         yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
-
-
-def _note(transaction: Transaction, standing: _Standing, effect: Effect) -> None:
-    """What a schedule shows, where it does not show it already."""
-    noted = effect.on(standing.shown)
-    if noted != standing.shown:
-        transaction.execute(SQL.note_outcome, (standing.place, *noted))
 
 
 def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> bool:
