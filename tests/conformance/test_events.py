@@ -85,6 +85,20 @@ async def test_two_doubles_in_one_settlement_have_one_winner(store: Store) -> No
     assert await counts(store) == Counts()
 
 
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_of_two_doubles_in_one_settlement_the_first_given_wins(
+    store: Store, key: str | None
+) -> None:
+    await make_queue(store)
+    await send(store, event_id="e")
+    await send(store, event_id="e")
+    if key is not None:
+        await send(store, key=key)
+    first, second, *others = await pull(store)
+    result = await settle(store, ack(second), ack(first), *map(ack, others))
+    assert (result.refused, result.duplicates) == ((), (first.held,))
+
+
 async def test_messages_without_an_event_are_never_doubles(store: Store) -> None:
     await make_queue(store)
     for _ in range(3):

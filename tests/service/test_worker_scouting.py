@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from pathlib import Path
@@ -65,6 +67,25 @@ async def test_a_handler_that_leaves_something_in_the_context_has_a_task_to_itse
         _spoilt.set(True)
 
     assert await _tasks_of(Workplace(tmp_path), spoil) == MESSAGES
+
+
+async def test_a_cancel_that_a_handler_asks_for_is_its_own(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+
+    async def handle(message: Any) -> None:
+        if message.body % 2:
+            await asyncio.sleep(0)
+        else:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        message.send("out", message.body)
+
+    place.handle(handle, max_concurrency=1)
+    await place.send(*range(MESSAGES))
+    async with place.app.running():
+        assert sorted(await place.until_out(MESSAGES)) == [*range(MESSAGES)]
+    assert await place.dead() == []
 
 
 async def test_who_waits_does_not_hold_up_the_others(tmp_path: Path) -> None:
@@ -166,6 +187,31 @@ async def test_what_waits_gets_the_errors_and_the_end_meant_for_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log == ["caught", "closed", "closed"]
+
+
+async def test_nothing_of_what_was_cancelled_is_kept() -> None:
+    seen: list[weakref.ref[Any]] = []
+
+    async def wait() -> None:
+        local = Held()
+        seen.append(weakref.ref(local))
+        await asyncio.get_running_loop().create_future()
+
+    gc.disable()
+    try:
+        task = asyncio.ensure_future(_noticed(wait())[1])
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        del task
+        await asyncio.sleep(0)
+        assert seen[0]() is None
+    finally:
+        gc.enable()
+
+
+class Held:
+    """Something that can be seen to be gone."""
 
 
 def test_what_is_given_up_while_it_waits_is_closed() -> None:

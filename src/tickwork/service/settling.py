@@ -147,7 +147,7 @@ class Settler:
     def _fly(self) -> None:
         # The last flight takes along whatever comes until its turn.
         if self._ends and len(self._under_way) < FLIGHTS_MAX:
-            task = asyncio.create_task(self._fly_on())
+            task = asyncio.Task(self._fly_on())  # Which does not begin before we know of it.
             self._under_way[task] = ()
             task.add_done_callback(self._landed)
 

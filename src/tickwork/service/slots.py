@@ -5,9 +5,9 @@ handler sets there (a `ContextVar`) ends with it: neither the next message nor w
 sees it.
 
 A task costs more than many a handler, and is needed only by one that waits. So there is one scout:
-it runs one handler after the other, for as long as they end without waiting for anything and leave
-nothing behind in the context. The first that waits keeps the task to itself, and the next scout
-goes on with what is there.
+it runs one handler after the other, for a moment, and for as long as they end without waiting for
+anything and leave nothing behind in the context. The first that waits keeps the task to itself, and
+the next scout goes on with what is there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ LOOK_SECONDS = 1.0
 """Who waits for handlers to end looks so often: one that is left behind meanwhile never does."""
 
 TURN_SECONDS = 0.002
-"""So long handlers that do not wait may follow each other before anybody else has a turn."""
+"""So long handlers that do not wait may follow each other in one task, before anybody else has a
+turn."""
 
 GIVEN_BACK = Snoozed(0.0)
 """It comes back at once, and at no cost."""
@@ -111,12 +112,15 @@ class Slots:
 
     def fill(self) -> None:
         """Begins what there is, as far as slots are free."""
-        if self._scout is None and self.free > 0 and (work := self._next_work()) is not None:
+        if self._scout is not None and not self._scout.done():
+            return
+        if self.free > 0 and (work := self._next_work()) is not None:
             self._scout = self.begin(work)
 
     def begin(self, work: Work) -> asyncio.Task[None]:
         """One invocation, in a task of its own."""
-        task = asyncio.create_task(self._serve(work), context=self._clean.copy())
+        # Not by the loop's own way of making tasks: that may run it before we know of it.
+        task = asyncio.Task(self._serve(work), context=self._clean.copy())
         self._note(task, work)
         return task
 
@@ -132,13 +136,12 @@ class Slots:
             while work is not None:
                 invoked = await self._invoke(task, work)
                 invocation = self._running.pop(task, None)
-                if self._scout is not task or not self._is_clean():
+                if self._scout is not task or task.cancelling() or not self._is_clean():
                     self._clean.copy().run(self._conclude, invocation, invoked)
                     break
                 self._conclude(invocation, invoked)
                 if monotonic() >= turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = monotonic() + TURN_SECONDS
+                    break
                 work = self._next_work() if self.free > 0 else None
                 if work is not None:
                     self._note(task, work)
@@ -223,10 +226,8 @@ class Slots:
     def _leave_behind(self, task: asyncio.Task[None]) -> None:
         """Ends an invocation without its handler, which goes on; nothing of that counts."""
         invocation, outcome = self._running.pop(task), self._stopped.pop(task)
-        if not task.done():
+        if not task.done():  # Else it was stopped before it began.
             self._isolator.left_behind.add(self._queue)
-        elif self._scout is task:  # It was stopped before it began.
-            self._scout = None
         self._count(stopped(invocation.given, outcome), invocation.started)
 
     # Waiting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from functools import partial
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -22,16 +21,18 @@ def noticing(
         return end.value  # type: ignore[no-any-return]
     waits(told)
     while True:
+        sent: Any = None
+        error: BaseException | None = None
         try:
             sent = yield wanted
         except GeneratorExit:
             work.close()
             raise
-        except BaseException as error:  # Whatever it is, it is meant for the one who waits.
-            step: Callable[[], Any] = partial(work.throw, error)
-        else:
-            step = partial(work.send, sent)
+        except BaseException as thrown:  # Whatever it is, it is meant for the one who waits.
+            error = thrown
         try:
-            wanted = step()
+            wanted = work.send(sent) if error is None else work.throw(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+        finally:
+            error = None  # It knows this frame; were it known here, nobody would let go of it.

@@ -91,10 +91,10 @@ class PostgresQueues:
 
         async def work(connection: Connection) -> Queue:
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
-            if settings.backlog_bytes_max is not None:
-                await recount_backlog(connection, queue.id)
             if settings.tenant_claimed_max is not None:
                 await connection.execute(SQL.count_claims, queue.id)
+            if settings.backlog_bytes_max is not None:
+                await recount_backlog(connection, queue.id)
             return queue
 
         try:

@@ -192,15 +192,12 @@ def _ack(
     if not gone:
         return set(), set()
     done = {row[FENCE] for row in gone}
-    events = sorted((row for row in gone if row[EVENT_ID] is not None), key=_by_fence)
+    order = {fence: number for number, fence in enumerate(endings)}
+    events = [row for row in gone if row[EVENT_ID] is not None]
+    events.sort(key=lambda row: order[row[FENCE]])  # Of two with one event the first is fresh.
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
     leave(transaction, gone, Passing.DONE)
     return done, duplicates
-
-
-def _by_fence(row: Gone) -> Fence:
-    fence: Fence = row[FENCE]
-    return fence
 
 
 def _is_new_event(transaction: Transaction, row: Gone) -> bool:

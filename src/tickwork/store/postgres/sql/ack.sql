@@ -37,7 +37,7 @@ SELECT
     CASE WHEN gone.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN bytes END, number,
     remembered.event_id IS NOT NULL
         AND row_number() OVER (
-            PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY gone.id
+            PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY number
         ) = 1
 FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
 WHERE gone.event_id IS NOT NULL
