@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from tests.conformance.acts import ALL
 from tests.conformance.comparison import Comparison, Failed, LetterQuestion, Question
-from tests.conformance.steps import BODIES, NODES_MAX, OWN_OF_TWO, TTL_SECONDS, Place
+from tests.conformance.steps import BODIES, NODES_MAX, TTL_SECONDS, Place
 from tests.stores.clock import START
 from tests.stores.opening import Homes
 from tickwork.core.model import (
@@ -111,14 +111,11 @@ class Asking(RuleBasedStateMachine):
         """Unique, and not in the order of making: what sorts by id must not lean on that."""
         return UUID(int=(next(self._numbers) * 40_503 % 65_536 << 96) | 1)
 
-    def _new_message(self, fields: dict[str, Any], place: Place | None = None) -> NewMessage:
+    def _new_message(self, fields: dict[str, Any]) -> NewMessage:
         made: dict[str, Any] = {"id": self._new_id(), "body": b"%d" % next(self._numbers)}
         if "run" in fields:
             made |= {"schedule_id": self._schedule_id, "slot": START}
         made |= fields
         if "kilobytes" in made:
             made["body"] = BODIES[made.pop("kilobytes")]
-        if place == OWN_OF_TWO and "expires_after_seconds" in made:
-            # What dies together there moves together, and of one key there is no order then.
-            made.pop("key", None)
         return NewMessage(**made)

@@ -84,7 +84,7 @@ class StoreMachine(Workbench):
         repeats: list[int],
         bad: dict[str, Any] | None,
     ) -> None:
-        messages = [self._new_message(fields, place) for fields in many]
+        messages = [self._new_message(fields) for fields in many]
         if bad:
             messages.append(self._new_message(bad))
         for old_place, old in self._some(self._sent, repeats):
@@ -164,7 +164,7 @@ class StoreMachine(Workbench):
         for message in self._some_handed([pick]):
             scope = Scope(message.tenant)
             place = Place(scope, queue)
-            following = self._new_message(fields, place)
+            following = self._new_message(fields)
             sends = (Send(queue, following),)
             answer = self._settle(scope, Ending(held=message.held, fate=fate, sends=sends))
             if not isinstance(answer, Failed):

@@ -26,8 +26,14 @@ class Place(NamedTuple):
 
 OWN_OF_ONE, OWN_OF_TWO = Place(ONE, "own"), Place(TWO, "own")
 SHARED = Place(SYSTEM, "shared")
+BACKLOG_BYTES_MAX = 150_000
+"""Between what large bodies can add up to: on PostgreSQL the event of a batch comes after what is
+sent with the last end, and a cap that an event could reach would be met at another moment."""
+
 SETTINGS = {
-    OWN_OF_ONE: QueueSettings(max_retries=1, retention_seconds=600, backlog_bytes_max=128_000),
+    OWN_OF_ONE: QueueSettings(
+        max_retries=1, retention_seconds=600, backlog_bytes_max=BACKLOG_BYTES_MAX
+    ),
     OWN_OF_TWO: QueueSettings(max_retries=1, retention_seconds=600, dead_letter_queue="shared"),
     SHARED: QueueSettings(max_retries=1, retention_seconds=600),
 }

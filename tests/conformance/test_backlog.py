@@ -25,6 +25,7 @@ from tests.conformance.acts import (
     pull_one,
     retry,
     send,
+    send_many,
     sending,
     settle,
 )
@@ -186,6 +187,19 @@ async def test_a_repeat_takes_no_room(store: Store) -> None:
     await assert_room(store)
 
 
+async def test_a_copy_that_is_there_already_takes_no_room(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "first")
+    await store.subscriptions.put(DEFAULT, "paid", WORK)
+    message = await send(store, queue="first", type="paid")
+    await send_many(store, 5, body=QUARTER)
+    await make_queue(store, backlog_bytes_max=LIMIT)
+    await store.queues.purge(DEFAULT, "first")
+    await store.messages.send(DEFAULT, "first", message)
+    assert await counts(store, "first") == Counts(ready=1)
+    assert await counts(store) == Counts(ready=6)
+
+
 async def test_a_settlement_with_a_send_that_does_not_fit_does_not_happen(
     home: Home, store: Store
 ) -> None:
@@ -296,6 +310,31 @@ async def test_a_dead_letter_queue_takes_everything_and_then_is_full(store: Stor
     await settle(store, ack(await claim_one(store, limit=1)))
     await assert_room(store)
     assert moved.id in ids(await pull(store))
+
+
+async def test_what_comes_in_any_case_makes_no_room_for_what_is_sent_with_it(store: Store) -> None:
+    await make_full(store)
+    await make_queue(store, "dying", dead_letter_queue=WORK)
+    await send(store, queue="dying")
+    message = await pull_one(store, queue="dying")
+    with pytest.raises(BacklogFull):
+        await settle(store, dead(message, sends=(sending(WORK, body=BYTE),)))
+    assert await counts(store, "dying") == Counts(claimed=1)
+    await settle(store, dead(message))
+    assert await counts(store) == Counts(ready=5)
+
+
+async def test_a_queue_that_is_too_full_takes_no_send_with_an_end_either(store: Store) -> None:
+    await make_queue(store)
+    await send_many(store, 6, body=QUARTER)
+    await make_queue(store, backlog_bytes_max=LIMIT)
+    first, second, third, *_ = await pull(store)
+    for body in (b"", BYTE, QUARTER):
+        with pytest.raises(BacklogFull):
+            await settle(store, ack(first, sending(WORK, body=body)))
+    await settle(store, ack(first), ack(second))
+    await settle(store, ack(third, sending(WORK, body=QUARTER)))
+    assert await counts(store) == Counts(ready=1, claimed=3)
 
 
 async def test_a_completion_event_is_taken_by_a_full_queue(store: Store) -> None:

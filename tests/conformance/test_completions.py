@@ -28,8 +28,15 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BATCH_COMPLETED, BatchStatus, ItemStatus, completion_event
+from tickwork.core.batch import (
+    BATCH_COMPLETED,
+    BATCH_SECONDS,
+    BatchStatus,
+    ItemStatus,
+    completion_event,
+)
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending
+from tickwork.core.tally import Passing
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -197,6 +204,23 @@ async def test_subscribers_are_told_as_well(store: Store) -> None:
     await create_batch(store, [])
     assert await counts(store, DONE) == Counts(ready=2)
     assert await counts(store, "audit") == Counts(ready=1, claimed=1)
+
+
+async def test_an_event_that_still_waits_is_not_told_again(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await make_queue(store, "audit")
+    batch = await create_batch(store, [], completion_queue=WORK)
+    clock.advance(seconds=BATCH_SECONDS)
+    await store.pruner.prune(SYSTEM, ALL)
+    await store.subscriptions.put(DEFAULT, BATCH_COMPLETED, "audit")
+    anew = await create_batch(store, [], batch_id=batch.id, completion_queue=WORK)
+    assert (anew.status, anew.created_at) == (BatchStatus.COMPLETED, clock.now())
+    stats = await store.stats.queue(DEFAULT, WORK)
+    assert [(each.passing, each.messages) for each in stats.kinds] == [(Passing.SENT, 1)]
+    assert await counts(store) == Counts(ready=1)
+    assert await counts(store, "audit") == Counts()
 
 
 async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(store: Store) -> None:

@@ -23,6 +23,7 @@ from tests.conformance.acts import (
     pull,
     pull_one,
     send,
+    sending,
     settle,
 )
 from tests.conformance.test_sending import EVERYTHING
@@ -203,3 +204,25 @@ async def test_several_die_and_move_at_once(store: Store, clock: VirtualClock) -
     await kill_all(store)
     assert sorted(ids(await pull(store, queue=GRAVE))) == sorted(ids(sent))
     assert await counts(store) == Counts(dead=4)
+
+
+async def test_what_dies_at_once_keeps_the_order_of_its_key(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Whether it waited too long or expired, and whichever of them expired first."""
+    await make_both(store)
+    sent = [
+        await send(store, key="a", expires_after_seconds=expiry) for expiry in (None, 30, 20, 10)
+    ]
+    clock.advance(seconds=600)
+    await store.reaper.reap(SYSTEM, ALL)
+    assert await counts(store) == Counts(dead=4)
+    assert await ack_all(store, queue=GRAVE) == ids(sent)
+
+
+async def test_what_is_sent_with_a_death_comes_behind_it(store: Store) -> None:
+    await make_both(store)
+    sent = await send(store, key="a")
+    following = sending(GRAVE, key="a")
+    await settle(store, dead(await pull_one(store), sends=(following,)))
+    assert await ack_all(store, queue=GRAVE) == [sent.id, following.message.id]

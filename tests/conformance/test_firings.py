@@ -98,6 +98,23 @@ async def test_each_attempt_is_a_row_of_its_own(store: Store, clock: VirtualCloc
     assert await store.firings.list(DEFAULT, schedule_id, 2) == newest_first[:2]
 
 
+async def test_a_pull_lease_that_runs_out_is_an_attempt_on_record(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, max_retries=1)
+    schedule_id = new_id()
+    await send(store, schedule_id=schedule_id, slot=clock.now())
+    for _ in range(2):
+        await pull_one(store, lease_seconds=30)
+        clock.advance(seconds=30)
+        await store.reaper.reap(SYSTEM, ALL)
+    newest_first = await store.firings.list(DEFAULT, schedule_id, ALL)
+    assert [(each.attempt, each.status, each.reason) for each in newest_first] == [
+        (2, FiringStatus.DEAD, "max_retries"),
+        (1, FiringStatus.FAILED, None),
+    ]
+
+
 async def test_an_ending_that_did_not_count_records_nothing(
     store: Store, clock: VirtualClock
 ) -> None:

@@ -1,5 +1,6 @@
 """Subscriptions: a message is copied to every queue that wants its type, with its sending."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Send, SettleResult
 from tickwork.core.subscription import Subscription, copy_for
+from tickwork.core.tally import Passing
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -210,6 +212,20 @@ async def test_the_systems_subscription_is_to_every_tenants_messages(store: Stor
         await send(store, scope=scope, type="paid")
     found = await pull(store, queue=AUDIT, scope=SYSTEM)
     assert sorted(message.tenant for message in found) == ["one", "two"]
+
+
+async def test_tenants_that_send_the_same_id_at_once_are_copied_each(store: Store) -> None:
+    scopes = await make_tenants(store, "one", "two", "three", "four")
+    for queue in (WORK, AUDIT):
+        await make_queue(store, queue, scope=SYSTEM)
+    await store.subscriptions.put(SYSTEM, "paid", AUDIT)
+    # While the first is on its way the others gather, and are stored together.
+    message = new(type="paid")
+    await asyncio.gather(*(store.messages.send(scope, WORK, message) for scope in scopes))
+    for queue in (WORK, AUDIT):
+        assert await counts(store, queue, scope=SYSTEM) == Counts(ready=4)
+        (kind,) = (await store.stats.queue(SYSTEM, queue)).kinds
+        assert (kind.passing, kind.messages) == (Passing.SENT, 4)
 
 
 async def test_a_tenants_subscription_is_to_its_own_messages(store: Store) -> None:

@@ -100,7 +100,7 @@ class Workbench(Asking):
     ) -> None:
         """A batch; sometimes one of its items is a message already, and then it goes on without."""
         batch = NewBatch(id=self._new_id(), queue=place.queue, completion_queue=completion_queue)
-        items = [self._new_message(fields, place) for fields in many]
+        items = [self._new_message(fields) for fields in many]
         self._batches.append((place, batch, items))
         if taken is not None:
             tried = [*items, *(old for _, old in self._some(self._sent, [taken]))]
@@ -123,7 +123,7 @@ class Workbench(Asking):
         for message in self._some_handed([pick]):
             place = Place(Scope(message.tenant), queue)
             batch = NewBatch(id=self._new_id(), queue=queue, completion_queue="own")
-            items = [self._new_message(fields, place) for fields in many]
+            items = [self._new_message(fields) for fields in many]
             for _, known, old in self._some(self._batches, [pick] * again):
                 batch, items = structs.replace(known, queue=queue), old
             old_ones = self._some(self._sent, [] if taken is None else [taken])

@@ -25,7 +25,8 @@ class Arrivals:
         filled: set[UUID] = set()
         for message in messages:
             if self.store(tenant, queue, message):
-                filled |= {queue.id, *self._copy(tenant, queue, message)}
+                copied = self._copy(tenant, queue, message)
+                filled |= {queue.id, *(each for each, is_new in copied.items() if is_new)}
         self.check_backlogs(filled)
 
     def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> int:
@@ -60,17 +61,18 @@ class Arrivals:
         rows = self._tables.messages.values()
         return sum(len(row.message.body) for row in rows if row.message.queue_id == queue.id)
 
-    def _copy(self, tenant: str, queue: Queue | None, message: NewMessage) -> set[UUID]:
-        """Copies for all who subscribe; says to which queues."""
+    def _copy(self, tenant: str, queue: Queue | None, message: NewMessage) -> dict[UUID, bool]:
+        """Copies for all who subscribe; says to which queues, and whether they are new there."""
         wanted = {
             each.queue_id
             for each in self._tables.subscriptions
             if each.tenant in (tenant, None) and matches(each.types, message.type)
         }
         wanted -= set() if queue is None else {queue.id}
-        for queue_id in wanted:
-            self.store(tenant, self._tables.queues[queue_id], copy_for(message, queue_id))
-        return wanted
+        return {
+            each: self.store(tenant, self._tables.queues[each], copy_for(message, each))
+            for each in wanted
+        }
 
     def _row(self, tenant: str, queue: Queue, new: NewMessage, batch_id: UUID | None) -> Row:
         now = self._now()

@@ -26,7 +26,7 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
-from tickwork.core.slot_end import of_dead
+from tickwork.core.slot_end import LEASE_RAN_OUT, of_dead, of_lease
 from tickwork.core.states import State
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
@@ -135,9 +135,9 @@ class MemoryReaper:
             if row.message.attempts + 1 > self._settings(row).max_retries:
                 self._bury(row, REASON_MAX_RETRIES)
             else:
-                ending = Ending(
-                    held=row.message.held, fate=Fate.RETRY, error="the pull lease ran out"
-                )
+                record = of_lease(row.message.terms, row.message.run, is_used_up=False)
+                self._departures.record(row.message, record)
+                ending = Ending(held=row.message.held, fate=Fate.RETRY, error=LEASE_RAN_OUT)
                 self._departures.put_back(row, ending)
                 released += 1
         return released

@@ -22,14 +22,16 @@ class Room:
     def __init__(self) -> None:
         self.bytes: Counter[UUID] = Counter()
         self.names: dict[UUID, str] = {}
-        self.exempt: set[UUID] = set()
+        self.bound: set[UUID] = set()
+        """Those that must have room for it."""
 
     def take(self, queue_id: UUID, name: str, size: int, *, is_exempt: bool) -> None:
-        """Bytes that came; an exempt queue takes them whatever its cap says."""
+        """Bytes that came; what is exempt is taken whatever the cap says, but what is not and
+        comes with it must find room beside it."""
         self.bytes[queue_id] += size
         self.names[queue_id] = name
-        if is_exempt:
-            self.exempt.add(queue_id)
+        if not is_exempt:
+            self.bound.add(queue_id)
 
     def free(self, queue_id: UUID, size: int) -> None:
         """Bytes that went."""
@@ -38,14 +40,14 @@ class Room:
 
 async def change_backlog(connection: Connection, room: Room) -> None:
     """Writes it down, as the last thing that a transaction does; `BacklogFull` if it may not."""
-    changed = {queue_id: size for queue_id, size in room.bytes.items() if size}
+    changed = {each: size for each, size in room.bytes.items() if size or each in room.bound}
     if not changed:
         return
     fitting = await connection.fetch(
         SQL.change_backlog,
         list(changed),
         list(changed.values()),
-        [queue_id in room.exempt for queue_id in changed],
+        [queue_id in room.bound for queue_id in changed],
     )
     full = changed.keys() - {row["queue_id"] for row in fitting}
     for queue_id in full:

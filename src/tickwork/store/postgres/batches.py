@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
-from msgspec import structs
 
 from tickwork.core.batch import (
     BATCH_FILLING_SECONDS_MAX,
@@ -39,7 +38,7 @@ from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.filling import PIECE_ITEMS, Filler
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.postgres.sending import DEFAULT_TENANT, Group, Sender
+from tickwork.store.postgres.sending import DEFAULT_TENANT, Group, Parcel, Sender
 from tickwork.store.postgres.subscriptions import PostgresSubscriptions
 from tickwork.store.tallying import Tallied, Tallies
 
@@ -249,7 +248,7 @@ class PostgresBatches:
         completed = 0
         while ended := list(islice(found, COMPLETIONS_MAX)):
             for _ in range(TRIES_MAX):
-                events = {(row["tenant"], row["id"]): await self._events(row) for row in ended}
+                events = {(row["tenant"], row["id"]): await self._event(row) for row in ended}
                 try:
                     completed += await self._complete_with(events)
                 except NotFound:
@@ -258,25 +257,36 @@ class PostgresBatches:
                     break
         return completed
 
-    async def _complete_with(self, events: Mapping[tuple[str, UUID], Sequence[Group]]) -> int:
+    async def _complete_with(self, events: Mapping[tuple[str, UUID], Parcel]) -> int:
         """Completes batches, each with its event, in one transaction."""
 
         async def work(connection: Connection) -> tuple[int, Sequence[Group]]:
             rows = await connection.fetch(SQL.complete_batches, self._moment(), *_columns(events))
-            groups = [group for row in rows for group in events[row["tenant"], row["id"]]]
-            if groups:
-                room = Room()
-                await self._sender.store(connection, groups, new_id(), room)
-                await change_backlog(connection, room)
-            return len(rows), groups
+            parcels = [events[row["tenant"], row["id"]] for row in rows]
+            return len(rows), await self._tell(connection, parcels)
 
-        completed, groups = await self._database.transact(work)
-        self._sender.passed(groups)
+        completed, told = await self._database.transact(work)
+        self._sender.passed(told)
         return completed
 
-    async def _events(self, row: asyncpg.Record) -> Sequence[Group]:
-        """The completion event for the queue that asked for it, if it exists, and for those that
-        subscribe to it; whatever may wait there already."""
+    async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:
+        """Stores events, and returns what was stored. One that waits in its queue already, of a
+        batch of the same id that was pruned since, is not told again."""
+        room = Room()
+        told: Sequence[Group] = ()
+        asked = [each for each in parcels if each.group.queue_id != _NOWHERE]
+        if asked:
+            told = await self._sender.store_parcels(connection, asked, new_id(), room)
+        unasked = [each for each in parcels if each.group.queue_id == _NOWHERE]
+        copies = [copy for each in unasked for copy in each.copies_of(each.group)]
+        if copies:
+            told = [*told, *await self._sender.store(connection, copies, new_id(), room)]
+        await change_backlog(connection, room)
+        return told
+
+    async def _event(self, row: asyncpg.Record) -> Parcel:
+        """The completion event for the queue that asked for it, if it exists, and who subscribes
+        to it; whatever may wait there already."""
         event = completion_event(
             row["id"], total=row["total"], completed=row["completed"], failed=row["failed"]
         )
@@ -284,9 +294,9 @@ class PostgresBatches:
         if queue is not None:
             with suppress(NotFound):
                 queue_id = await self._queues.id_of(Scope(tenant), queue)
-        own = Group(tenant, queue_id or _NOWHERE, queue or "", (event,), is_exempt=True)
-        copies = [structs.replace(each, is_exempt=True) for each in await self._sender.copies(own)]
-        return copies if queue_id is None else [own, *copies]
+        return await self._sender.with_subscribers(
+            Group(tenant, queue_id or _NOWHERE, queue or "", (event,), is_exempt=True)
+        )
 
 
 def _tenant(scope: Scope) -> str:

@@ -121,10 +121,11 @@ class Ender:
             died = paused_by(recorded, effects, paused)
             ended.moved.extend(await told_of(connection, ended.buried, died))
         room, sent = Room(), list[Group]()
-        if parcels:
-            sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
+        # What died comes before what is sent with its end, where both have the same key.
         if ended.moved:
             sent += await self._sender.store(connection, ended.moved, new_id(), room)
+        if parcels:
+            sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
         if wholes:
             sent += await store_whole(connection, self._moment(), wholes, self._sender, room)
         aftermath = await self._leaving.follow(connection, ended.left, room, needed)
@@ -251,7 +252,7 @@ class Ender:
             [fingerprint(ending.error) for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
         )
-        for row in buried:
+        for row in sorted(buried, key=lambda row: row["number"]):
             ended.done.add(places[row["number"] - 1])
             ended.left.add([row], Passing.DEAD, row["reason"])
             if row["onward_id"] is not None:

@@ -55,8 +55,9 @@ class PostgresReaper:
         check_limit(limit)
         nodes = await self._pass(self._end_nodes)
         leases = await self._pass(lambda connection: self._end_leases(connection, limit))
-        expired = await self._pass(lambda connection: self._bury_expired(connection, limit))
+        # What is retired is the head of its key: it goes before what expires behind it.
         retired = await self._retire(limit)
+        expired = await self._pass(lambda connection: self._bury_expired(connection, limit))
         batches = await self._batches.sweep(BATCHES_PER_PASS)
         return Reaped(
             nodes.nodes,
@@ -157,7 +158,9 @@ class PostgresReaper:
             [row["tenant"] for row in found],
             [row["id"] for row in found],
         )
-        settled = await self._end(connection, _dead(taken, REASON_EXPIRED))
+        # In the order of their keys: so they go on to a dead-letter queue.
+        in_order = sorted(taken, key=lambda row: row["place"] or 0)
+        settled = await self._end(connection, _dead(in_order, REASON_EXPIRED))
         return Reaped(dead=len(settled.ended.done)), settled
 
     async def _end(self, connection: Connection, endings: Sequence[Ending]) -> Settled:

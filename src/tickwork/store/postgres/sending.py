@@ -78,11 +78,11 @@ class Parcel(Struct, frozen=True):
 
     def copies_of(self, group: Group) -> list[Group]:
         """What the subscribers get of messages that were stored."""
-        copied = [
-            Group(group.tenant, queue_id, queue, _copies_of(group.messages, queue_id, patterns))
+        return [
+            Group(group.tenant, queue_id, queue, copies, is_exempt=group.is_exempt)
             for (queue_id, queue), patterns in self.subscribers.items()
+            if (copies := _copies_of(group.messages, queue_id, patterns))
         ]
-        return [copy for copy in copied if copy.messages]
 
 
 class Sender:
@@ -119,7 +119,7 @@ class Sender:
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
         """The messages for their queue, and who gets copies of them."""
-        return await self._with_subscribers(await self.group(scope, queue, messages))
+        return await self.with_subscribers(await self.group(scope, queue, messages))
 
     async def group(
         self,
@@ -135,9 +135,10 @@ class Sender:
 
     async def copies(self, group: Group) -> list[Group]:
         """What subscribers get of a group."""
-        return (await self._with_subscribers(group)).copies_of(group)
+        return (await self.with_subscribers(group)).copies_of(group)
 
-    async def _with_subscribers(self, group: Group) -> Parcel:
+    async def with_subscribers(self, group: Group) -> Parcel:
+        """A group, and who gets copies of its messages."""
         types = {message.type for message in group.messages if message.type is not None}
         subscribers: dict[tuple[UUID, str], list[str]] = {}
         if types:
@@ -232,7 +233,7 @@ class Sender:
         if any(keys) and sum(row["messages"] or 0 for row in rows) < len(keys):
             # Some were there already: their key may have been made for nothing.
             await self._keys.free(connection, [key for key in keys if key is not None])
-        sizes = {row["id"]: row["bytes"] or 0 for row in rows if row["is_capped"]}
+        sizes = {row["id"]: row["bytes"] for row in rows if row["is_capped"] and row["messages"]}
         for group in {group.queue_id: group for group in groups}.values():
             if group.queue_id in sizes:
                 size = sizes[group.queue_id]
@@ -326,15 +327,14 @@ class _CapUnknown(Exception):
 
 def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Group]:
     """What of each group was not there already; all, where it is not said which."""
-    ids = {r["id"]: None if r["ids"] is None else dict.fromkeys(r["ids"], True) for r in rows}
-    nothing = {row["id"] for row in rows if not row["messages"]}
+    names = {row["id"]: zip(row["tenants"] or (), row["ids"] or (), strict=True) for row in rows}
+    said = {row["id"] for row in rows if row["ids"] is not None or not row["messages"]}
+    new = {(queue_id, *name): True for queue_id in said for name in names[queue_id]}
     stored: list[Group] = []
     for group in groups:
-        known, sent = ids[group.queue_id], group.messages
-        if group.queue_id in nothing:
-            sent = ()
-        elif known is not None:
-            sent = tuple([each for each in sent if known.pop(each.id, False)])  # Each id once.
+        sent, own = group.messages, (group.queue_id, group.tenant)
+        if group.queue_id in said:
+            sent = tuple([each for each in sent if new.pop((*own, each.id), False)])  # Each once.
         stored.append(group if sent is group.messages else structs.replace(group, messages=sent))
     return stored
 

@@ -37,13 +37,15 @@ stored AS (
         content_type, state, place, body
     )
     ON CONFLICT DO NOTHING
-    RETURNING queue_id, id, CASE WHEN $25 THEN octet_length(body) END AS bytes
-)
+    RETURNING queue_id, tenant, id, CASE WHEN $25 THEN octet_length(body) END AS bytes
+),
 -- Which ones they were is said only if not all of them were stored, or somebody wants to know.
-SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.ids
+said AS MATERIALIZED (SELECT $25 OR count(*) < cardinality($5::uuid[]) AS which FROM stored)
+SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.tenants, sum.ids
 FROM target LEFT JOIN (
     SELECT
         queue_id, count(*) AS messages, sum(bytes) AS bytes,
-        CASE WHEN $25 OR (SELECT count(*) FROM stored) < cardinality($5::uuid[]) THEN array_agg(id) END AS ids
+        array_agg(tenant) FILTER (WHERE (SELECT which FROM said)) AS tenants,
+        array_agg(id) FILTER (WHERE (SELECT which FROM said)) AS ids
     FROM stored GROUP BY queue_id
 ) AS sum ON sum.queue_id = target.id
