@@ -74,6 +74,30 @@ async def test_bad_input_is_refused_by_field(
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
+async def test_all_faults_are_told_at_once(store: Store) -> None:
+    bad = {"cron_expr": "0 0 30 2 *", "overlap": "no", "target": {"queue": "nowhere"}}
+    with pytest.raises(InvalidInput) as refused:
+        await make(store, **bad)
+    wanted = {"cron_expr", "overlap", "target.queue"}
+    assert sorted(each.field for each in refused.value.errors) == sorted(wanted)
+    with pytest.raises(InvalidInput) as refused:
+        await schedule_making.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
+    assert {each.field for each in refused.value.errors} == {f"[1].{each}" for each in wanted}
+    with pytest.raises(InvalidInput) as refused:
+        await make(store, target={"queue": "no/where\x00"})
+    assert [each.field for each in refused.value.errors] == ["target.queue"]
+
+
+async def test_a_queue_that_is_not_there_is_named_by_field_in_bulk(store: Store) -> None:
+    bodies = [HOURLY, {**HOURLY, "target": {"queue": "nowhere"}}]
+    with pytest.raises(InvalidInput) as refused:
+        await schedule_making.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+    (fault,) = refused.value.errors
+    assert fault.field == "target.queue"
+    assert "nowhere" in fault.message
+    assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
+
+
 async def test_a_list_is_made_whole_or_not_at_all(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "priority": 99}]
     with pytest.raises(InvalidInput) as refused:

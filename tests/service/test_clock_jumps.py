@@ -25,12 +25,16 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
-from tickwork.core import decide
+from tickwork.core import changing, decide, when
+from tickwork.core.changing import Withdraw
 from tickwork.core.clock_jumps import TRIFLE_MICROSECONDS, Jump, Reading
-from tickwork.core.model import SYSTEM, QueueSettings, Settlement
+from tickwork.core.limits import LIST_LIMIT_MAX
+from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Settlement
 from tickwork.core.outcome import Succeeded
+from tickwork.core.planning import AHEAD_SECONDS
 from tickwork.core.schedule import SHARDS, Schedule
 from tickwork.errors import NodeExpired, StoreUnavailable
+from tickwork.ops import schedules
 from tickwork.service import leadership as leadership_module
 from tickwork.service.clock_jumps import WatchedClock
 from tickwork.service.leadership import Leadership
@@ -44,6 +48,7 @@ from tickwork.testing.recording import read_history, record
 TTL_SECONDS = 15.0
 STEP_SECONDS = 5
 EVERY = timedelta(seconds=20)
+MINUTE = timedelta(minutes=1)
 TRIFLE = timedelta(microseconds=TRIFLE_MICROSECONDS)
 TWENTY: dict[str, Any] = {"interval_seconds": 20}
 MINUTELY: dict[str, Any] = {"cron_expr": "* * * * *"}
@@ -185,11 +190,11 @@ async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
     node = await world.node()
     await world.run(node, seconds=130)
     jumped_at = clock.now()
-    planned = [(await again(store, each)).last_slot or START for each in made]
+    fired = [world.of(each)[-1].slot for each in made]
     clock.set_by(seconds=seconds)
     await world.run(node, seconds=130)
     world.check_spacing(*made)
-    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(store, *made) == {by}
     assert node.noted.shifts == len(made)
     assert len({each.slot for each in world.of(cron)}) == len(world.of(cron))
@@ -201,7 +206,7 @@ async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
 
     until = max(jumped_at, clock.now())
     watched = [Watched(id=cron.id, rule=cron.definition.rule, since=START, until=until)]
-    for each, last in zip(made, planned, strict=True):
+    for each, last in zip(made, fired, strict=True):
         old = each.definition.rule
         new = structs.replace(old, anchor=old.anchor + by)
         watched += [
@@ -221,7 +226,7 @@ async def test_to_and_fro_no_slot_is_met_again_and_none_is_lost(world: World, fi
         world.clock.set_by(seconds=first if n % 2 == 0 else -first)
         await world.run(node, seconds=65 + 10 * n)
     world.check_spacing(*made)
-    assert await anchors(world.store, *made) == {3 * TRIFLE}
+    assert await anchors(world.store, *made) == {6 * TRIFLE}
 
 
 @pytest.mark.parametrize("seconds", [3_600, -3_600])
@@ -237,7 +242,7 @@ async def test_two_nodes_that_saw_a_jump_move_each_interval_once(
     assert (first.scheduler.leadership.held, second.scheduler.leadership.held) == (32, 32)
     world.clock.set_by(seconds=seconds)
     await world.run(first, second, seconds=60)
-    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(world.store, *made) == {by}
     assert first.noted.shifts + second.noted.shifts == len(made)
     assert (await world.store.shards.clock(SYSTEM)).clock == seconds * 1_000_000
@@ -275,7 +280,7 @@ async def test_of_two_nodes_that_are_about_to_tell_of_a_jump_one_does(
     assert (await world.store.shards.clock(SYSTEM)).clock == seconds * 1_000_000
     assert first.noted.still == second.noted.still == []
     await world.run(first, second, seconds=60)
-    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
+    by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(world.store, made) == {by}
     world.check_spacing(made)
 
@@ -362,7 +367,8 @@ async def test_bounds_are_times_on_the_wall(world: World) -> None:
     clock.set_by(seconds=3_600)
     await world.run(node, seconds=60)
     assert await again(store, later) == later
-    assert [each.slot for each in world.of(ending)][-1] <= end
+    # What was planned already still fires.
+    assert [each.slot for each in world.of(ending)][-1] <= end + timedelta(seconds=AHEAD_SECONDS)
     assert (await again(store, ending)).status == "completed"
 
 
@@ -380,9 +386,9 @@ async def test_what_is_planned_becomes_due_when_it_would_have_been(
     clock.set_by(seconds=seconds)
     await node.step()
     (now,) = await messages(store, made)
-    by = timedelta(seconds=seconds) + (TRIFLE if seconds < 0 else timedelta())
-    assert now.slot == planned.slot
-    assert now.visible_at == planned.visible_at + by
+    by = timedelta(seconds=seconds) + TRIFLE
+    assert planned.slot == planned.visible_at
+    assert now.slot == now.visible_at == planned.visible_at + by
     assert now.due_at == now.visible_at
     assert await pull(store) == ()
     assert (await store.reaper.reap(SYSTEM, ALL)).dead == 0
@@ -425,6 +431,191 @@ async def test_a_change_writes_down_from_when_an_interval_counts(world: World) -
     other = rule_of(clock, made.id, interval_seconds=40)
     anew = await update(store, await again(store, made), other)
     assert (await again(store, made)).definition.rule == other == anew.definition.rule
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600, -3_610])
+@pytest.mark.parametrize("later", [5, 30])
+async def test_a_change_soon_after_a_jump_loses_no_slot_and_makes_none_up(
+    world: World, seconds: int, later: int
+) -> None:
+    """What was planned before the jump is on the grid that it is compared with."""
+    store, clock = world.store, world.clock
+    made = [await create(store, clock, **TWENTY) for _ in range(2)]
+    changed, paused = made
+    node = await world.node()
+    await world.run(node, seconds=30)
+    clock.set_by(seconds=seconds)
+    await world.run(node, seconds=later)
+    await update(store, await again(store, changed), body=b"{}")
+    await store.schedules.change(DEFAULT, paused.id, Withdraw.UNCLAIMED, changing.pause)
+    resume = changing.resume((await again(store, paused)).definition.rule)
+    await store.schedules.change(DEFAULT, paused.id, Withdraw.NOTHING, resume)
+    await world.run(node, seconds=90)
+    world.check_spacing(*made)
+    for each in made:
+        found = await store.firings.list(DEFAULT, each.id, LIST_LIMIT_MAX)
+        assert [one.reason for one in found if one.reason] == []
+        assert (await again(store, each)).fired - len(found) == len(await messages(store, each))
+
+
+@pytest.mark.parametrize("later", [0, 400])
+async def test_a_change_that_did_not_set_the_next_slot_anew_keeps_nothing_back(
+    world: World, later: int
+) -> None:
+    """Changed just after the jump, or before it at a time that comes again until it is followed."""
+    store, clock = world.store, world.clock
+    made = await create(store, clock, **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=30)
+    clock.advance(seconds=600)
+    node.boot_seconds += 600
+    await world.run(node, seconds=30)
+    await update(store, await again(store, made), body=b"1")
+    await world.run(node, seconds=200)
+    clock.set_by(seconds=-500)
+    if later:
+        await node.scheduler._read_clock()
+        clock.advance(seconds=later)
+        node.boot_seconds += later
+    else:
+        await update(store, await again(store, made), body=b"2")
+    await world.run(node, seconds=30)
+    assert await anchors(store, made) == {timedelta(seconds=-500) + TRIFLE}
+    moved = (await again(store, made)).next_slot
+    assert moved is not None
+    assert moved < clock.now() + 3 * EVERY
+
+
+async def wait_unclaimed(world: World, node: Node, seconds: int) -> None:
+    """Time passes, and no worker is there."""
+    for _ in range(seconds // STEP_SECONDS):
+        await node.step()
+        world.clock.advance(seconds=STEP_SECONDS)
+        node.boot_seconds += STEP_SECONDS
+
+
+@pytest.mark.parametrize("seconds", [60, -60])
+async def test_what_waits_for_longer_than_a_jump_follows_it(world: World, seconds: int) -> None:
+    """Each of its slots is moved to where another one was."""
+    store, clock = world.store, world.clock
+    made = await create(store, clock, **TWENTY)
+    node = await world.node()
+    await wait_unclaimed(world, node, 200)
+    planned = [each.slot for each in await messages(store, made)]
+    assert len(planned) >= 10
+    clock.set_by(seconds=seconds)
+    await node.step()
+    by = timedelta(seconds=seconds) + TRIFLE
+    now = [each.slot for each in await messages(store, made)]
+    assert now[: len(planned)] == [slot + by for slot in planned if slot is not None]
+
+
+async def test_a_slot_that_is_taken_is_not_taken_again(world: World) -> None:
+    """An interval that counts from a round time again meets what an earlier jump left."""
+    store, clock = world.store, world.clock
+    made = await create(store, clock, **TWENTY)
+    node = await world.node()
+    await wait_unclaimed(world, node, 80)
+    clock.set_by(seconds=-60)
+    await node.step()
+    start = (START - timedelta(minutes=1)).isoformat()
+    other = rule_of(clock, made.id, start_at=start, **TWENTY)
+    await update(store, await again(store, made), other)
+    await wait_unclaimed(world, node, 80)
+    begun = [each.slot for each in await pull(store, limit=2)]
+    waiting = [each.slot for each in await messages(store, made) if each.slot not in begun]
+    clock.set_by(seconds=-60)
+    await wait_unclaimed(world, node, STEP_SECONDS)
+    now = {each.slot: each.visible_at for each in await messages(store, made)}
+    by = TRIFLE - MINUTE
+    kept = [slot for slot in waiting if slot is not None and slot + by in begun]
+    assert [now[slot] - slot for slot in kept] == [by]
+    assert {*begun, *kept} <= now.keys()
+    assert (await again(store, made)).definition.rule.anchor == other.anchor - MINUTE + TRIFLE
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_an_interval_that_is_made_another_after_a_jump_back_goes_on_at_once(
+    world: World, is_paused: bool
+) -> None:
+    store, clock = world.store, world.clock
+    made = await create(store, clock, **TWENTY)
+    bounded = await create(store, clock, **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=30)
+    if is_paused:
+        for each in (made, bounded):
+            await store.schedules.change(DEFAULT, each.id, Withdraw.UNCLAIMED, changing.pause)
+    clock.set_by(seconds=-3_600)
+    await world.run(node, seconds=30)
+    other = rule_of(clock, made.id, interval_seconds=40)
+    anew = await update(store, await again(store, made), other)
+    assert anew.next_slot == clock.now() + timedelta(seconds=40)
+    if is_paused:
+        return
+    now = await again(store, bounded)
+    ends = structs.replace(now.definition.rule, end_at=START + timedelta(days=1))
+    assert (await update(store, now, ends)).next_slot == now.next_slot
+    await world.run(node, seconds=60)
+    world.check_spacing(bounded)
+
+
+async def test_an_interval_with_a_start_stays_off_the_slots_of_before(world: World) -> None:
+    """They come again after a jump back; the start is a time on the wall, and stays."""
+    store, clock = world.store, world.clock
+    start = (START - timedelta(hours=2)).isoformat()
+    made = await create(store, clock, start_at=start, **TWENTY)
+    node = await world.node()
+    await world.run(node, seconds=65)
+    clock.set_by(seconds=-30)
+    await world.run(node, seconds=STEP_SECONDS)
+    moved = (await again(store, made)).definition.rule
+    assert moved.anchor == made.definition.rule.anchor - timedelta(seconds=30) + TRIFLE
+    patches: list[tuple[dict[str, Any], timedelta]] = [
+        ({"priority": 3}, moved.anchor - made.definition.rule.anchor),
+        ({"interval_seconds": 10}, TRIFLE),
+        ({"start_at": (START - timedelta(hours=1)).isoformat()}, TRIFLE),
+    ]
+    for patch, by in patches:
+        now = await schedules.update(store, DEFAULT, made.id, patch, limits=when.Limits(1))
+        rule = now.definition.rule
+        assert rule.start_at is not None
+        assert rule.anchor == rule.start_at + by
+        assert now.next_slot is not None
+        assert now.next_slot - clock.now() <= 2 * EVERY, "one is planned already"
+    await world.run(node, seconds=60)
+    slots = [each.slot for each in world.of(made)]
+    assert len({*slots}) == len(slots) >= 8
+
+
+@pytest.mark.parametrize("seconds", [-16, -20, -29, -31, -3_600])
+async def test_a_lease_that_was_renewed_after_a_jump_back_is_not_shortened(
+    world: World, seconds: int
+) -> None:
+    node, other = await world.node(), await world.node()
+    await world.run(node, other, seconds=30)
+    world.clock.set_by(seconds=seconds)
+    await world.store.nodes.heartbeat(SYSTEM, other.id, TTL_SECONDS)
+    world.clock.advance(seconds=0.5)
+    node.boot_seconds += 0.5
+    await node.scheduler.hold()
+    assert node.noted.jumps == 1
+    world.clock.advance(seconds=TTL_SECONDS - 1)
+    await world.store.nodes.heartbeat(SYSTEM, other.id, TTL_SECONDS)
+
+
+async def test_catch_ups_do_not_wait_for_the_time_before_a_jump_back(world: World) -> None:
+    store, clock = world.store, world.clock
+    made = await create(store, clock, interval_seconds=300)
+    node = await world.node()
+    for seconds in (0, -3_600):
+        clock.set_by(seconds=seconds)
+        await world.run(node, seconds=30)
+        clock.advance(seconds=900)
+        node.boot_seconds += 900
+        given = len(world.of(made))
+        await world.run(node, seconds=30)
+        assert sum(each.catch_up for each in world.of(made)[given:]) >= 2
 
 
 async def test_a_node_that_stops_half_way_leaves_the_rest_to_the_next(world: World) -> None:
@@ -485,7 +676,7 @@ async def test_very_many_follow_in_pieces_and_nothing_is_planned_before_its_turn
     assert held == sorted(held)
     assert held[0] < held[-1] == SHARDS
     await world.run(node, seconds=60)
-    assert await anchors(store, *made) == {timedelta(hours=1)}
+    assert await anchors(store, *made) == {timedelta(hours=1) + TRIFLE}
     world.check_spacing(*made)
 
 
@@ -499,8 +690,8 @@ async def test_who_lost_the_shard_moves_nothing(store: Store, clock: VirtualCloc
     first = await lead(store)
     jump = Jump(clock.now(), -3_600_000_000, 0)
     clock.set_by(seconds=-3_600)
-    assert await store.shards.set_clock(SYSTEM, jump)
-    assert not await store.shards.set_clock(SYSTEM, jump), "it is known already"
+    assert await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS)
+    assert not await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS), "it is known already"
     (grant,) = [each for each in first.grants if each.shard == shard_of_schedule(made)]
     await store.nodes.leave(SYSTEM, first.node)
     second = await lead(store)

@@ -303,6 +303,29 @@ async def test_a_shard_with_work_that_nobody_does_is_told(
     assert event.type == "shard.stalled"
 
 
+async def test_a_stall_is_one_event_while_a_backlog_is_worked_off(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    """The oldest that waits is another one each time; after all is done the next stall is told."""
+    for seconds in (3_600, 3_610, 3_620):
+        await create(store, clock, interval_seconds=seconds, schedule_id=in_shard(3))
+    await make_queue(store, "alerts")
+    await store.subscriptions.put(DEFAULT, "shard.*", "alerts")
+    await post.scheduler.hold()
+    for stalls in (1, 2):
+        clock.advance(seconds=4_000)
+        await post.scheduler.hold()
+        for _ in range(3):
+            await post.scheduler._look_for_stalls()
+            (oldest,) = await store.schedules.due(SYSTEM, [3], 1)
+            await store.schedules.plan(
+                SYSTEM, post.scheduler.leadership.grants, [plan(oldest, clock.now())]
+            )
+        await post.scheduler._look_for_stalls()
+        assert len(await store.messages.peek(DEFAULT, "alerts", 10)) == stalls
+    assert len([each for each in post.noted.told if each[0] == "stalled"]) == 6
+
+
 async def test_it_says_how_far_behind_it_is(store: Store, clock: VirtualClock, post: Post) -> None:
     await create(store, clock)
     await post.run()

@@ -20,6 +20,7 @@ from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.ops.calendars import put_calendar
 from tickwork.ops.schedule_views import fires_next, show_schedule
+from tickwork.service import days_off as days_off_module
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday."""
@@ -177,6 +178,95 @@ async def test_a_pause_of_what_was_caught_up_records_its_days_off_once(
         await life.until(NOON + 9 * DAY)
         assert life.slots(made) == noons(0, 1, 2, 3, 9)
         assert await told(life, made) == {"excluded": noons(5, 6), "paused": noons(4, 7, 8)}
+
+
+async def test_a_pause_within_a_fire_window_records_days_off_once(
+    app: Tickwork, database: str | None
+) -> None:
+    """Friday's last slots are not due yet when Saturday's first ones are on record."""
+    midnight = datetime(2026, 1, 10, tzinfo=UTC)
+    async with living(app, database, midnight - timedelta(hours=1)) as life:
+        rule = {"cron_expr": "*/10 * * * *", "fire_window_seconds": 3_600}
+        last = midnight - timedelta(minutes=10)
+        made = await _late(life, last, timedelta(minutes=30), **rule, exclude=["2026-01-10"])
+        await life.until(midnight + timedelta(minutes=5))
+        await life.schedules.pause(made.id)
+        await life.until(midnight + timedelta(minutes=45))
+        await life.schedules.resume(made.id)
+        await life.until(midnight + timedelta(minutes=75))
+        found = await told(life, made)
+        assert last in found["paused"]
+        assert found["excluded"] == [midnight + n * timedelta(minutes=10) for n in range(8)]
+        accounted = sorted([*life.slots(made), *found["paused"]])
+        assert accounted == [midnight - n * timedelta(minutes=10) for n in range(5, 0, -1)]
+
+
+async def _late(life: Life, slot: datetime, least: timedelta, **rule: Any) -> Schedule:
+    """A schedule of which this slot is due so much later, at least."""
+    for _ in range(1_000):
+        made = await life.create(**rule)
+        if when.due_at(made.definition.rule, slot) - slot >= least:
+            return made
+        await life.schedules.delete(made.id)
+    raise AssertionError("no schedule is that late")
+
+
+async def test_what_is_not_due_yet_in_a_fire_window_fires_after_a_short_pause(
+    app: Tickwork, database: str | None
+) -> None:
+    async with living(app, database, START) as life:
+        rule = {"cron_expr": "0 12 * * *", "fire_window_seconds": 7_200}
+        made = await _late(life, NOON, timedelta(minutes=1), **rule, exclude=["2026-01-10"])
+        await life.until(NOON + timedelta(seconds=1))
+        await life.schedules.pause(made.id)
+        await life.schedules.resume(made.id)
+        await life.until(NOON + timedelta(hours=3))
+        assert (life.slots(made), await told(life, made)) == (noons(0), {})
+
+
+async def test_a_dead_firing_that_pauses_records_days_off_once(
+    app: Tickwork, database: str | None
+) -> None:
+    """Thursday's firing dies on Monday, with Friday's behind it, and the weekend on record."""
+    async with living(app, database, START, max_concurrency=1) as life:
+        weekend = [(START + each * DAY).date().isoformat() for each in (5, 6)]
+        await life.until(NOON + 2 * DAY + timedelta(hours=1))
+        made = await life.create(
+            **DAILY,
+            exclude=weekend,
+            on_dead="pause",
+            retry={"max_attempts": 1},
+            payload={"fails": 1},
+            missed={"policy": "fire_late", "grace_seconds": 7 * 86_400},
+        )
+        await life.store.queues.pause(DEFAULT, "work")
+        await life.until(NOON + 7 * DAY - timedelta(hours=1))
+        await life.store.queues.resume(DEFAULT, "work")
+        await life.until(NOON + 7 * DAY - timedelta(minutes=59))
+        paused = await life.now(made)
+        assert (paused.status, paused.last_slot) == (ScheduleStatus.PAUSED, NOON + 3 * DAY)
+        assert (paused.next_slot, paused.fired) == (NOON + 7 * DAY, 1)
+        await life.until(NOON + 8 * DAY + timedelta(hours=1))
+        await life.schedules.resume(made.id)
+        await life.until(NOON + 9 * DAY)
+        assert life.slots(made) == noons(3, 9)
+        assert await told(life, made) == {"excluded": noons(5, 6), "paused": noons(4, 7, 8)}
+
+
+async def test_more_calendars_than_are_remembered_are_all_kept_to(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(days_off_module, "CALENDARS_MAX", 3)
+    async with living(app, database, START) as life:
+        made: list[Schedule] = []
+        for number in range(7):
+            off = [(START + (number % 3) * DAY).date()]
+            await life.store.calendars.put(DEFAULT, f"feast {number}", off)
+            made.append(await life.create(**DAILY, calendar=f"feast {number}"))
+        await life.until(NOON + 2 * DAY)
+        for number, each in enumerate(made):
+            assert (await life.now(each)).status is ScheduleStatus.ACTIVE
+            assert life.slots(each) == noons(*({0, 1, 2} - {number % 3}))
 
 
 async def test_a_single_time_whose_day_was_closed_ends_on_record(

@@ -18,7 +18,7 @@ from tickwork import zone_data
 from tickwork.core import rezoning
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.schedule import SHARDS, Schedule
+from tickwork.core.schedule import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops import schedules
 from tickwork.ops.recomputing import Moved, rezone
@@ -49,12 +49,17 @@ class Noted(SlotNumbers):
         super().__init__()
         self.moved: list[tuple[int, tuple[str, str], int, list[UUID]]] = []
         self.warned: list[tuple[str, str]] = []
+        self.left: list[tuple[UUID, str]] = []
 
     def rezoned(
         self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
     ) -> None:
         super().rezoned(shard, versions, moved, first)
         self.moved.append((shard, versions, moved, [each.id for each in first]))
+
+    def not_rezoned(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        super().not_rezoned(tenant, schedule_id, error)
+        self.left.append((schedule_id, error))
 
     def outdated(self, own: str, newer: str) -> None:
         super().outdated(own, newer)
@@ -274,6 +279,41 @@ async def test_a_move_that_stops_half_way_is_begun_again(
         assert each.next_slot is not None
         assert (await again(store, each)).next_slot == each.next_slot - HOUR
     assert await versions(store) == {"2030b"}
+
+
+async def test_a_zone_that_is_gone_does_not_stop_its_neighbours(
+    store: Store, clock: VirtualClock, files: ZoneFiles
+) -> None:
+    files.use("2030a", {**BEFORE, "Test/Gone": (2, ())})
+    await make_queue(store)
+    gone = await create(
+        store, clock, cron_expr="0 9 8 1 *", timezone="Test/Gone", schedule_id=in_shard(3)
+    )
+    stays = [
+        await create(store, clock, cron_expr=rule, timezone=TOWN, schedule_id=in_shard(3))
+        for rule in ("0 9 8 7 *", "0 4 8 1 *")  # One is looked at before, and one after.
+    ]
+    first = await begin(store, clock)
+    await first.run()
+    files.use("2030b", after(2))
+    second = await begin(store, clock, first)
+    await second.run()
+    for each in stays:
+        assert each.next_slot is not None
+        assert (await again(store, each)).next_slot == each.next_slot - HOUR
+    assert second.noted.rezones == len(stays)
+    assert [each for each, _ in second.noted.left] == [gone.id]
+    assert "Test/Gone" in second.noted.left[0][1]
+    assert await versions(store) == {"2030b"}
+    assert await again(store, gone) == gone
+    await second.run()
+    assert len(second.noted.left) == 1
+
+    assert gone.next_slot is not None
+    await _pass(clock, second, gone.next_slot)
+    parked = await again(store, gone)
+    assert parked.status is ScheduleStatus.PARKED
+    assert "Test/Gone" in (parked.last_error or "")
 
 
 async def test_a_fleet_of_two_versions_goes_one_way_only(

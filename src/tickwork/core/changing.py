@@ -34,6 +34,7 @@ from tickwork.core.planning import (
 )
 from tickwork.core.schedule import Definition, Schedule, ScheduleStatus, bucket_of
 from tickwork.core.when import (
+    Interval,
     Missed,
     MissedPolicy,
     Once,
@@ -56,10 +57,11 @@ class Withdraw(StrEnum):
 
 
 class Withdrawn(NamedTuple):
-    """A planned slot that was taken back."""
+    """A planned slot that was taken back. `is_passed`: a later one, on a day off, is on record."""
 
     slot: datetime
     due_at: datetime
+    is_passed: bool = False
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -83,13 +85,11 @@ Decide = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
 """None: nothing changes, and nothing is taken back."""
 
 
-def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
+def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], _: datetime) -> Change:
     """It fires no more; what passes meanwhile is recorded when it is resumed."""
-    rule, slots, passed = schedule.definition.rule, [each.slot for each in withdrawn], []
-    if (rule.exclude or rule.calendar) and not is_single(rule):
-        # Days off among these are on record already: they are not gone back over.
-        passed = sorted(each.slot for each in withdrawn if each.due_at <= now)
-        slots = [slot for slot in slots if slot not in passed]
+    # What lies behind these is on record already, and is not gone back over.
+    passed = sorted(each.slot for each in withdrawn if each.is_passed)
+    slots = [each.slot for each in withdrawn if not each.is_passed]
     if schedule.next_slot is not None:
         slots.append(schedule.next_slot)
     kept = min(slots, default=None)
@@ -97,7 +97,7 @@ def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> 
         _as_it_is(schedule),
         status=ScheduleStatus.PAUSED,
         next_slot=kept,
-        due_at=None if kept is None else due_at(rule, kept),
+        due_at=None if kept is None else due_at(schedule.definition.rule, kept),
         look_at=None,
         fired=schedule.fired - len(withdrawn),
         skips=tuple(Skip(slot, slot, 1, PAUSED) for slot in passed),
@@ -165,7 +165,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         waiting = sorted([*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])])
         # A seed is stored only where something depends on it.
         old = structs.replace(old_rule, seed=new_rule.seed)
-        since = _since(schedule, withdrawn, now)
+        since = _since(schedule, withdrawn, new_rule, now)
         slot = _next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
         is_anew = old.timing != new_rule.timing
         status = schedule.status
@@ -297,9 +297,13 @@ def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owe
     return _Owed(planned.fires, planned.skips, planned.then_slot)
 
 
-def _since(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> datetime:
+def _since(
+    schedule: Schedule, withdrawn: Sequence[Withdrawn], rule: Rule, now: datetime
+) -> datetime:
     """No slot up to here may come again, even if the clock went back."""
-    last = schedule.last_slot
+    last, old = schedule.last_slot, schedule.definition.rule
+    if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
+        return now  # It counts from now on: it has no slot in common with the one before.
     if last is not None and withdrawn:
         last = min(last, before(min(each.slot for each in withdrawn)))
     return now if last is None else max(now, last)

@@ -10,9 +10,10 @@ added only by who knows the sum as it was before.
    a slot every 20 s  ▪ ▪ ▪             ▪ ▪ ▪ ▪
 ```
 
-A slot is an instant, and an identity. After a jump back, the same instants come again: intervals
-are moved by a trifle more then, so that none of them is a slot that was there before. For that
-jumps are counted in tenths of a second, and a trifle is a thousandth of that.
+A slot is an instant, and an identity. After a jump back, the same instants come again, and what
+waits for longer than a jump ahead is moved to where other slots were: intervals are moved by a
+trifle more, so that none of them is a slot that was there before. For that jumps are counted in
+tenths of a second, and a trifle is a thousandth of that.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from tickwork.core.when import Interval, Rule
+
 JUMP_SECONDS = 5.0
 """Less is a clock being adjusted, or a busy machine."""
 
 QUANTUM_MICROSECONDS = 100_000
 TRIFLE_MICROSECONDS = 100
-"""A thousand jumps back until an interval is where it was: intervals are whole seconds."""
+"""A thousand jumps until an interval is where it was: intervals are whole seconds."""
 
 
 class Reading(Struct, frozen=True):
@@ -69,4 +72,17 @@ def whole_microseconds(seconds: float) -> int:
 
 def shift_of(behind_microseconds: int) -> int:
     """By how much intervals are moved that are behind by so much."""
-    return behind_microseconds + (TRIFLE_MICROSECONDS if behind_microseconds < 0 else 0)
+    return behind_microseconds + (TRIFLE_MICROSECONDS if behind_microseconds else 0)
+
+
+def anchor_of(rule: Rule, known: Rule, *, is_anew: bool) -> datetime:
+    """From when a rule counts that takes the place of another one. An interval that begins at a
+    given time stays where the clock moved it; one that begins `is_anew`, or at another time, stays
+    off the slots of before."""
+    is_interval = isinstance(rule.timing, Interval) and isinstance(known.timing, Interval)
+    if not is_interval or rule.start_at is None or known.start_at is None:
+        return rule.anchor
+    moved = known.anchor - known.start_at
+    if is_anew or rule.start_at != known.start_at:
+        moved %= timedelta(microseconds=QUANTUM_MICROSECONDS)
+    return rule.start_at + moved

@@ -5,7 +5,7 @@
 | `message.dead` | a message became a dead letter | its tenant's |
 | `firing.dead` | that message was a slot of a schedule | its tenant's |
 | `schedule.paused` | a dead firing paused its schedule (`on_dead`) | its tenant's |
-| `shard.stalled` | schedules of a shard wait for a leader that does not come | `default`'s |
+| `shard.stalled` | schedules of a shard that is led wait for far too long | `default`'s |
 
 An event belongs to no queue: it goes to those who subscribe to its type, in the transaction in
 which it happened. Its id follows from what happened, so that a repeat is one. The death of such an
@@ -115,8 +115,9 @@ def of_pause(tenant: str, schedule_id: UUID, slot: datetime, error: str | None) 
 
 
 def of_stall(shard: int, since: datetime, overdue_seconds: float) -> NewMessage:
-    """What is to be told of a shard whose first schedule waits since then: once, however often
-    that is seen."""
+    """What is to be told of a shard whose first schedule waits since then: whoever sees the same
+    tells the same. While a backlog is worked off the first is another one each time: then it is for
+    the leader to tell it once."""
     told: dict[str, object] = {
         "shard": shard,
         "since": iso(since),

@@ -113,7 +113,8 @@ async def _wanted(
         limits=await limits_of(store, scope, limits),
     )
     timing = known.definition.rule
-    if definition.rule.timing == timing.timing and definition.rule.start_at is None:
+    is_same = definition.rule.timing == timing.timing
+    if is_same and definition.rule.start_at in (None, timing.start_at):
         return structs.replace(
             definition, rule=structs.replace(definition.rule, anchor=timing.anchor)
         )

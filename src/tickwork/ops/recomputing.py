@@ -57,20 +57,23 @@ async def rezone(
     store: Store, grant: Grant, found: Sequence[Waiting], now: datetime
 ) -> tuple[Moved, ...]:
     """Computes schedules of a shard anew under the zone data of this process, while that shard is
-    granted; says which ones moved. Those that stay as they are cost nothing but the look."""
-    moved: list[Moved] = []
+    granted; says which ones moved. Those that stay as they are cost nothing but the look. If one of
+    them cannot be computed none of them is touched."""
     known: dict[tuple[str, str | None], Holidays] = {}
+    touched: list[Waiting] = []
     for each in found:
         if not depends_on_zone(each.rule):
             continue
         calendar = each.tenant, each.rule.calendar
         if calendar not in known:
             known[calendar] = await _holidays(store, *calendar)
-        days = known[calendar]
-        if is_moved(each, rule_with(each.rule, days), now):
-            change = await _rezone(store, grant, each, days)
-            moved += [] if change is None else [change]
-    return tuple(moved)
+        if is_moved(each, rule_with(each.rule, known[calendar]), now):
+            touched.append(each)
+    changes = [
+        await _rezone(store, grant, each, known[each.tenant, each.rule.calendar])
+        for each in touched
+    ]
+    return tuple(each for each in changes if each is not None)
 
 
 async def _rezone(store: Store, grant: Grant, found: Waiting, days: Holidays) -> Moved | None:

@@ -87,10 +87,15 @@ async def check_targets(store: Store, scope: Scope, bodies: Sequence[Mapping[str
         if queue not in known:
             known[queue] = await _has_queue(store, scope, queue)
         if not known[queue]:
-            fault = f"there is no queue {queue!r}; create it first: tickwork queues put {queue}"
-            faults.append(FieldError(f"[{index}].target.queue", fault))
+            faults.append(no_queue(f"[{index}].target.queue", queue))
     if faults:
         raise InvalidInput(faults)
+
+
+def no_queue(field: str, queue: str) -> FieldError:
+    """What is said of a target queue that is not there."""
+    fault = f"there is no queue {queue!r}; create it first: tickwork queues put {queue}"
+    return FieldError(field, fault)
 
 
 async def check_target(store: Store, scope: Scope, fields: Mapping[str, object]) -> None:

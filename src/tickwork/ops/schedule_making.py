@@ -25,13 +25,14 @@ from tickwork.core.schedule_reading import (
     read_name,
     read_own,
 )
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import (
     Holidays,
     all_holidays,
     check_targets,
     holidays_among,
     limits_of,
+    no_queue,
     of_one,
 )
 from tickwork.store.contract import Store
@@ -63,7 +64,6 @@ async def create_many(
     limits = await limits_of(store, scope, limits)
     now = await store.now()
     holidays = await holidays_among(store, scope, bodies)
-    await check_targets(store, scope, bodies)
     faults: list[FieldError] = []
     new: list[NewSchedule] = []
     for index, fields in enumerate(bodies):
@@ -71,6 +71,11 @@ async def create_many(
             new.append(_new(fields, now, holidays, limits))
         except InvalidInput as error:
             faults += [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
+    try:
+        await check_targets(store, scope, bodies)
+    except InvalidInput as error:
+        told = {each.field for each in faults}
+        faults += [each for each in error.errors if each.field not in told]
     if faults:
         raise InvalidInput(faults)
     return await store.schedules.create(scope, new)
@@ -86,11 +91,17 @@ async def create_bulk(
 ) -> int:
     """Makes any number of schedules, in pieces that are each all or none, and says how many.
 
-    A body that cannot be is refused as `[7].field`; the pieces before it stay.
+    A body that cannot be is refused as `[7].field`, a queue that is not there as `target.queue`;
+    the pieces before it stay.
     """
     limits = await limits_of(store, scope, limits)
     reading = _BulkReading(await store.now(), limits, await all_holidays(store, scope))
-    return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
+    try:
+        return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
+    except NotFound as error:
+        if error.kind != "queue":
+            raise
+        raise InvalidInput([no_queue("target.queue", str(error.name))]) from None
 
 
 def _new(

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from tickwork.core import changing, rezoning, when
 from tickwork.core.changing import Withdraw
+from tickwork.core.clock_jumps import anchor_of
 from tickwork.core.model import Scope
 from tickwork.core.planning import before, is_delay
 from tickwork.core.schedule import Schedule, ScheduleStatus
@@ -62,6 +63,9 @@ async def update(
         calendars=holidays,
         limits=limits,
     )
+    anchor = anchor_of(rule, known.definition.rule, is_anew=is_anew)
+    rule = structs.replace(rule, anchor=anchor)
+    definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
     if patch.get("target") is not None:
         await check_target(store, scope, fields)
     old_rule = with_holidays(known, holidays)

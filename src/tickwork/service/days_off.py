@@ -15,7 +15,7 @@ from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 
 CALENDARS_MAX = 1_000
-"""So many are remembered; then all are read anew."""
+"""So many are remembered; then all but those at hand are read anew."""
 
 Days = frozenset[date]
 _Key = tuple[str, str, int | None]
@@ -29,12 +29,16 @@ class DaysOff:
         self._known: dict[_Key, Days | None] = {}
 
     async def read(self, dues: Iterable[Due]) -> None:
-        """Makes sure that the days of all these are known."""
+        """Makes sure that the days of all these are known, until anything else is awaited."""
         wanted = {key for due in dues if (key := _key(due)) is not None}
-        for key in wanted - self._known.keys():
-            if len(self._known) >= CALENDARS_MAX:
-                self._known.clear()
-            self._known[key] = await self._days(key)
+        found = {key: self._known[key] for key in wanted & self._known.keys()}
+        for key in wanted - found.keys():
+            found[key] = await self._days(key)
+        # Others may have read meanwhile: what is dropped is never of these.
+        if len(self._known.keys() | wanted) > CALENDARS_MAX:
+            self._known = found
+        else:
+            self._known |= found
 
     def placed(self, due: Due) -> Due:
         """The schedule with the days of its calendar; `NotFound` if that is gone."""

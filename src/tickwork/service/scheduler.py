@@ -85,13 +85,14 @@ class Scheduler:
     ) -> None:
         self._store, self.leadership, self._observer = store, leadership, observer
         self._tell, self._monotonic, self._ttl_seconds = tell, monotonic, ttl_seconds
-        self._clock = WatchedClock(store, observer.jumped, monotonic)
+        self._clock = WatchedClock(store, self._jumped, monotonic)
         self._zones: Zones | None = None
         if leadership.zones is not None:
             self._zones = Zones(
                 store, leadership, observer, version=leadership.zones, monotonic=monotonic
             )
         self._told_outdated = False
+        self._stalled: set[int] = set()
         self._days = DaysOff(store)
         self._pace = _Pace()
         self._held_at = self._hold_at = float("-inf")
@@ -171,11 +172,16 @@ class Scheduler:
                 return
             # A jump ahead that leases live through cannot be told from a machine that stood still.
             is_sure = not 0 < jump.seconds <= self._ttl_seconds
-            if is_sure and await self._store.shards.set_clock(SYSTEM, jump):
+            shards, ttl = self._store.shards, self._ttl_seconds
+            if is_sure and await shards.set_clock(SYSTEM, jump, ttl):
                 continue
-            if not is_sure or (await self._store.shards.clock(SYSTEM)).clock == jump.known:
+            if not is_sure or (await shards.clock(SYSTEM)).clock == jump.known:
                 self._observer.stood_still(jump.seconds)
                 self._clock.dismiss()
+
+    def _jumped(self, seconds: float) -> None:
+        self._pace = _Pace()  # Whose turn was next is a time of before.
+        self._observer.jumped(seconds)
 
     async def _idle_seconds(self) -> float:
         """Until the next look is due; says on the way how far behind we are."""
@@ -299,14 +305,19 @@ class Scheduler:
         shards = [grant.shard for grant in self.leadership.grants]
         now, look = await self._clock.now(), self._store.schedules.next_look_at
         if _overdue_seconds(await look(SYSTEM, shards), now) <= STALLED_SECONDS:
+            self._stalled.clear()
             return
         for shard in shards:
             since = await look(SYSTEM, [shard])
             overdue = _overdue_seconds(since, now)
-            if since is not None and overdue > STALLED_SECONDS:
-                self._observer.stalled(shard, overdue)
+            if since is None or overdue <= STALLED_SECONDS:
+                self._stalled.discard(shard)
+                continue
+            self._observer.stalled(shard, overdue)
+            if shard not in self._stalled:
                 stall = of_stall(shard, since, overdue)
                 await self._store.messages.tell(Scope(SYSTEM_TENANT), stall)
+                self._stalled.add(shard)
 
 
 class _Pace:

@@ -58,6 +58,9 @@ class SchedulerObserver(Protocol):
         """So many schedules of a shard have another next slot under new zone data; the first few
         of them, and the versions before and after."""
 
+    def not_rezoned(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        """A schedule cannot be computed under new zone data, and stays as it is."""
+
     def outdated(self, own: str, newer: str) -> None:
         """The zone data of this node is older than what a shard was planned under."""
 
@@ -135,6 +138,10 @@ class SlotNumbers:
         more = "" if moved == len(first) else f", and {moved - len(first)} more"
         text = "new zone data %s after %s: shard=%d moved=%d: %s%s"
         _log.warning(text, versions[1], versions[0], shard, moved, told, more)
+
+    def not_rezoned(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        text = "new zone data cannot do schedule=%s tenant=%s, which stays as it is: %s"
+        _log.error(text, schedule_id, tenant, error)
 
     def outdated(self, own: str, newer: str) -> None:
         text = "the zone data of this node is %s, others have %s already; update this one, too"

@@ -11,14 +11,18 @@ where it should be. A leader whose zone data is older writes that down before it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from tickwork.core.decide import clean_error
 from tickwork.core.model import SYSTEM
+from tickwork.core.rezoning import Waiting
 from tickwork.core.sharing import Grant
+from tickwork.errors import StoreError
 from tickwork.ops.recomputing import Moved, rezone
 from tickwork.service.leadership import Leadership
+from tickwork.service.loop import caught_later
 from tickwork.service.slot_numbers import SchedulerObserver
 from tickwork.store.contract import Store
 
@@ -67,7 +71,7 @@ class Zones:
             began = self._monotonic()
             now = await self._store.now()
             found = await self._store.schedules.of_shard(SYSTEM, grant.shard, PAGE, after=after)
-            moved = await rezone(self._store, grant, found, now)
+            moved = await self._rezone(grant, found, now)
             count, first = count + len(moved), [*first, *moved][:MOVED_TOLD_MAX]
             if len(found) < PAGE:
                 break
@@ -78,3 +82,22 @@ class Zones:
             self._leadership.noted_zones([grant], self._version)
         if count:
             self._observer.rezoned(grant.shard, (before, self._version), count, first)
+
+    async def _rezone(
+        self, grant: Grant, found: Sequence[Waiting], now: datetime
+    ) -> tuple[Moved, ...]:
+        """Computes a page anew. What cannot be computed (its zone may be gone) is told and stays as
+        it is, until its slot comes up and planning parks it."""
+        moved = await caught_later(rezone(self._store, grant, found, now))
+        if not isinstance(moved, Exception):
+            return moved
+        if isinstance(moved, StoreError):
+            raise moved
+        if len(found) > 1:
+            half = len(found) // 2
+            first = await self._rezone(grant, found[:half], now)
+            return first + await self._rezone(grant, found[half:], now)
+        for each in found:
+            error = clean_error(f"{type(moved).__name__}: {moved}")
+            self._observer.not_rezoned(each.tenant, each.id, error)
+        return ()

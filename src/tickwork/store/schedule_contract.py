@@ -149,16 +149,18 @@ class Shards(Protocol):
     async def clock(self, scope: Scope) -> Reading:
         """The database's time, and the jumps of it that are known."""
 
-    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
         """Adds a jump to those that are known; False if the sum of them is not the one that the
         jump was seen with, or if time did pass: a lease that began before a jump ahead lives.
 
         Shards that were taken after a jump ahead, before it was known, have followed it: whoever
-        took them went on in the new time. The leases of nodes follow a jump back."""
+        took them went on in the new time. The leases of nodes follow a jump back, those that last
+        for longer than any that was renewed after it may (`ttl_seconds`)."""
 
     async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
         """Moves the active intervals of a shard by the jumps that it has not followed yet, and with
-        them what is planned and was never handed out; None if the shard is another's by now.
+        them what is planned and was never handed out, slots and all; None if the shard is another's
+        by now.
 
         What began after the last jump, and what begins at a time that had not come, stays."""
 

@@ -133,7 +133,7 @@ class Changer:
         change, planned = None, list[Planned]()
         if is_granted:
             planned = await self._take_planned(connection, schedule, withdraw, now, keys)
-            withdrawn = [Withdrawn(each.slot, each.due_at) for each in planned]
+            withdrawn = [Withdrawn(each.slot, each.due_at, each.is_passed) for each in planned]
             change = decide(schedule, withdrawn, now)
         left, room, fires = Left(), Room(), tuple[Fire, ...]()
         if change is not None:

@@ -100,9 +100,9 @@ class PostgresShards:
         assert row is not None
         return Reading(row["now"], row["clock"])
 
-    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
         check_system(scope)
-        values = (jump.microseconds, jump.known, jump.before, jump.after)
+        values = (jump.microseconds, jump.known, jump.before, jump.after, ttl_seconds)
 
         async def work(connection: Connection) -> bool:
             # All of them, in their order: some may have to be marked.

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from tickwork.core.firing import FiringRecord, Then
 from tickwork.core.model import Ending, Held
+from tickwork.core.planning import PAUSED
 from tickwork.core.standing import NOTHING, SUCCESS, Effect, Shown
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
@@ -152,6 +153,7 @@ class SlotEnds:
         if paused:
             planned = await take_planned(connection, paused, None, keys=keys)
             await take_back(connection, planned, left)
+            await _record_passed(connection, self._moment(), planned)
             await _rewind(connection, planned)
         return any(row["is_moved"] and row["status"] == "active" for row in rows), paused
 
@@ -195,20 +197,38 @@ def _is_usual(ended: Recorded) -> bool:
     return ended.record.is_plain_success and ended.shown == SUCCESS
 
 
+async def _record_passed(
+    connection: Connection, now: datetime | None, planned: Sequence[Planned]
+) -> None:
+    """Records what was taken back and is not gone back to: what lies behind it is on record."""
+    passed = [each for each in planned if each.is_passed]
+    if passed:
+        await connection.execute(
+            SQL.record_passed,
+            now,
+            [each.schedule[0] for each in passed],
+            [new_id() for _ in passed],
+            [each.schedule[1] for each in passed],
+            [each.slot for each in passed],
+            PAUSED,
+        )
+
+
 async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:
-    """Lets schedules begin again with the first slot that was taken back from them."""
+    """Lets schedules begin again with the first slot that was taken back and has not passed."""
     taken: dict[ScheduleKey, list[Planned]] = {}
-    for each in planned:
+    for each in sorted(planned, key=lambda each: each.slot):
         taken.setdefault(each.schedule, []).append(each)
     if not taken:
         return
-    first = [min(slots, key=lambda each: each.slot) for slots in taken.values()]
+    begin = [next((each for each in slots if not each.is_passed), None) for slots in taken.values()]
     await connection.execute(
         SQL.rewind_schedules,
         [tenant for tenant, _ in taken],
         [schedule_id for _, schedule_id in taken],
-        [each.slot for each in first],
-        [each.due_at for each in first],
+        [slots[0].slot for slots in taken.values()],
+        [each and each.slot for each in begin],
+        [each and each.due_at for each in begin],
         [len(slots) for slots in taken.values()],
     )
 

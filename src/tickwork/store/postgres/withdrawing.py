@@ -20,12 +20,13 @@ ScheduleKey = tuple[str, UUID]
 
 
 class Planned(NamedTuple):
-    """A planned slot that is taken, and may be taken back."""
+    """A planned slot that is taken, and may be taken back; `is_passed`: see `Withdrawn`."""
 
     schedule: ScheduleKey
     message_id: UUID
     slot: datetime
     due_at: datetime
+    is_passed: bool
 
 
 async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
@@ -48,7 +49,13 @@ async def take_planned(
         SQL.planned_slots, now, *_columns(sorted(schedules)), only_coming
     )
     return [
-        Planned((row["tenant"], row["schedule_id"]), row["id"], row["slot"], row["due_at"])
+        Planned(
+            (row["tenant"], row["schedule_id"]),
+            row["id"],
+            row["slot"],
+            row["due_at"],
+            row["is_passed"],
+        )
         for row in found
         if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys
     ]

@@ -61,7 +61,7 @@ class SqliteShards:
 
         return await self._database.read(work)
 
-    async def set_clock(self, scope: Scope, jump: Jump) -> bool:
+    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
         check_system(scope)
         by, after = jump.microseconds, to_microseconds(jump.after)
         values = (by, jump.known, to_microseconds(jump.before), after)
@@ -71,7 +71,8 @@ class SqliteShards:
             if is_set and by > 0:
                 transaction.execute(SQL.count_as_followed, (by, after))
             elif is_set:
-                transaction.execute(SQL.shorten_leases, (transaction.now, by))
+                ttl = round(ttl_seconds * 1_000_000)
+                transaction.execute(SQL.shorten_leases, (transaction.now, by, ttl))
             return is_set
 
         return await self._database.write(work)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from tickwork.core.changing import Withdraw
 from tickwork.core.firing import FiringRecord, Then
-from tickwork.core.planning import AHEAD_SECONDS
+from tickwork.core.planning import AHEAD_SECONDS, PAUSED, Skip
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.slot_end import of_dead, of_lease
 from tickwork.core.standing import Effect, Shown, effect_of
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.firings import record
+from tickwork.store.sqlite.firings import record, record_skips, skip_values
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.slot_messages import last_slot_fired, take_back, withdrawable
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
@@ -156,16 +156,20 @@ def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
 
 
 def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> bool:
-    """It waits for somebody who has a look, and begins then with what nobody has claimed; False if
-    it was not active."""
+    """It waits for somebody who has a look, and begins then with what nobody has claimed, but for
+    slots that passed before a day off that is on record; False if it was not active."""
     values = (standing.place, transaction.now, versions)
     if not transaction.execute(SQL.pause_schedule, values).rowcount:
         return False
     taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
     if taken:
         take_back(transaction, [place for place, _ in taken])
-        slot, due_at = map(to_microseconds, taken[0][1])
-        last_slot = last_slot_fired(transaction, standing.tenant, standing.id, before=slot)
-        rewound = (standing.place, slot, due_at, last_slot, len(taken))
+        key, slots = (standing.tenant, standing.id), [each for _, each in taken]
+        last_slot = last_slot_fired(transaction, *key, before=to_microseconds(slots[0].slot))
+        passed = [Skip(each.slot, each.slot, 1, PAUSED) for each in slots if each.is_passed]
+        record_skips(transaction, [(key, skip_values(skip)) for skip in passed])
+        begin = next((each for each in slots if not each.is_passed), None)
+        at = (None, None) if begin is None else map(to_microseconds, (begin.slot, begin.due_at))
+        rewound = (standing.place, *at, last_slot, len(taken))
         transaction.execute(SQL.rewind_schedule, rewound)
     return True

@@ -100,8 +100,8 @@ def withdrawable(
     after = transaction.now if withdraw is Withdraw.COMING else _NEVER
     found = transaction.execute(SQL.withdrawable, (tenant, schedule_id, after))
     return [
-        (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at)))
-        for place, slot, due_at in found
+        (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at), bool(is_passed)))
+        for place, slot, due_at, is_passed in found
     ]
 
 

@@ -1,6 +1,6 @@
 -- Writes down every slot's message when it is stored, with the token of its shard just then, and when it is
 -- taken back unseen; every hand-over of a shard, and every renewal of a lease. In one order, and in the
--- transactions that did it.
+-- transactions that did it. A slot that follows the clock is known by what it is afterwards.
 CREATE TABLE IF NOT EXISTS tickwork_history (
     seq bigserial PRIMARY KEY,
     what text NOT NULL,
@@ -29,6 +29,12 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE OR REPLACE FUNCTION tickwork_history_carried() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tickwork_history SET slot = NEW.slot WHERE what = 'stored' AND message_id = NEW.id;
+    RETURN NULL;
+END $$;
+
 CREATE OR REPLACE FUNCTION tickwork_history_handed_over() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tickwork_history (what, shard, token, node, former)
@@ -47,6 +53,8 @@ CREATE OR REPLACE TRIGGER tickwork_history_stored AFTER INSERT ON tickwork_messa
 CREATE OR REPLACE TRIGGER tickwork_history_withdrawn AFTER DELETE ON tickwork_messages
     FOR EACH ROW WHEN (OLD.schedule_id IS NOT NULL AND OLD.claim = 0)
     EXECUTE FUNCTION tickwork_history_withdrawn();
+CREATE OR REPLACE TRIGGER tickwork_history_carried AFTER UPDATE OF slot ON tickwork_messages
+    FOR EACH ROW WHEN (NEW.slot <> OLD.slot) EXECUTE FUNCTION tickwork_history_carried();
 CREATE OR REPLACE TRIGGER tickwork_history_handed_over AFTER UPDATE ON tickwork_shards
     FOR EACH ROW WHEN (NEW.node IS NOT NULL AND (NEW.node, NEW.token) IS DISTINCT FROM (OLD.node, OLD.token))
     EXECUTE FUNCTION tickwork_history_handed_over();

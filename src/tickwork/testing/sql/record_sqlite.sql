@@ -1,6 +1,6 @@
 -- Writes down every slot's message when it is stored, with the token of its shard just then, and when it is
 -- taken back unseen; every hand-over of a shard, and every renewal of a lease. In one order, and in the
--- transactions that did it.
+-- transactions that did it. A slot that follows the clock is known by what it is afterwards.
 CREATE TABLE IF NOT EXISTS tickwork_history (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     what TEXT NOT NULL,
@@ -27,6 +27,12 @@ CREATE TRIGGER IF NOT EXISTS tickwork_history_withdrawn AFTER DELETE ON tickwork
 WHEN OLD.schedule_id IS NOT NULL AND OLD.claim = 0
 BEGIN
     INSERT INTO tickwork_history (what, message_id) VALUES ('withdrawn', OLD.id);
+END;
+
+CREATE TRIGGER IF NOT EXISTS tickwork_history_carried AFTER UPDATE OF slot ON tickwork_messages
+WHEN NEW.slot <> OLD.slot
+BEGIN
+    UPDATE tickwork_history SET slot = NEW.slot WHERE what = 'stored' AND message_id = NEW.id;
 END;
 
 CREATE TRIGGER IF NOT EXISTS tickwork_history_handed_over AFTER UPDATE ON tickwork_shards

@@ -1,6 +1,6 @@
 -- Moves the intervals of a shard that is taken by so many microseconds (`$3`), and what is planned of them and
--- nobody has: their spacing is elapsed time, whatever a clock says. What began after the jump, or begins
--- at a time that is still to come, stays. Returns what was moved.
+-- nobody has, with its slots: their spacing is elapsed time, whatever a clock says. What began after the
+-- jump, or begins at a time that is still to come, stays. Returns what was moved.
 WITH known AS MATERIALIZED (
     SELECT tenant, id, rule::json AS rule FROM tickwork_schedules
     WHERE bucket / 64 = $2::integer AND status = 'active' AND look_at IS NOT NULL
@@ -14,7 +14,9 @@ picked AS MATERIALIZED (
     SELECT s.tenant, s.id
     FROM (
         SELECT tenant, id, rule -> 'timing' ->> 'mode' AS mode,
-            make_interval(secs => (rule -> 'timing' ->> 'seconds')::float8) AS every
+            make_interval(secs => (rule -> 'timing' ->> 'seconds')::float8) AS every,
+            coalesce((rule ->> 'start_at')::timestamptz <= coalesce($1::timestamptz, clock_timestamp()), true)
+                AS has_begun
         FROM known
         WHERE rule -> 'timing' ->> 'type' = 'interval'
             AND coalesce((rule ->> 'start_at')::timestamptz <= $4, true)
@@ -23,7 +25,14 @@ picked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT tenant, id FROM tickwork_schedules
         WHERE tenant = known.tenant AND id = known.id AND status = 'active'
-            AND NOT (updated_at >= $5 AND updated_at <= coalesce($1::timestamptz, clock_timestamp()))
+            AND NOT (
+                updated_at >= $5 AND updated_at <= coalesce($1::timestamptz, clock_timestamp())
+                -- A next slot that is further away than one can be, planned ahead or not, is from before.
+                AND NOT (
+                    $3::bigint < 0 AND known.has_begun AND next_slot IS NOT NULL AND next_slot
+                        > coalesce($1::timestamptz, clock_timestamp()) + known.every + interval '1 minute'
+                )
+            )
             AND NOT (
                 known.mode = 'fixed_delay' AND $3::bigint > 0 AND next_slot IS NOT NULL
                 AND next_slot >= $5 + known.every
@@ -36,7 +45,8 @@ moved AS (
     SET version = s.version + 1, shift = s.shift + $3::bigint,
         next_slot = s.next_slot + $3::bigint * interval '1 microsecond',
         due_at = s.due_at + $3::bigint * interval '1 microsecond',
-        look_at = s.look_at + $3::bigint * interval '1 microsecond'
+        look_at = s.look_at + $3::bigint * interval '1 microsecond',
+        last_slot = s.last_slot + $3::bigint * interval '1 microsecond'
     FROM picked
     WHERE s.tenant = picked.tenant AND s.id = picked.id
     RETURNING s.tenant, s.id
@@ -56,7 +66,17 @@ carried AS (
     UPDATE tickwork_messages AS m
     SET visible_at = m.visible_at + $3::bigint * interval '1 microsecond',
         due_at = m.due_at + $3::bigint * interval '1 microsecond',
-        expires_at = m.expires_at + $3::bigint * interval '1 microsecond'
+        expires_at = m.expires_at + $3::bigint * interval '1 microsecond',
+        slot = CASE
+            -- One whose place is taken keeps its own.
+            WHEN EXISTS (
+                SELECT FROM tickwork_messages AS other
+                WHERE other.tenant = m.tenant AND other.schedule_id = m.schedule_id
+                    AND other.schedule_id IS NOT NULL AND other.run = 0
+                    AND other.slot = m.slot + $3::bigint * interval '1 microsecond'
+            ) THEN m.slot
+            ELSE m.slot + $3::bigint * interval '1 microsecond'
+        END
     FROM planned
     WHERE m.tenant = planned.tenant AND m.id = planned.id
 )

@@ -1,10 +1,15 @@
 -- Planned slots of schedules that nobody ever claimed, taken: all, or (`$4`) those that are not due. What
 -- somebody is claiming right now is left to him; so is a slot before one that is on its way or done
--- already: whoever goes back to a slot plans nothing twice.
+-- already: whoever goes back to a slot plans nothing twice. `is_passed`: a day off after it is on record.
 SELECT m.*
 FROM (SELECT * FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
 CROSS JOIN LATERAL (
-    SELECT tenant, schedule_id, id, slot, coalesce(due_at, visible_at) AS due_at, queue_id, key
+    SELECT tenant, schedule_id, id, slot, coalesce(due_at, visible_at) AS due_at, queue_id, key,
+        EXISTS (
+            SELECT FROM tickwork_firings AS off
+            WHERE off.tenant = given.tenant AND off.schedule_id = given.id AND off.run = 0
+                AND off.slot > tickwork_messages.slot AND off.reason = 'excluded'
+        ) AS is_passed
     FROM tickwork_messages
     WHERE tenant = given.tenant AND schedule_id = given.id AND schedule_id IS NOT NULL AND run = 0
         AND state <> 'claimed' AND claim = 0

@@ -1,7 +1,8 @@
 -- Adds a jump of the clock to those that are known, unless another one came first, or a lease that began
 -- before it lives: had time passed over that, it would have run out. Who took a shard after a jump
 -- ahead and before it was known went on in the new time: for that shard it is followed already. Leases from
--- before a jump back would last longer by it, those of the dead, too: they follow it.
+-- before a jump back would last longer by it, those of the dead, too: they follow it. No other lasts for
+-- longer than `$6` seconds, and one that does not is over soon enough.
 WITH known AS (
     UPDATE tickwork_meta
     SET clock = clock + $2::bigint, clock_set_from = $4, clock_set_to = $5
@@ -19,7 +20,7 @@ followed AS (
 shortened AS (
     UPDATE tickwork_nodes AS node SET expires_at = node.expires_at + $2::bigint * interval '1 microsecond'
     FROM known
-    WHERE $2::bigint < 0 AND node.expires_at
-        > coalesce($1::timestamptz, clock_timestamp()) - $2::bigint / 2 * interval '1 microsecond'
+    WHERE $2::bigint < 0
+        AND node.expires_at > coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $6)
 )
 SELECT clock FROM known

@@ -1,6 +1,12 @@
--- What is planned of some schedules and nobody has becomes due by so many microseconds later.
+-- What is planned of some schedules and nobody has becomes due by so many microseconds later, and is a slot
+-- of theirs as they are then; one whose place is taken keeps its own.
 UPDATE tickwork_messages
-SET visible_at = visible_at + ?2, due_at = due_at + ?2, expires_at = expires_at + ?2
+SET visible_at = visible_at + ?2, due_at = due_at + ?2, expires_at = expires_at + ?2,
+    slot = slot + CASE WHEN EXISTS (
+        SELECT 1 FROM tickwork_messages AS other
+        WHERE other.tenant = tickwork_messages.tenant AND other.schedule_id = tickwork_messages.schedule_id
+            AND other.schedule_id IS NOT NULL AND other.slot = tickwork_messages.slot + ?2 AND other.run = 0
+    ) THEN 0 ELSE ?2 END
 WHERE place IN (
     SELECT m.place
     FROM json_each(?1) AS moved

@@ -11,7 +11,15 @@ FROM (
 )
 WHERE json_extract(rule, '$.timing.type') = 'interval'
     AND coalesce(CAST(strftime('%s', json_extract(rule, '$.start_at')) AS INTEGER) * 1000000 <= ?4, 1)
-    AND NOT (updated_at >= ?5 AND updated_at <= ?2)
+    AND NOT (
+        updated_at >= ?5 AND updated_at <= ?2
+        -- A next slot that is further away than one can be, planned ahead or not, is from before.
+        AND NOT (
+            ?3 < 0 AND next_slot IS NOT NULL
+            AND next_slot > ?2 + (json_extract(rule, '$.timing.seconds') + 60) * 1000000
+            AND coalesce(CAST(strftime('%s', json_extract(rule, '$.start_at')) AS INTEGER) * 1000000 <= ?2, 1)
+        )
+    )
     AND NOT (
         json_extract(rule, '$.timing.mode') = 'fixed_delay' AND ?3 > 0 AND next_slot IS NOT NULL
         AND next_slot >= ?5 + json_extract(rule, '$.timing.seconds') * 1000000

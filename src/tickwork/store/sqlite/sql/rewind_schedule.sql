@@ -1,3 +1,5 @@
--- Lets a schedule begin again with the first of the slots that were taken back from it.
-UPDATE tickwork_schedules SET next_slot = ?2, due_at = ?3, last_slot = ?4, fired = fired - ?5
+-- A schedule without the slots that were taken back from it: it goes back to the one that is given, or stays
+-- where it is.
+UPDATE tickwork_schedules
+SET next_slot = coalesce(?2, next_slot), due_at = coalesce(?3, due_at), last_slot = ?4, fired = fired - ?5
 WHERE place = ?1

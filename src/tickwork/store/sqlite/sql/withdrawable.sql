@@ -1,6 +1,12 @@
 -- The planned slots of a schedule that were never claimed, are due after an instant, and have no later
--- slot that is on its way or done already: whoever goes back to one of them plans nothing twice.
-SELECT place, slot, coalesce(due_at, visible_at) FROM tickwork_messages
+-- slot that is on its way or done already: whoever goes back to one of them plans nothing twice. Last:
+-- whether a day off after it is on record.
+SELECT place, slot, coalesce(due_at, visible_at), EXISTS (
+        SELECT 1 FROM tickwork_firings AS off
+        WHERE off.tenant = ?1 AND off.schedule_id = ?2 AND off.run = 0
+            AND off.slot > tickwork_messages.slot AND off.reason = 'excluded'
+    )
+FROM tickwork_messages
 WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL AND run = 0 AND claim = 0
     AND slot IS NOT NULL AND coalesce(due_at, visible_at) > ?3
     AND slot > coalesce((
