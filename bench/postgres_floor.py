@@ -35,21 +35,14 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE tickwork_messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $4
 FROM picked WHERE m.ctid = picked.at
-RETURNING m.*
+RETURNING m.*, m.ctid AS at
 """
 
 ACK = """
 DELETE FROM tickwork_messages AS m
-USING (
-    SELECT found.at, held.claim, held.holder
-    FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[])
-        AS held (tenant, id, claim, holder)
-    CROSS JOIN LATERAL (
-        SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
-    ) AS found
-) AS held
-WHERE m.ctid = held.at
-    AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
+USING unnest($1::tid[], $2::uuid[], $3::bigint[]) AS held (at, id, claim)
+WHERE m.ctid = held.at AND m.tenant = $4 AND m.id IS NOT DISTINCT FROM held.id
+    AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, $5)
 RETURNING m.id
 """
 
@@ -83,13 +76,15 @@ def pass_through(bed: PostgresBed, count: int, size: int) -> None:
         done = 0
         while done < count:
             rows = await bed.connection.fetch(CLAIM, bed.queue_id, TENANT, size, holder)
-            await bed.connection.fetch(
+            acked = await bed.connection.fetch(
                 ACK,
-                [TENANT] * len(rows),
+                [row["at"] for row in rows],
                 [row["id"] for row in rows],
                 [row["claim"] for row in rows],
-                [holder] * len(rows),
+                TENANT,
+                holder,
             )
+            assert len(acked) == len(rows)
             done += len(rows)
 
     bed.run(work())

@@ -31,7 +31,9 @@ WHERE place IN (
 RETURNING *
 """
 
-ACK = "DELETE FROM tickwork_messages WHERE tenant = ? AND id = ? AND claim = ? AND holder = ?"
+ACK = """
+DELETE FROM tickwork_messages WHERE place = ? AND id = ? AND claim = ? AND tenant = ? AND holder = ?
+"""
 
 
 def arguments(bed: SqliteBed, count: int, size: int, now: int) -> list[list[tuple[Any, ...]]]:
@@ -64,10 +66,10 @@ def pass_through(bed: SqliteBed, count: int, size: int, now: int) -> None:
         found = bed.connection.execute(CLAIM, (holder, queue_id, TENANT, now, size)).fetchall()
         bed.connection.commit()
         columns = {name: at for at, name in enumerate(bed.columns)}
-        identity, claim = columns["id"], columns["claim"]
+        place, identity, claim = columns["place"], columns["id"], columns["claim"]
         bed.connection.execute("BEGIN IMMEDIATE")
         bed.connection.executemany(
-            ACK, [(TENANT, row[identity], row[claim], holder) for row in found]
+            ACK, [(row[place], row[identity], row[claim], TENANT, holder) for row in found]
         )
         bed.connection.commit()
         done += len(found)
