@@ -7,7 +7,7 @@ sees it.
 A task costs more than many a handler, and is needed only by one that waits. So there is one scout:
 it runs one handler after the other, for a moment, and for as long as they end without waiting for
 anything and leave nothing behind in the context. The first that waits keeps the task to itself, and
-the next scout goes on with what is there.
+then all that fits begins at once, each in its own, until one ends again without having waited.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class Slots:
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
         self._scout: asyncio.Task[None] | None = None
+        self._waited: set[asyncio.Task[None]] = set()
+        self._last_waited = False
         self._clean = copy_context()
         self._is_auto = consumer.max_concurrency is None
         self._wanted = consumer.max_concurrency or AUTO_MIN
@@ -114,8 +116,11 @@ class Slots:
         """Begins what there is, as far as slots are free."""
         if self._scout is not None and not self._scout.done():
             return
-        if self.free > 0 and (work := self._next_work()) is not None:
-            self._scout = self.begin(work)
+        while self.free > 0 and (work := self._next_work()) is not None:
+            task = self.begin(work)
+            if not self._last_waited:
+                self._scout = task
+                return
 
     def begin(self, work: Work) -> asyncio.Task[None]:
         """One invocation, in a task of its own."""
@@ -146,19 +151,29 @@ class Slots:
                 if work is not None:
                     self._note(task, work)
         finally:
+            self._waited.discard(task)
             self._part(task)
 
     async def _invoke(self, task: asyncio.Task[None], work: Work) -> Invoked:
         try:
             invocation = self._isolator.invoke(work.handler, work.given)
-            invoked = await noticing(invocation, self._part, task)
+            invoked = await noticing(invocation, self._waits, task)
         except asyncio.CancelledError:
             invoked = stopped(work.given, self._stopped.get(task, CANCELLED_WITHIN))
         else:
             if task in self._stopped:  # It took no notice, and went on until it was done.
                 invoked = stopped(work.given, self._stopped[task])
         self._stopped.pop(task, None)
+        if task not in self._waited:
+            self._last_waited = False
         return invoked
+
+    def _waits(self, task: asyncio.Task[None]) -> None:
+        """A handler waits for something, for the first time."""
+        self._waited.add(task)
+        self._last_waited = True
+        if self._scout is task:
+            self._part(task)
 
     def _part(self, task: asyncio.Task[None]) -> None:
         """From here on the task is no scout: others begin what there is, if a slot is free."""
