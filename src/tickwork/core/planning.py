@@ -180,32 +180,33 @@ def _last(due: Due, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
     is_over = not is_delay(due.rule) or _is_used_up(due, len(fires))
     if fires and is_over:
         fires = [*fires[:-1], structs.replace(fires[-1], is_last=True)]
-    return Plan(
-        tenant=due.tenant,
-        id=due.id,
-        shard=shard_of(due.bucket),
-        version=due.version,
-        next_slot=due.next_slot,
-        fires=tuple(fires),
-        skips=tuple(skips),
-        status=ScheduleStatus.ACTIVE if fires else ScheduleStatus.COMPLETED,
-    )
+    status = ScheduleStatus.ACTIVE if fires else ScheduleStatus.COMPLETED
+    return structs.replace(_nothing(due), fires=tuple(fires), skips=tuple(skips), status=status)
 
 
 def parked(due: Due, error: str) -> Plan:
     """The plan for a schedule that cannot be planned: it stands aside, and says why."""
+    return aside(_nothing(due), error)
+
+
+def _nothing(due: Due) -> Plan:
     return Plan(
         tenant=due.tenant,
         id=due.id,
         shard=shard_of(due.bucket),
         version=due.version,
         next_slot=due.next_slot,
-        skips=(Skip(due.next_slot, due.next_slot, 1, PLAN_ERROR),),
-        status=ScheduleStatus.PARKED,
-        then_slot=due.next_slot,
-        then_due_at=due.next_slot,
-        error=error,
     )
+
+
+def aside(planned: Plan, error: str) -> Plan:
+    """Instead of a plan that cannot be carried out: the schedule stands aside, and says why."""
+    slot = planned.next_slot
+    skips = (Skip(slot, slot, 1, PLAN_ERROR),)
+    return structs.replace(
+        planned, fires=(), skips=skips, status=ScheduleStatus.PARKED, then_slot=slot,
+        then_due_at=slot, look_at=None, error=error,
+    )  # fmt: skip
 
 
 def first_of(rule: Rule, created_at: datetime) -> datetime | None:

@@ -25,8 +25,7 @@ from msgspec import structs
 from tickwork.clock import since_boot
 from tickwork.core.decide import clean_error
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import PLAN_ERROR, Due, Fire, Plan, PlanResult, Skip, parked, plan
-from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.planning import Due, Fire, Plan, PlanResult, aside, parked, plan
 from tickwork.core.sharing import Grant
 from tickwork.core.system_events import SYSTEM_TENANT, of_stall
 from tickwork.errors import StoreError, StoreUnavailable
@@ -246,7 +245,7 @@ class Scheduler:
             if isinstance(result, StoreUnavailable) or is_aside:
                 raise result
             if len(plans) == 1:
-                return await self._write(grants, [_aside(plans[0], _told(result))], now)
+                return await self._write(grants, [aside(plans[0], _told(result))], now)
             half = len(plans) // 2
             moved = await self._write(grants, plans[:half], now)
             return moved + await self._write(grants, plans[half:], now)
@@ -265,8 +264,8 @@ class Scheduler:
             self._hold_at = float("-inf")
         moved = len(result.done)
         if result.no_queue:
-            aside = [_aside(plans[place], NO_QUEUE) for place in result.no_queue]
-            moved += await self._write(grants, aside, now)
+            set_aside = [aside(plans[place], NO_QUEUE) for place in result.no_queue]
+            moved += await self._write(grants, set_aside, now)
         return moved
 
     def _decided(self, dues: Sequence[Due], now: datetime) -> list[Plan]:
@@ -339,21 +338,6 @@ class _Pace:
         turn = now if self._next is None else max(now, self._next)
         self._next = turn + self._BETWEEN
         return turn
-
-
-def _aside(planned: Plan, error: str) -> Plan:
-    """Instead of this plan: the schedule stands aside, and says why."""
-    slot = planned.next_slot
-    return structs.replace(
-        planned,
-        fires=(),
-        skips=(Skip(slot, slot, 1, PLAN_ERROR),),
-        status=ScheduleStatus.PARKED,
-        then_slot=slot,
-        then_due_at=slot,
-        look_at=None,
-        error=error,
-    )
 
 
 def _told(error: Exception) -> str:
