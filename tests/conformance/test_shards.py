@@ -128,9 +128,24 @@ async def test_what_is_given_up_is_taken_at_once(store: Store) -> None:
     assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
     assert await store.shards.give_up(SYSTEM, node) == 0
     taken = await store.shards.hold(SYSTEM, heir)
-    assert len(taken) == SHARDS // 2
+    assert shards(taken) == {*ALL_SHARDS}
     before = {each.shard: each.token for each in held}
     assert all(each.token > before[each.shard] for each in taken)
+
+
+async def test_who_gave_up_lives_on_without_a_share(store: Store, clock: VirtualClock) -> None:
+    """It drains what runs, under its lease; it counts as nobody who leads meanwhile."""
+    stops = new_id()
+    await store.nodes.join(
+        SYSTEM, stops, name="s", roles=["api", "scheduler", "worker"], ttl_seconds=15
+    )
+    first, heir = await join_scheduler(store), await join_scheduler(store)
+    assert await store.shards.give_up(SYSTEM, stops) == 0
+    for node in (first, heir):
+        assert len(await store.shards.hold(SYSTEM, node)) == SHARDS // 2
+    clock.advance(seconds=10)
+    renewed = await store.nodes.heartbeat(SYSTEM, stops, ttl_seconds=15)
+    assert renewed.roles == ("api", "worker")
 
 
 async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store) -> None:

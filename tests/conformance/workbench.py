@@ -7,6 +7,7 @@ from msgspec import structs
 
 from tests.conformance.acts import ALL
 from tests.conformance.asking import Asking
+from tests.conformance.comparison import Failed
 from tests.conformance.steps import (
     DAY_SECONDS,
     ONE,
@@ -27,6 +28,7 @@ from tickwork.core.model import (
     Fate,
     NewMessage,
     Scope,
+    Send,
     Settlement,
     SettleResult,
     Tenant,
@@ -138,6 +140,18 @@ class Workbench(Asking):
                 self._open = [each for each in self._open if each.held != message.held]
                 self._sent += [(place, item) for item in items]
                 self._batches.append((place, batch, items))
+
+    def finish(self, place: Place, fate: Fate, fields: dict[str, Any]) -> None:
+        """A batch of one item, whose end sends to the queue that is told of it."""
+        self.create(place, [{}], "own", None)
+        self._claim_from(0)
+        _, batch, _ = self._batches[-1]
+        for message in [each for each in self._open if each.batch_id == batch.id]:
+            scope, following = Scope(message.tenant), self._new_message(fields)
+            sends = (Send("own", following),)
+            ending = Ending(held=message.held, fate=fate, reason="finished", sends=sends)
+            if not isinstance(self._settle(scope, ending), Failed):
+                self._sent.append((Place(scope, "own"), following))
 
     def batches(self, what: str, pick: int) -> None:
         for place, batch, items in self._some(self._batches, [pick]):

@@ -125,7 +125,7 @@ async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: I
     assert (leadership.held, leadership.grants) == (0, ())
 
 
-async def test_who_takes_over_from_the_dead_says_how_many_once(
+async def test_who_leads_more_than_before_says_so_once(
     store: Store, node: Identity, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     survivor, numbers = node.leadership(store), SlotNumbers()
@@ -142,7 +142,7 @@ async def test_who_takes_over_from_the_dead_says_how_many_once(
         await survivor.hold()
         numbers.led(survivor.held, survivor.lost)
     told = [record.getMessage() for record in caplog.records]
-    assert told == [f"took over shards={SHARDS // 2}: leads {SHARDS} now"]
+    assert told == [f"leads shards={SHARDS} now, {SHARDS // 2} more than before"]
 
 
 async def test_what_is_given_up_others_take_at_once(store: Store, node: Identity) -> None:
@@ -151,6 +151,7 @@ async def test_what_is_given_up_others_take_at_once(store: Store, node: Identity
     heir = Identity(await join_scheduler(store)).leadership(store)
     await leadership.give_up()
     assert (leadership.grants, leadership.lost) == ((), 0)
-    await store.nodes.leave(SYSTEM, node.id)
     await heir.hold()
     assert heir.held == SHARDS
+    await store.nodes.leave(SYSTEM, node.id)
+    assert not await heir.hold()

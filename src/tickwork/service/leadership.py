@@ -34,8 +34,8 @@ every node makes the same shares of the same facts (`core.sharing`).
    its own notes its own version there before it plans anything (`zones`).
 7. **A clock that was set is followed** before anything is planned: the intervals of a shard that
    is behind the jumps that are known are moved, once (`core.clock_jumps`).
-8. **Stopping** gives up all shards before the node leaves, and the others are woken: they need
-   not wait for a lease to run out.
+8. **Stopping** gives up all shards and the role, before what runs is drained and the node leaves,
+   and the others are woken: they need not wait for a lease to run out, and share out all of them.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ class SlotNumbers:
         if lost > self.shards_lost:
             _log.warning("lost shards=%d: led by others now", lost - self.shards_lost)
         if shards > self.shards_held > 0:  # What it begins with is nobody's news.
-            _log.info("took over shards=%d: leads %d now", shards - self.shards_held, shards)
+            more = shards - self.shards_held  # Of the dead, or of nobody: the rows do not say.
+            _log.info("leads shards=%d now, %d more than before", shards, more)
         self.shards_held, self.shards_lost = shards, lost
 
     def passed(self, lag_seconds: float, overdue_seconds: float) -> None:

@@ -139,7 +139,8 @@ class Shards(Protocol):
         `NodeExpired` if the node's lease ran out."""
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
-        """The node leads nothing any more; how many shards that were."""
+        """The node leads nothing any more; how many shards that were. Nor is it a scheduler any
+        more, while it may go on with other work: the others share out all shards among them."""
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         """Notes that the stored times of these shards may be from this version of the zone data,

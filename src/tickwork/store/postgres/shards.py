@@ -70,6 +70,7 @@ class PostgresShards:
         check_system(scope)
 
         async def work(connection: Connection) -> int:
+            await connection.execute(SQL.stand_down, node_id)
             held = [
                 row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
             ]

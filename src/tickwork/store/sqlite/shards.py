@@ -37,6 +37,7 @@ class SqliteShards:
         check_system(scope)
 
         def work(transaction: Transaction) -> int:
+            transaction.execute(SQL.stand_down, (node_id.bytes,))
             return free_shards(transaction, node_id.bytes)
 
         return await self._database.write(work)
