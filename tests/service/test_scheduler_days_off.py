@@ -201,6 +201,33 @@ async def test_a_pause_within_a_fire_window_records_days_off_once(
         assert accounted == [midnight - n * timedelta(minutes=10) for n in range(5, 0, -1)]
 
 
+@pytest.mark.parametrize("field", ["payload", "exclude", "calendar"])
+async def test_an_update_within_a_fire_window_records_days_off_once(
+    app: Tickwork, database: str | None, field: str
+) -> None:
+    """Friday's last slots are not due yet when Saturday's first ones are on record: they stay."""
+    midnight = datetime(2026, 1, 10, tzinfo=UTC)
+    async with living(app, database, midnight - timedelta(hours=1)) as life:
+        rule: dict[str, Any] = {"cron_expr": "*/10 * * * *", "fire_window_seconds": 3_600}
+        last = midnight - timedelta(minutes=10)
+        await closed(life, 5)
+        off = {"calendar": "feasts"} if field == "calendar" else {"exclude": ["2026-01-10"]}
+        made = await _late(life, last, timedelta(minutes=30), **rule, **off)
+        await life.until(midnight + timedelta(minutes=5))
+        match field:
+            case "payload":
+                await life.schedules.update(made.id, payload={"new": True})
+            case "exclude":
+                await life.schedules.update(made.id, exclude=["2026-01-10", "2026-01-11"])
+            case _:
+                await closed(life, 5, 6)
+        await life.until(midnight + timedelta(minutes=75))
+        off_slots = [midnight + n * timedelta(minutes=10) for n in range(8)]
+        assert await told(life, made) == {"excluded": off_slots}
+        every = [midnight - n * timedelta(minutes=10) for n in range(5, 0, -1)]
+        assert sorted(life.slots(made)) == every
+
+
 async def _late(life: Life, slot: datetime, least: timedelta, **rule: Any) -> Schedule:
     """A schedule of which this slot is due so much later, at least."""
     for _ in range(1_000):

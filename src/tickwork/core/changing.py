@@ -47,11 +47,12 @@ from tickwork.core.when import (
 
 
 class Withdraw(StrEnum):
-    """Which planned slots are taken back first; never one that was claimed, nor an extra run."""
+    """Which planned slots are taken back first; never one that was claimed, nor an extra run, nor
+    one before a slot that is on its way or done already."""
 
     NOTHING = "nothing"
     COMING = "coming"
-    """What is not due yet."""
+    """What is not due yet; a day off that is on record is done, too, and not gone back over."""
     UNCLAIMED = "unclaimed"
     """What was never claimed."""
 

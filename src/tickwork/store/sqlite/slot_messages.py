@@ -97,8 +97,9 @@ def withdrawable(
     """What may be taken back, by place, the earliest slot first."""
     if withdraw is Withdraw.NOTHING:
         return []
-    after = transaction.now if withdraw is Withdraw.COMING else _NEVER
-    found = transaction.execute(SQL.withdrawable, (tenant, schedule_id, after))
+    only_coming = withdraw is Withdraw.COMING
+    after = transaction.now if only_coming else _NEVER
+    found = transaction.execute(SQL.withdrawable, (tenant, schedule_id, after, only_coming))
     return [
         (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at), bool(is_passed)))
         for place, slot, due_at, is_passed in found

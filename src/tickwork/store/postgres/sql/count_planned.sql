@@ -14,6 +14,9 @@ WHERE tenant = $2 AND schedule_id = $3 AND schedule_id IS NOT NULL AND run = 0
     AND slot > coalesce((
         SELECT coalesce(fired.last_slot, fired.slot) FROM tickwork_firings AS fired
         WHERE fired.tenant = $2 AND fired.schedule_id = $3 AND fired.run = 0
-            AND (fired.attempt > 0 OR fired.reason IN ('skipped_missed', 'skipped_overlap'))
+            AND (
+                fired.attempt > 0 OR fired.reason IN ('skipped_missed', 'skipped_overlap')
+                OR ($4 AND fired.reason = 'excluded')
+            )
         ORDER BY fired.slot DESC LIMIT 1
     ), '-infinity')

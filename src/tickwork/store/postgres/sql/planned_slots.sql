@@ -1,6 +1,7 @@
 -- Planned slots of schedules that nobody ever claimed, taken: all, or (`$4`) those that are not due. What
 -- somebody is claiming right now is left to him; so is a slot before one that is on its way or done
--- already: whoever goes back to a slot plans nothing twice. `is_passed`: a day off after it is on record.
+-- already: whoever goes back to a slot plans nothing twice. `is_passed`: a day off after it is on record;
+-- with `$4` such a slot is left, too.
 SELECT m.*
 FROM (SELECT * FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
 CROSS JOIN LATERAL (
@@ -25,7 +26,10 @@ CROSS JOIN LATERAL (
         AND slot > coalesce((
             SELECT coalesce(fired.last_slot, fired.slot) FROM tickwork_firings AS fired
             WHERE fired.tenant = given.tenant AND fired.schedule_id = given.id AND fired.run = 0
-                AND (fired.attempt > 0 OR fired.reason IN ('skipped_missed', 'skipped_overlap'))
+                AND (
+                    fired.attempt > 0 OR fired.reason IN ('skipped_missed', 'skipped_overlap')
+                    OR ($4 AND fired.reason = 'excluded')
+                )
             ORDER BY fired.slot DESC LIMIT 1
         ), '-infinity')
     ORDER BY slot
