@@ -116,6 +116,6 @@ class Asking(RuleBasedStateMachine):
         if "run" in fields:
             made |= {"schedule_id": self._schedule_id, "slot": START}
         made |= fields
-        if "kilobytes" in made:
-            made["body"] = BODIES[made.pop("kilobytes")]
+        if "fills" in made:
+            made["body"] = BODIES[made.pop("fills")]
         return NewMessage(**made)

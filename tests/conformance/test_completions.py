@@ -24,7 +24,9 @@ from tests.conformance.acts import (
     pull_one,
     retry,
     send,
+    sending,
     settle,
+    whole,
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
@@ -35,13 +37,15 @@ from tickwork.core.batch import (
     ItemStatus,
     completion_event,
 )
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
 from tickwork.core.tally import Passing
-from tickwork.errors import NotFound
+from tickwork.errors import BacklogFull, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 DONE = "done"
+LIMIT = 128_000
+FULL, BYTE = b"x" * LIMIT, b"x"
 
 
 async def make_both(store: Store) -> None:
@@ -302,3 +306,50 @@ async def test_what_was_accepted_is_told_after_a_crash(home: Home, clock: Virtua
         await assert_told(again, batch.id, completed=3, failed=0)
     finally:
         await again.close()
+
+
+@pytest.mark.parametrize("fate", [Fate.ACK, Fate.DEAD])
+async def test_its_event_takes_no_room_from_what_is_sent_with_the_last_end(
+    store: Store, fate: Fate
+) -> None:
+    """The event comes after it, whatever the cap says; then the queue has more than it may."""
+    await make_queue(store)
+    await make_queue(store, DONE, backlog_bytes_max=LIMIT)
+    batch = await create_batch(store, news(1), completion_queue=DONE)
+    last = await pull_one(store)
+    ending = Ending(held=last.held, fate=fate, sends=(sending(DONE, body=FULL),))
+    assert await settle(store, ending) == SettleResult()
+    assert (await store.batches.get(DEFAULT, batch.id)).status is BatchStatus.COMPLETED
+    assert await counts(store, DONE) == Counts(ready=2)
+    with pytest.raises(BacklogFull):
+        await send(store, queue=DONE, body=b"")
+
+
+async def test_a_last_end_whose_send_does_not_fit_completes_nothing(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, DONE, backlog_bytes_max=LIMIT)
+    batch = await create_batch(store, news(1), completion_queue=DONE)
+    await send(store, queue=DONE, body=FULL)
+    last = await pull_one(store)
+    with pytest.raises(BacklogFull):
+        await settle(store, ack(last, sending(DONE, body=BYTE)))
+    running = await store.batches.get(DEFAULT, batch.id)
+    assert (running.status, running.processing) == (BatchStatus.RUNNING, 1)
+    assert await counts(store, DONE) == Counts(ready=1)
+    await settle(store, ack(last))
+    assert (await store.batches.get(DEFAULT, batch.id)).status is BatchStatus.COMPLETED
+    assert await counts(store, DONE) == Counts(ready=2)
+
+
+async def test_the_event_of_an_empty_batch_takes_no_room_from_one_that_is_made_with_it(
+    store: Store,
+) -> None:
+    await make_queue(store)
+    await make_queue(store, DONE, backlog_bytes_max=LIMIT)
+    await send(store)
+    empty = whole(queue=DONE, completion_queue=DONE)
+    filling = whole([new(body=FULL)], queue=DONE)
+    message = await pull_one(store)
+    assert await settle(store, ack(message, batches=(empty, filling))) == SettleResult()
+    assert (await store.batches.get(DEFAULT, empty.id)).status is BatchStatus.COMPLETED
+    assert await counts(store, DONE) == Counts(ready=2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from msgspec import structs
@@ -24,6 +26,19 @@ class Departures:
 
     def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
         self._tables, self._now, self._arrivals = tables, now, arrivals
+        self._later: list[BatchRow] | None = None
+
+    @contextmanager
+    def completing_later(self) -> Iterator[None]:
+        """Batches that end meanwhile are completed at the end: their events come after the rest."""
+        ended: list[BatchRow] = []
+        self._later = ended
+        try:
+            yield
+        finally:
+            self._later = None
+        for batch in ended:
+            self.complete(self._tables.batches[batch.tenant, batch.id])
 
     def is_done(self, message: Message) -> bool:
         """Whether the message's event was done before."""
@@ -101,6 +116,9 @@ class Departures:
     def complete(self, batch: BatchRow) -> bool:
         """The one event of a batch that is whole and has ended."""
         if not batch.has_ended or batch.completed_at is not None:
+            return False
+        if self._later is not None:
+            self._later.append(batch)
             return False
         self._tables.batches[batch.tenant, batch.id] = structs.replace(
             batch, completed_at=self._now()

@@ -80,12 +80,13 @@ class MemoryMessages:
             return tuple(self._claiming.claim(scope, request))
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
-        with self._tables.transaction():
+        with self._tables.transaction(), self._departures.completing_later():
             return self._carry_out(scope, settlement)
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         with self._tables.transaction():
-            result = self._carry_out(scope, settlement)
+            with self._departures.completing_later():
+                result = self._carry_out(scope, settlement)
             if result.refused:
                 raise ClaimLost(held.id for held in result.refused)
             if result.duplicates:

@@ -127,10 +127,15 @@ class Whole:
         """The queue; `NotFound` if there is no such queue."""
         return find_queue(transaction, self._scope, self._batch.queue)
 
+    @property
+    def name(self) -> BatchName:
+        """An empty one is the caller's to complete, when all else is stored."""
+        return _tenant(self._scope), self._batch.id.bytes
+
     def store(self, transaction: Transaction) -> None:
         """Unless it is there; `Conflict` if that is another one, or an item's id is in use."""
         queue, batch = self.find(transaction), self._batch
-        name, total = (_tenant(self._scope), batch.id.bytes), len(batch.items)
+        name, total = self.name, len(batch.items)
         values = (*name, queue.id, batch.completion_queue, transaction.now, total)
         if not transaction.execute(SQL.put_whole_batch, values).rowcount:
             if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
@@ -138,7 +143,6 @@ class Whole:
             return
         if batch.items:
             self._load.store(transaction, name[0], queue, batch_id=name[1])
-        complete(transaction, *name)
 
 
 class _Piece:

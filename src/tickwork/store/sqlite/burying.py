@@ -13,6 +13,7 @@ from tickwork.core.tally import Passing
 from tickwork.errors import NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
+from tickwork.store.sqlite.completing import BatchName
 from tickwork.store.sqlite.finding import Found, find_queue
 from tickwork.store.sqlite.leaving import (
     BYTES,
@@ -41,9 +42,11 @@ class Burial(NamedTuple):
     counted: int = 0
 
 
-def bury(transaction: Transaction, burials: Sequence[Burial]) -> int:
+def bury(
+    transaction: Transaction, burials: Sequence[Burial], *, later: set[BatchName] | None = None
+) -> int:
     """Moves messages to the dead letters, and on to the dead-letter queue of their queue if
-    there is one; says how many."""
+    there is one; says how many. `later` as `leave` has it."""
     if not burials:
         return 0
     letter_ids = {each.place: new_id().bytes for each in burials}
@@ -59,7 +62,7 @@ def bury(transaction: Transaction, burials: Sequence[Burial]) -> int:
     reasons = {each.place: each.reason for each in burials}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[PLACE]] == reason]
-        leave(transaction, alike, Passing.DEAD, reason)
+        leave(transaction, alike, Passing.DEAD, reason, later=later)
     _move_on(transaction, {row[PLACE]: row for row in gone}, letter_ids)
     tell_of_dead(transaction, {letter_ids[row[PLACE]]: row[TENANT] for row in gone})
     return len(gone)

@@ -39,11 +39,17 @@ def leave(
     gone: Sequence[Gone],
     passing: Passing | None,
     reason: str | None = None,
+    *,
+    later: set[BatchName] | None = None,
 ) -> None:
     """Carries out what follows; `reason` says why, of messages that are not done. Nothing passed
-    (None) if nobody was to see them yet."""
-    for batch in _follow(transaction, gone, passing, reason):
-        complete(transaction, *batch)
+    (None) if nobody was to see them yet. Batches that may have ended are completed, or noted as the
+    caller's to complete `later`: their events come after what is sent with the last end."""
+    ended = _follow(transaction, gone, passing, reason)
+    if later is None:
+        complete_all(transaction, ended)
+    else:
+        later |= ended
 
 
 def leave_some(

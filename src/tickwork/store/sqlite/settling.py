@@ -1,7 +1,8 @@
 """Settling on SQLite: endings in bulk, each behind its fence.
 
 First the rows that are really still held are taken away or put back, then what hangs on them
-happens, and only on them.
+happens, and only on them. Batches are completed last: their events are taken whatever a cap says,
+and must not take the room of what is sent.
 """
 
 from __future__ import annotations
@@ -25,9 +26,18 @@ from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.acking import PlainAcks, plain_acks
 from tickwork.store.sqlite.batches import Whole
 from tickwork.store.sqlite.burying import Burial, bury
+from tickwork.store.sqlite.completing import BatchName
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.file import breaks_connection, primary_code
-from tickwork.store.sqlite.leaving import EVENT_ID, FENCE, QUEUE_ID, TENANT, Gone, leave
+from tickwork.store.sqlite.leaving import (
+    EVENT_ID,
+    FENCE,
+    QUEUE_ID,
+    TENANT,
+    Gone,
+    complete_all,
+    leave,
+)
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import Parcel
@@ -118,12 +128,19 @@ class _Endings:
         self._caused += batches
 
     def carry_out(self, transaction: Transaction) -> SettleResult:
+        batches: set[BatchName] = set()
+        result = self._carry_out(transaction, batches)
+        complete_all(transaction, batches)
+        return result
+
+    def _carry_out(self, transaction: Transaction, batches: set[BatchName]) -> SettleResult:
+        """All but the completion of batches: notes those that may have ended."""
         for _, caused in self._caused:
             caused.find(transaction)
         slots = _slots(transaction, [*self._firings])
-        done, duplicates = _ack(transaction, self._with(Fate.ACK))
+        done, duplicates = _ack(transaction, self._with(Fate.ACK), batches)
         done |= _put_back(transaction, self._with(Fate.RETRY, Fate.RELEASE))
-        done |= _bury_held(transaction, self._with(Fate.DEAD))
+        done |= _bury_held(transaction, self._with(Fate.DEAD), batches)
         end_slots(
             transaction,
             [
@@ -139,6 +156,8 @@ class _Endings:
         for place, caused in self._caused:
             if place in ended and place not in doubled:
                 caused.store(transaction)
+                if isinstance(caused, Whole):
+                    batches.add(caused.name)
         return SettleResult(
             tuple(each.held for place, each in enumerate(self._endings) if place not in ended),
             tuple(self._endings[place].held for place in sorted(doubled)),
@@ -182,7 +201,7 @@ class _Joint(Joint):
 
 
 def _ack(
-    transaction: Transaction, endings: Mapping[Fence, Ending]
+    transaction: Transaction, endings: Mapping[Fence, Ending], batches: set[BatchName]
 ) -> tuple[set[Fence], set[Fence]]:
     """Deletes what is still held: what that was, and what of it was done before."""
     gone: list[Gone] = []
@@ -196,7 +215,7 @@ def _ack(
     events = [row for row in gone if row[EVENT_ID] is not None]
     events.sort(key=lambda row: order[row[FENCE]])  # Of two with one event the first is fresh.
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
-    leave(transaction, gone, Passing.DONE)
+    leave(transaction, gone, Passing.DONE, later=batches)
     return done, duplicates
 
 
@@ -223,7 +242,9 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
     return done
 
 
-def _bury_held(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[Fence]:
+def _bury_held(
+    transaction: Transaction, endings: Mapping[Fence, Ending], batches: set[BatchName]
+) -> set[Fence]:
     """Moves what is still held to the dead letters."""
     burials: dict[Fence, Burial] = {}
     for fence, ending in endings.items():
@@ -231,7 +252,7 @@ def _bury_held(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
             burials[fence] = Burial(row[0], reason, ending.error, counted)
-    bury(transaction, [*burials.values()])
+    bury(transaction, [*burials.values()], later=batches)
     return set(burials)
 
 
