@@ -118,3 +118,20 @@ def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> 
     with TestClient(build_api(Settings(min_interval_seconds=seconds))) as client:
         body = {"cron_expr": "*/10 * * * * *"}
         assert client.post("/v1/schedules/preview", json=body).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("roles", "shown"),
+    [
+        ({Role.API}, ["api"]),
+        # A bare server has no handlers.
+        ({Role.API, Role.SCHEDULER, Role.WORKER}, ["api", "scheduler"]),
+    ],
+)
+def test_a_server_is_a_node_and_says_what_it_does(
+    tmp_path: Path, roles: set[Role], shown: list[str]
+) -> None:
+    database = f"sqlite:///{tmp_path / 'server.db'}"
+    with TestClient(build_api(Settings(database=database, roles=frozenset(roles)))) as client:
+        (node,) = client.get("/v1/cluster").json()["nodes"]
+        assert (node["roles"], node["is_alive"]) == (shown, True)

@@ -284,6 +284,7 @@ class Tickwork:
                 self.scope_of,
                 self.composer,
                 folder=Path.cwd(),
+                serves=chosen_roles is not None and "api" in chosen_roles,
             )
             drain_seconds = settings.drain_seconds
             async with watched.running(drain_seconds=drain_seconds, registry=registry) as worker:

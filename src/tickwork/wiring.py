@@ -63,13 +63,12 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     from tickwork.service.metrics import registry_of_process
 
     numbers = registry or registry_of_process()
-    is_alone = registry is None and settings.roles & RUN_ROLES
     return create_api(
         now=clock.now,
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
         open_store=lambda: open_store(settings),
         registry=numbers,
-        beside=partial(_bare_node, settings, numbers) if is_alone else None,
+        beside=partial(_bare_node, settings, numbers) if registry is None else None,
     )
 
 
@@ -77,14 +76,17 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
 async def _bare_node(
     settings: Settings, numbers: CollectorRegistry, store: Store
 ) -> AsyncIterator[None]:
-    """A node without an app: it plans schedules, and keeps the store in order."""
+    """A node without an app: it plans schedules if its roles say so, and keeps the store in
+    order."""
     from tickwork.app.declarations import Registry
     from tickwork.ops.composing import RegistryComposer
 
     registry = Registry()
     compose, folder = RegistryComposer(registry), Path.cwd()
     own = structs.replace(settings, roles=settings.roles - {Role.WORKER})
-    watched = await build_worker(store, registry, own, lambda _: SYSTEM, compose, folder=folder)
+    watched = await build_worker(
+        store, registry, own, lambda _: SYSTEM, compose, folder=folder, serves=True
+    )
     async with watched.running(drain_seconds=0.0, registry=numbers):
         yield
 
@@ -121,10 +123,12 @@ async def build_worker(
     compose: Composer,
     *,
     folder: Path,
+    serves: bool,
 ) -> WatchedWorker:
     """The consumers of an app, on its store, and a scheduler beside them: of these what the roles
     say, with one node for both. What the topology in the folder says about consumers counts, and
-    one that is wrong is refused. With neither role only the store is kept in order."""
+    one that is wrong is refused. With neither role only the store is kept in order. `serves` says
+    whether this process serves the API, too: then its node says so."""
     from tickwork.service.claims import Claims
     from tickwork.service.context import Context
     from tickwork.service.isolating import Isolator
@@ -138,7 +142,7 @@ async def build_worker(
     from tickwork.service.watched import WatchedWorker
     from tickwork.service.worker import open_worker
 
-    roles = sorted(settings.roles & {Role.SCHEDULER, Role.WORKER})
+    roles = sorted(settings.roles if serves else settings.roles & RUN_ROLES)
     node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
     time = DatabaseClock()
     lines = Lines(time, successes_per_second=settings.log_successes_per_second)

@@ -55,7 +55,8 @@ def test_a_newcomer_sees_it_work(tmp_path: Path) -> None:
                 cluster = httpx.get(f"{base}/v1/cluster").json()
             except httpx.TransportError:
                 return False
-            return [len(each["shards"]) for each in cluster["nodes"]] == [64]
+            nodes = [(each["roles"], len(each["shards"])) for each in cluster["nodes"]]
+            return nodes == [(["api", "scheduler", "worker"], 64)]
 
         eventually_blocking(leads_all, timeout_seconds=60)
         tickwork("queues", "send", "greetings", '{"name": "Ada"}')
