@@ -20,7 +20,7 @@ MESSAGES = 20
 @pytest.fixture(autouse=True)
 def in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are in hand before their slot is free: the end of one begins the next."""
-    monkeypatch.setattr(Intake, "room", lambda intake, _: MESSAGES - len(intake))
+    monkeypatch.setattr(Intake, "room", lambda intake, *_: MESSAGES - len(intake))
 
 
 _from_outside: ContextVar[str] = ContextVar("from_outside", default="nothing")

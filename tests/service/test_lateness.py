@@ -1,5 +1,6 @@
 """What was claimed too late: of several consumers' slots those fire that the policy wants."""
 
+import asyncio
 from typing import Any, NamedTuple
 
 from tests.conformance.acts import ack, claim, join, make_queue, settle
@@ -66,6 +67,22 @@ async def test_a_newer_slot_that_was_claimed_along_counts_also_when_it_is_done(
     await settle(store, ack(on_time))
     assert await (await consumer(store)).sift(late, on_time) == [on_time]
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
+
+
+async def test_what_is_claimed_late_while_others_are_judged_is_judged_as_well(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    for _ in range(2):
+        await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
+    clock.advance(seconds=30)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    first, second = await claim(store, await join(store))
+    here = await consumer(store)
+    await asyncio.gather(here.late.sift([first]), here.late.sift([second]))
+    assert {each.id for each in here.intake.give_up()} == {first.id, second.id}
+    assert here.late.waiting == []
 
 
 async def test_slots_of_another_schedule_do_not_count(store: Store, clock: VirtualClock) -> None:

@@ -73,7 +73,26 @@ def test_with_a_pace_more_is_claimed_but_not_for_longer_than_a_moment(
     assert intake.room(1) == CLAIM_MAX
     intake.add(some(AHEAD_MAX))
     assert intake.room(0) == 0
-    assert intake.room(1) == 1
+    assert intake.room(AHEAD_MAX) == CLAIM_MAX
+
+
+def test_many_are_claimed_at_once_and_not_one_as_soon_as_another_is_done(
+    intake: Intake, clock: Clock
+) -> None:
+    clock.seconds += 1
+    intake.count_ended(1_000)
+    ahead = int(1_000 * AHEAD_SECONDS)
+    intake.add(some(ahead))
+    intake.take(ahead // 2 - 1)
+    assert intake.room(0) == 0
+    intake.take(1)
+    assert intake.room(0) == ahead // 2
+
+
+def test_what_is_coming_is_as_good_as_in_hand(intake: Intake) -> None:
+    intake.add(some(2))
+    assert intake.room(7, coming=4) == 1
+    assert intake.room(7, coming=5) == 0
 
 
 def test_a_pace_that_was_kept_long_ago_does_not_count(intake: Intake, clock: Clock) -> None:

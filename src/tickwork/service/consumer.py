@@ -6,8 +6,9 @@
        └──────────── free slots, a wake-up ◀──────────────┘
 ```
 
-Claiming, handling and settling overlap. Everything in hand is bounded: slots, what is claimed ahead
-of them, and what waits to be settled.
+Claiming, handling and settling overlap; while there is more than a claim takes, so do two claims:
+the store finds the next messages while we take in the last ones. Everything in hand is bounded:
+slots, what is claimed ahead of them, and what waits to be settled.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class QueueConsumer:
         self._batch_seconds = queue.settings.max_batch_timeout_seconds
         self._now = context.monotonic
         self._intake = Intake(self._now)
+        self._coming = 0
         self._slots = Slots(
             context,
             consumer,
@@ -97,22 +99,42 @@ class QueueConsumer:
                 await asyncio.sleep(POLL_SECONDS_MAX)
             self._dispatch()
 
+    async def run_beside(self) -> None:
+        """Claims beside `run`, for good, while there is more than one claim takes."""
+        while True:
+            if not self._more_waiting or self._room() <= 0:
+                self._has_room.clear()
+                await self._has_room.wait()
+                continue
+            try:
+                await self.step()
+            except (NodeExpired, StoreUnavailable):
+                self._more_waiting = False  # `run` meets the same, and tells.
+
     async def step(self) -> int:
         """Claims as much as there is room for, and begins what fits; how much it claimed."""
-        found: tuple[Stored, ...] = ()
-        if (room := self._room()) > 0:
-            holder = self._context.holder()
-            request = ClaimRequest(queue=self.queue.name, holder=holder, limit=room)
-            found = await self._context.claims.claim(self.scope, request)
-            self._context.observer.claimed(self.queue, len(found))
-            self._more_waiting = len(found) >= room
-            # What a lost identity claimed is not mixed with what the next one claims: an
-            # invocation's messages are all held, or all lost.
-            if self._is_draining or holder != self._context.holder():
-                self._release(found)
-            else:
-                await self._late.sift(found)
+        room = self._room()
+        claimed = await self._claim(room) if room > 0 else 0
         self._dispatch()
+        return claimed
+
+    async def _claim(self, room: int) -> int:
+        holder = self._context.holder()
+        request = ClaimRequest(queue=self.queue.name, holder=holder, limit=room)
+        self._coming += room
+        try:
+            found = await self._context.claims.claim(self.scope, request)
+        finally:
+            self._coming -= room
+            self._has_room.set()
+        self._context.observer.claimed(self.queue, len(found))
+        self._more_waiting = len(found) >= room
+        # What a lost identity claimed is not mixed with what the next one claims: an invocation's
+        # messages are all held, or all lost.
+        if self._is_draining or holder != self._context.holder():
+            self._release(found)
+        else:
+            await self._late.sift(found)
         return len(found)
 
     def _in_hand(self) -> list[Stored]:
@@ -122,7 +144,7 @@ class QueueConsumer:
     def _room(self) -> int:
         if self._is_draining or self._is_paused or self._settler.waiting >= UNSETTLED_MAX:
             return 0
-        return self._intake.room(self._places())
+        return self._intake.room(self._places(), self._coming)
 
     def _places(self) -> int:
         """How many messages would find a free slot."""

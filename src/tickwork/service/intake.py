@@ -15,8 +15,8 @@ from itertools import islice, takewhile
 from tickwork.clock import monotonic
 from tickwork.core.model import Message
 
-CLAIM_MAX = 500
-AHEAD_MAX = 1_000
+CLAIM_MAX = 1_000
+AHEAD_MAX = 2_500
 AHEAD_SECONDS = 0.1
 HELD_BYTES_MAX = 16 * 1024 * 1024
 PACE_SECONDS = 0.1
@@ -46,7 +46,7 @@ class Intake:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, messages: tuple[Message, ...]) -> None:
+    def add(self, messages: Sequence[Message]) -> None:
         """Takes what was claimed."""
         self._put(messages, [self._now()] * len(messages))
 
@@ -112,10 +112,14 @@ class Intake:
             self._pace = self._ended / passed
             self._ended, self._measured_at = 0, now
 
-    def room(self, free: int) -> int:
-        """How many to claim now, if so many would find a free place in a slot."""
+    def room(self, free: int, coming: int = 0) -> int:
+        """How many to claim now, if so many would find a free place in a slot, and so many more
+        are coming."""
         if self._waiting_bytes >= HELD_BYTES_MAX:
             return 0
         self._measure()  # Also when nothing ends: then there is no pace.
         ahead = min(int(self._pace * AHEAD_SECONDS), AHEAD_MAX)
-        return min(free + ahead - len(self._waiting), CLAIM_MAX)
+        in_hand = len(self._waiting) + coming
+        # Rather many at once than one as soon as another is done.
+        is_enough = in_hand > free + ahead // 2
+        return 0 if is_enough else min(free + ahead - in_hand, CLAIM_MAX)

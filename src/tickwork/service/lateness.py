@@ -25,12 +25,12 @@ class Latecomers:
         self._store, self._intake, self._settler = store, intake, settler
         self.waiting: list[Message] = []
 
-    async def sift(self, found: tuple[Message, ...]) -> None:
+    async def sift(self, found: Sequence[Message]) -> None:
         """Takes what was claimed. An extra run was asked for, and is never too late. If the
         database is away, what is late goes on waiting until more is claimed."""
-        late = [each for each in found if each.catch_up and each.is_late and each.run == 0]
+        late = [each for each in found if _is_late(each)]
         self.waiting += late
-        self._intake.add(tuple(each for each in found if each not in late) if late else found)
+        self._intake.add([each for each in found if not _is_late(each)] if late else found)
         if self.waiting:
             await self._judge(found)
 
@@ -48,7 +48,9 @@ class Latecomers:
         ]
         newer = await self._store.schedules.newer_due(SYSTEM, asked)
         along = _newer_along(late, {each.id: each for each in (*found, *late)}.values())
-        still = {each.id for each in self.give_up()}  # They may have been given up meanwhile.
+        # Some may have been given up meanwhile, or judged; others may have come.
+        still, judged = {each.id for each in self.waiting}, {each.id for each in late}
+        self.waiting = [each for each in self.waiting if each.id not in judged]
         for message, there, beside in zip(late, newer, along, strict=True):
             if message.id not in still:
                 continue
@@ -58,6 +60,10 @@ class Latecomers:
                 self._settler.add(End(message, too_late(message)))
             else:
                 self._intake.add((message,))
+
+
+def _is_late(message: Message) -> bool:
+    return message.catch_up and message.is_late and message.run == 0
 
 
 def _newer_along(late: Sequence[Message], along: Iterable[Message]) -> list[Newer]:

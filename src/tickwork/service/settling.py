@@ -33,7 +33,7 @@ from tickwork.service.observing import Observer
 from tickwork.service.patience import Patience, Unstorable
 from tickwork.store.contract import Store
 
-SETTLED_AT_ONCE = 500
+SETTLED_AT_ONCE = 1_000
 FLIGHTS_MAX = 2
 
 LOOK_SECONDS = 1.0

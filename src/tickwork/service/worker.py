@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from uuid import UUID
 
 from tickwork.app.declarations import Consumer
@@ -37,7 +38,6 @@ from tickwork.service.loop import forever
 from tickwork.service.node import Node
 from tickwork.service.running import check_running
 from tickwork.service.scheduler import Scheduler
-from tickwork.store.contract import Watch
 
 LEAVE_SECONDS = 10.0
 """So long after the drain it may take to stop what has not ended, to settle what has, and to
@@ -106,7 +106,8 @@ class Worker:
             await self._node.start()
             self._open = opening.pop_all()
         for each, watch in zip(self._consumers, watches, strict=True):
-            self._begin(f"consumer of {each.queue.name}", _claiming(each, watch))
+            self._begin(f"consumer of {each.queue.name}", _without_end(partial(each.run, watch)))
+            self._begin(f"second claims of {each.queue.name}", _without_end(each.run_beside))
         self._begin("time limits", self._keep_time_limits)
         self._begin("alone", self._look_for_alone)
         for keeper in keepers(store, self._context.observer):
@@ -228,9 +229,9 @@ def _left(until: float) -> float:
     return max(until - monotonic(), LEAVE_SECONDS_MIN)
 
 
-def _claiming(consumer: QueueConsumer, watch: Watch) -> Step:
+def _without_end(run: Callable[[], Awaitable[None]]) -> Step:
     async def step() -> float:
-        await consumer.run(watch)
+        await run()
         return 0.0
 
     return step

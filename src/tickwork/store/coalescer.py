@@ -17,7 +17,7 @@ from tickwork.errors import StoreError, TickworkError
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-ROWS_MAX = 500
+ROWS_MAX = 1_000
 
 
 class _Waiting(NamedTuple, Generic[Item, Answer]):
