@@ -68,6 +68,17 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
             and self.next_after_seconds is None
         )
 
+    @property
+    def says_nothing_but_success(self) -> bool:
+        """Whether nothing is recorded of it, either, but that it succeeded."""
+        return (
+            self.is_plain_success
+            and self.reason is None
+            and self.result_code is None
+            and self.excerpt is None
+            and not self.channels
+        )
+
 
 class Firing(Struct, frozen=True):
     """A recorded attempt at a slot, or a run of slots that did not fire: `count` of them, from

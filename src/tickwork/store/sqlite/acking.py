@@ -2,33 +2,44 @@
 
 They are most of what a worker says, and every row that goes to and fro is a crossing between Python
 and SQLite. So nothing is said of each: their places go in as one value, and what comes back is how
-many there are of each kind. Whatever is not quite plain is settled the usual way.
+many there are of each kind. Slots that succeeded, with nothing else to be said of them, are plain,
+too: their records and how their schedules stand are written from the messages. Whatever is not
+quite plain is settled the usual way.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.limits import can_be_held
 from tickwork.core.model import Ending, Fate, Scope
+from tickwork.core.standing import SUCCESS
 from tickwork.core.tally import Passing
+from tickwork.store.ids import new_id
 from tickwork.store.sightings import Sightings
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import duration
+
+TOOK_DIGITS = 15
+"""How long a slot took, in microseconds, in a text of all of them."""
 
 
 class PlainAcks(NamedTuple):
-    """Acks of one tenant's messages, all of the same claim number and holder."""
+    """Acks of one tenant's messages, all of the same claim number and holder; if they are slots,
+    how long each `took`, in seconds."""
 
     places: Sequence[int]
     ids: bytes
     tenant: str
     claim: int
     holder: bytes
+    took: Sequence[float] | None
 
     def carry_out(self, transaction: Transaction) -> bool:
         """Deletes all of them; False, with nothing done, if one is not held any more, or
@@ -39,11 +50,16 @@ class PlainAcks(NamedTuple):
         found = sum(messages for _, _, _, messages, _, _ in kinds)
         if found < len(self.places) or any(entangled for *_, entangled in kinds):
             return False
+        if self.took is not None:
+            _end_slots(transaction, places, self.took)
         transaction.execute(SQL.ack_plain, (places,))
-        for queue_id, type_, source, messages, freed, _ in kinds:
+        freed: Counter[bytes] = Counter()
+        for queue_id, type_, source, messages, size, _ in kinds:
             passed = Passed(queue_id, self.tenant, Passing.DONE, type_, source, messages)
             transaction.passed.append(passed)
-            transaction.execute(SQL.free_backlog, (queue_id, freed))
+            freed[queue_id] += size
+        for each in freed.items():
+            transaction.execute(SQL.free_backlog, each)
         return True
 
 
@@ -56,13 +72,17 @@ def plain_acks(
     if not can_be_held(first) or not (scope.is_system or scope.tenant == tenant):
         return None
     ids: list[UUID] = []
+    took: list[float] = []
     for ending in endings:
-        held = ending.held
+        held, firing = ending.held, ending.firing
+        if firing is not None:
+            if not firing.says_nothing_but_success:
+                return None
+            took.append(firing.took_seconds)
         if (
             ending.fate is not Fate.ACK
             or ending.sends
             or ending.batches
-            or ending.firing is not None
             or held.claim != claim
             or held.holder != holder
             or held.tenant != tenant
@@ -70,6 +90,15 @@ def plain_acks(
             return None
         ids.append(held.id)
     places = [place for place in sightings.take(ids) if place is not None]
-    if len({*places}) < len(ids):
+    if len({*places}) < len(ids) or len(took) not in (0, len(ids)):
         return None
-    return PlainAcks(places, b"".join([each.bytes for each in ids]), tenant, claim, holder.bytes)
+    joined = b"".join([each.bytes for each in ids])
+    return PlainAcks(places, joined, tenant, claim, holder.bytes, took or None)
+
+
+def _end_slots(transaction: Transaction, places: str, took: Sequence[float]) -> None:
+    ids = b"".join([new_id().bytes for _ in took])
+    long = "".join([f"{duration(each):0{TOOK_DIGITS}d}" for each in took])
+    values = (places, ids, long, TOOK_DIGITS, transaction.now)
+    transaction.execute(SQL.record_successes, values)
+    transaction.execute(SQL.note_successes, (places, *SUCCESS))

@@ -16,10 +16,10 @@ SELECT
     END
 FROM (
     /*each*/
-    SELECT look_at, place FROM tickwork_schedules
+    SELECT look_at, id, place FROM tickwork_schedules
     WHERE bucket / 64 = ? AND look_at <= ? AND look_at IS NOT NULL AND status = 'active'
     /*each*/
-    ORDER BY look_at
+    ORDER BY look_at, id
     LIMIT ?
 ) AS found
 CROSS JOIN tickwork_schedules AS s ON s.place = found.place

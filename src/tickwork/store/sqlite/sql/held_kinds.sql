@@ -1,10 +1,12 @@
 -- Of messages that were seen at their places (`?1`, a list; their ids one after the other in `?2`):
 -- how many of each kind are still held by exactly this claim, their bytes, and on how many of them
--- something hangs.
-SELECT m.queue_id, m.type, m.source, count(*), sum(length(m.body)),
+-- something hangs. Sources that are ids are of one kind, as they are counted (`Tallies`).
+SELECT m.queue_id, m.type,
+    CASE WHEN m.source GLOB '????????-????-????-????-????????????' THEN '(id)' ELSE m.source END AS source,
+    count(*), sum(length(m.body)),
     sum(m.key IS NOT NULL OR m.batch_id IS NOT NULL OR m.event_id IS NOT NULL)
 FROM json_each(?1) AS seen
 CROSS JOIN tickwork_messages AS m ON m.place = seen.value
 WHERE m.id = substr(?2, seen.key * 16 + 1, 16) AND m.tenant = ?3 AND m.claim = ?4 AND m.holder = ?5
     AND m.state = 'claimed'
-GROUP BY m.queue_id, m.type, m.source
+GROUP BY 1, 2, 3

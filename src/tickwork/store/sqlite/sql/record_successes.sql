@@ -1,0 +1,11 @@
+-- Records that the slots of messages (`?1`, a list of their places) succeeded: the ids of the records
+-- stand one after the other in `?2`, and in `?3` how long each took, in so many (`?4`) digits.
+INSERT INTO tickwork_firings (
+    tenant, schedule_id, slot, run, attempt, due_at, catch_up, id, status, started_at, finished_at
+)
+SELECT m.tenant, m.schedule_id, m.slot, m.run, m.attempts + 1, coalesce(m.due_at, m.visible_at),
+    m.catch_up, substr(?2, seen.key * 16 + 1, 16), 'succeeded',
+    ?5 - CAST(substr(?3, seen.key * ?4 + 1, ?4) AS INTEGER), ?5
+FROM json_each(?1) AS seen
+CROSS JOIN tickwork_messages AS m ON m.place = seen.value
+WHERE m.schedule_id IS NOT NULL AND m.slot IS NOT NULL

@@ -1,0 +1,109 @@
+"""Slots that succeed together are recorded as if each had ended by itself."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import WORK, claim, join, make_queue, pull
+from tests.conformance.schedule_acts import (
+    again,
+    create,
+    created_due,
+    delete,
+    end,
+    firings,
+    plan_now,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core import decide
+from tickwork.core.firing import FiringStatus
+from tickwork.core.model import DEFAULT, SYSTEM, Ending, Message, QueueSettings, Settlement
+from tickwork.core.outcome import Failed, Succeeded
+from tickwork.core.schedule import Schedule
+from tickwork.core.tally import Passing
+from tickwork.store.contract import Store
+from tickwork.store.tallying import AN_ID
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+
+def succeeded(message: Message, took_seconds: float) -> Ending:
+    return decide.settle(message, Succeeded(), QueueSettings(), took_seconds=took_seconds)
+
+
+async def three_late(store: Store, clock: VirtualClock) -> tuple[list[Schedule], list[Message]]:
+    """Schedules whose slot failed once, and is claimed anew, long after it was due; each with its
+    message."""
+    await make_queue(store)
+    made = [await create(store, clock, interval_seconds=3_600) for _ in range(3)]
+    clock.advance(seconds=3_600)
+    await plan_now(store, clock)
+    for message in await pull(store, limit=3):
+        await end(store, message, Failed("no"))
+    clock.advance(seconds=1_800)
+    found = {each.schedule_id: each for each in await claim(store, await join(store))}
+    return made, [found[each.id] for each in made]
+
+
+async def test_each_record_says_what_became_of_its_slot(store: Store, clock: VirtualClock) -> None:
+    made, found = await three_late(store, clock)
+    slots = [each.slot for each in found]
+    ends = [succeeded(each, took) for took, each in enumerate(found, 1)]
+    result = await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
+    assert not result.refused
+    for took, (schedule, slot) in enumerate(zip(made, slots, strict=True), 1):
+        _, firing = await firings(store, schedule)
+        assert (firing.slot, firing.due_at, firing.run, firing.count) == (slot, slot, 0, 1)
+        assert (firing.attempt, firing.status, firing.reason) == (2, FiringStatus.SUCCEEDED, None)
+        assert firing.started_at == clock.now() - timedelta(seconds=took)
+        assert (firing.finished_at, firing.catch_up) == (clock.now(), found[took - 1].catch_up)
+        now = await again(store, schedule)
+        assert (now.error_count, now.last_error, now.last_status) == (0, None, "succeeded")
+
+
+async def test_a_late_one_is_on_record_as_late(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    late = await created_due(store, clock)
+    clock.advance(seconds=120)
+    (message,) = await claim(store, await join(store))
+    assert message.catch_up
+    await store.messages.settle(SYSTEM, Settlement((succeeded(message, 1),)))
+    (firing,) = await firings(store, late)
+    assert firing.catch_up
+
+
+async def test_one_that_was_deleted_meanwhile_shows_what_it_showed(
+    store: Store, clock: VirtualClock
+) -> None:
+    made, found = await three_late(store, clock)
+    await delete(store, made[1])
+    before = await again(store, made[1])
+    ends = tuple(succeeded(each, 1) for each in found)
+    await store.messages.settle(SYSTEM, Settlement(ends))
+    assert await again(store, made[1]) == before
+    assert [(await again(store, each)).last_status for each in (made[0], made[2])] == [
+        "succeeded",
+        "succeeded",
+    ]
+
+
+async def test_what_one_of_them_says_beside_is_kept(store: Store, clock: VirtualClock) -> None:
+    made, found = await three_late(store, clock)
+    ends = [succeeded(each, 1) for each in found]
+    assert ends[1].firing is not None
+    ends[1] = structs.replace(ends[1], firing=structs.replace(ends[1].firing, result_code=204))
+    await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
+    last = [(await firings(store, each))[-1] for each in made]
+    assert [each.result_code for each in last] == [None, 204, None]
+    assert [each.status for each in last] == [FiringStatus.SUCCEEDED] * 3
+
+
+async def test_they_are_counted_as_of_one_source(store: Store, clock: VirtualClock) -> None:
+    _, found = await three_late(store, clock)
+    ends = tuple(succeeded(each, 1) for each in found)
+    await store.messages.settle(SYSTEM, Settlement(ends))
+    kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
+    done = [(each.source, each.messages) for each in kinds if each.passing is Passing.DONE]
+    assert done == [(AN_ID, 3)]
