@@ -37,6 +37,7 @@ SEARCHES = {
     "move_intervals": {BY_PLACE},
     "next_look_at": {"tickwork_schedules_look"},
     "note_outcomes": {BY_PLACE},
+    "note_successes": {BY_PLACE, BY_KEY},
     "pause_schedule": {BY_PLACE},
     "prune_schedules": {"tickwork_schedules_deleted", BY_PLACE},
     "rewind_schedule": {BY_PLACE},

@@ -2,7 +2,7 @@
 -- how many of each kind are still held by exactly this claim, their bytes, and on how many of them
 -- something hangs. Sources that are ids are of one kind, as they are counted (`Tallies`).
 SELECT m.queue_id, m.type,
-    CASE WHEN m.source GLOB '????????-????-????-????-????????????' THEN '(id)' ELSE m.source END AS source,
+    CASE WHEN m.source LIKE '________-____-____-____-____________' THEN '(id)' ELSE m.source END AS source,
     count(*), sum(length(m.body)),
     sum(m.key IS NOT NULL OR m.batch_id IS NOT NULL OR m.event_id IS NOT NULL)
 FROM json_each(?1) AS seen
