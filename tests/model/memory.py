@@ -55,5 +55,8 @@ class MemoryStore:
     async def meta(self) -> Meta:
         return Meta(SCHEMA_VERSION, "main", 0)
 
+    async def make_ready(self) -> None:
+        return
+
     async def close(self) -> None:
         return

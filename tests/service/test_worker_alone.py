@@ -44,24 +44,27 @@ async def until(condition: Any, what: str) -> None:
     await eventually(condition, timeout_seconds=PATIENCE_SECONDS, what=what)
 
 
-async def die_with_one(store: Store) -> None:
-    """A worker claims a message, and is heard of no more."""
+async def die_with(store: Store, count: int) -> None:
+    """A worker claims so many messages, and is heard of no more."""
     dead = new_id()
     await store.nodes.join(SYSTEM, dead, name="dead", roles=["worker"], ttl_seconds=0.2)
-    (message,) = await store.messages.claim(DEFAULT, ClaimRequest(queue="work", holder=dead))
+    request = ClaimRequest(queue="work", holder=dead, limit=count)
+    found = await store.messages.claim(DEFAULT, request)
+    assert len(found) == count
 
-    async def is_back() -> bool:
+    async def are_back() -> bool:
         await store.reaper.reap(SYSTEM, 10)
-        return (await store.messages.get(DEFAULT, "work", message.id)).lost > message.lost
+        now = [await store.messages.get(DEFAULT, "work", each.id) for each in found]
+        return all(each.lost > before.lost for each, before in zip(now, found, strict=True))
 
-    await until(is_back, "the message of a dead worker")
+    await until(are_back, "the messages of a dead worker")
 
 
 async def send_poison(app: Tickwork) -> None:
     """A message that must run alone."""
     await app.queue("work").send("poison")
     for _ in range(LOST_CLAIMS_ALONE):
-        await die_with_one(await app.open())
+        await die_with(await app.open(), 1)
 
 
 class Busy:
@@ -132,6 +135,23 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
         # It may have come before all others; they run beside each other after it as well.
         await until(lambda: max(beside.values()) > 0, "some beside each other")
     assert beside["poison"] == 0
+
+
+async def test_all_that_a_dead_worker_had_claimed_is_worked_off_without_a_pause_for_each(
+    app: Tickwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ALONE_SECONDS", 10 * PATIENCE_SECONDS)
+    work, handled = app.queue("work"), set[Any]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        handled.add(message.body)
+
+    await work.send_batch([*range(10)])
+    for _ in range(LOST_CLAIMS_ALONE):
+        await die_with(await app.open(), 10)
+    async with app.running():
+        await until(lambda: len(handled) == 10, "all of them")
 
 
 @pytest.mark.usefixtures("soon")

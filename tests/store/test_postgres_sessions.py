@@ -12,6 +12,7 @@ from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.store import CONNECTIONS_READY
 
 
 @pytest.fixture
@@ -93,3 +94,20 @@ async def test_a_callers_own_tables_do_not_get_in_the_way(postgres_url: str) -> 
     await send(opened)
     assert len(await claim(opened, node)) == 1
     await opened.close()
+
+
+@pytest.mark.parametrize(("connections_max", "ready"), [(1, 1), (2, 1), (20, CONNECTIONS_READY)])
+async def test_a_worker_finds_its_connections_open(
+    postgres_url: str, connections_max: int, ready: int
+) -> None:
+    await migrate(postgres_url)
+    store = await PostgresStore.open(postgres_url, connections_max=connections_max)
+    await store.make_ready()
+    watcher = await asyncpg.connect(postgres_url)
+    others = await watcher.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    await watcher.close()
+    await store.close()
+    assert others == ready

@@ -12,7 +12,8 @@ for long: what others have to do must not wait for the longest handler.
 
 - After `ALONE_WAIT_SECONDS` the message is given back, at no cost, and the worker goes on. A worker
   that is idle, or gets idle sooner, takes it.
-- For `ALONE_REST` times as long as it stood still it does not look for such a message again.
+- For `ALONE_REST` times as long as it stood still it does not look for such a message again,
+  whether it ran one or not. There may be many: a worker takes down all that it had claimed.
 - Then it waits twice as long as before, and so on. So a busy worker that is the only one runs it
   in the end: at the latest when it waits longer than a handler may run.
 - Nothing is run that may be somebody else's: if the lease was lost, or may have been, while it
@@ -50,7 +51,7 @@ OVERDUE_SECONDS = 0.2
 """So often we look for what is overdue."""
 
 ALONE_SECONDS = 1.0
-"""So often we look for what must run alone."""
+"""So often we look for what must run alone, when there was none."""
 
 ALONE_WAIT_SECONDS = 5.0
 """So long we stand still for it, at first."""
@@ -97,6 +98,7 @@ class Worker:
 
         self._node.on_lost(lost)
         store = self._context.store
+        await store.make_ready()
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
             watches = [
@@ -171,14 +173,16 @@ class Worker:
 
     async def _look_for_alone(self) -> float:
         began = monotonic()
+        ran = 0
         with suppress(NodeExpired):  # The node takes a new identity by itself.
-            await self.run_alone()
+            ran = await self.run_alone()
+        rest_seconds = (monotonic() - began) * ALONE_REST
         if self._has_given_back:
             self._has_given_back = False
             self._alone_wait_seconds *= 2
-            return max((monotonic() - began) * ALONE_REST, ALONE_SECONDS)
+            return max(rest_seconds, ALONE_SECONDS)
         self._alone_wait_seconds = ALONE_WAIT_SECONDS
-        return ALONE_SECONDS
+        return rest_seconds if ran else ALONE_SECONDS
 
     async def _run_with_nothing_beside(self, consumer: QueueConsumer, message: Message) -> bool:
         """Whether it ran."""

@@ -30,13 +30,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from tickwork.core.batch import Batch, BatchItem, ItemStatus, NewBatch
-from tickwork.core.letters import (
-    DeadGroup,
-    DeadLetter,
-    Pace,
-    Replayed,
-    Selection,
-)
+from tickwork.core.letters import DeadGroup, DeadLetter, Pace, Replayed, Selection
 from tickwork.core.model import (
     ClaimRequest,
     ContentType,
@@ -395,6 +389,9 @@ class Store(Protocol):
 
     async def meta(self) -> Meta:
         """Schema version, cell, epoch."""
+
+    async def make_ready(self) -> None:
+        """Does ahead what the first messages of a worker would have to wait for."""
 
     async def close(self) -> None:
         """Finishes what was accepted and lets go of the database."""

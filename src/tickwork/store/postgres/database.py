@@ -7,7 +7,8 @@ while; any other raises `StoreUnavailable`, and its caller knows what it may hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -83,6 +84,21 @@ class Database:
                 known = StoreUnavailable(f"{known}; {_NOT_REACHED}")
             raise known from error
         return cls(pool, url, pooled=pooled)
+
+    async def make_ready(self, statements: Sequence[str], connections: int) -> None:
+        """Opens so many connections, and has the driver look at the statements. On each it asks
+        the server about types that it has not met there, which takes as long as ten messages."""
+        # No more than half of them: others may be doing the same.
+        wanted = min(connections, max(self._pool.get_max_size() // 2, 1))
+        try:
+            async with AsyncExitStack() as held:
+                for _ in range(wanted):
+                    taken = self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
+                    connection = await held.enter_async_context(taken)
+                    for statement in statements:
+                        await connection.prepare(statement)
+        except (asyncpg.PostgresError, *_LOST, TimeoutError) as error:
+            raise as_store_error(error) from error
 
     @property
     def bounds(self) -> str:

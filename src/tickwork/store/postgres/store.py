@@ -38,6 +38,12 @@ from tickwork.store.tallying import Tallies
 
 CONNECTIONS_MAX = 10
 
+CONNECTIONS_READY = 4
+"""So many a busy worker uses: two claims and two settlements at a time."""
+
+_USUAL = (SQL.send, SQL.notify, SQL.lanes, SQL.claim, SQL.ack_plain, SQL.after_nothing)
+"""What is asked about every message, or all the time."""
+
 CLOSE_SECONDS_MAX = 3.0
 """So long what was accepted may take when the store is closed; its callers have waited before."""
 
@@ -116,6 +122,9 @@ class PostgresStore:
         row = await self._database.run(lambda connection: connection.fetchrow(SQL.read_meta))
         assert row is not None
         return Meta(*row)
+
+    async def make_ready(self) -> None:
+        await self._database.make_ready(_USUAL, CONNECTIONS_READY)
 
     async def close(self) -> None:
         with suppress(StoreError, TimeoutError):  # A database that may be gone.

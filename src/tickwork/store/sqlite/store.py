@@ -85,6 +85,9 @@ class SqliteStore:
         )
         return Meta(*row)
 
+    async def make_ready(self) -> None:
+        """The file is open, and that is all."""
+
     async def close(self) -> None:
         with suppress(StoreError):  # Observations, and a file that may be gone.
             await self.stats.flush(SYSTEM)
