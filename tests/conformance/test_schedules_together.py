@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from tests.conformance.acts import WORK, claim, join, make_queue, pull
+from tests.conformance.acts import WORK, claim, join, make_queue, pull, send
 from tests.conformance.schedule_acts import (
     again,
     create,
@@ -98,6 +98,20 @@ async def test_what_one_of_them_says_beside_is_kept(store: Store, clock: Virtual
     last = [(await firings(store, each))[-1] for each in made]
     assert [each.result_code for each in last] == [None, 204, None]
     assert [each.status for each in last] == [FiringStatus.SUCCEEDED] * 3
+
+
+async def test_one_beside_a_message_that_is_no_slot_is_recorded_as_well(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock)
+    await send(store)
+    found = await claim(store, await join(store))
+    ends = tuple(succeeded(each, took_seconds=1) for each in found)
+    assert not (await store.messages.settle(SYSTEM, Settlement(ends))).refused
+    (firing,) = await firings(store, made)
+    assert firing.started_at == clock.now() - timedelta(seconds=1)
+    assert len(found) == 2
 
 
 async def test_they_are_counted_as_of_one_source(store: Store, clock: VirtualClock) -> None:

@@ -1,13 +1,18 @@
 """What was claimed too late: of several consumers' slots those fire that the policy wants."""
 
 import asyncio
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
 
 from tests.conformance.acts import ack, claim, join, make_queue, settle
 from tests.conformance.schedule_acts import MINUTE, create, created_due, plan_now, records
+from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
-from tickwork.core.model import DEFAULT, Message
+from tickwork.core.model import DEFAULT, Ending, Fate, Message
 from tickwork.core.schedule import Schedule
+from tickwork.errors import StoreUnavailable
 from tickwork.service.intake import Intake
 from tickwork.service.lateness import Latecomers
 from tickwork.service.settling import Settler
@@ -83,6 +88,72 @@ async def test_what_is_claimed_late_while_others_are_judged_is_judged_as_well(
     await asyncio.gather(here.late.sift([first]), here.late.sift([second]))
     assert {each.id for each in here.intake.give_up()} == {first.id, second.id}
     assert here.late.waiting == []
+
+
+class SlowStore:
+    """A store that says how schedules stand only when it is told to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.gates = store, list[asyncio.Event]()
+        self.schedules = self
+
+    async def newer_due(self, scope: Any, asked: Any) -> Any:
+        self.gates.append(asyncio.Event())
+        await self.gates[-1].wait()
+        return await self._store.schedules.newer_due(scope, asked)
+
+
+async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    for _ in range(2):
+        await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
+    clock.advance(seconds=30)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    node = await join(store)
+    first, second = await claim(store, node)
+    here, slow = await consumer(store), SlowStore(store)
+    late = Latecomers(cast(Store, slow), here.intake, here.settler)
+    sifts = [asyncio.create_task(late.sift([each])) for each in (first, second)]
+    await eventually(lambda: len(slow.gates) == 2)
+    slow.gates[0].set()
+    await sifts[0]
+    (given,) = here.intake.give_up()
+    assert given.held == first.held
+    await settle(store, Ending(held=given.held, fate=Fate.RELEASE))
+    (again,) = await claim(store, node)
+    sifts.append(asyncio.create_task(late.sift([again])))
+    await eventually(lambda: len(slow.gates) == 3)
+    for gate in slow.gates:
+        gate.set()
+    await asyncio.gather(*sifts)
+    assert {each.held for each in here.intake.give_up()} == {second.held, again.held}
+    assert late.waiting == []
+
+
+async def test_if_the_database_is_away_what_is_late_is_given_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
+    clock.advance(seconds=30)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    (message,) = await claim(store, await join(store))
+    here = await consumer(store)
+
+    async def away(*_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    nowhere: Any = SimpleNamespace(schedules=SimpleNamespace(newer_due=away))
+    late = Latecomers(nowhere, here.intake, here.settler)
+    with pytest.raises(StoreUnavailable):
+        await late.sift([message])
+    await here.settler.drain()
+    assert (late.waiting, here.intake.give_up()) == ([], [])
+    assert [each.id for each in await claim(store, await join(store))] == [message.id]
 
 
 async def test_slots_of_another_schedule_do_not_count(store: Store, clock: VirtualClock) -> None:

@@ -152,6 +152,14 @@ def test_many_bytes_in_hand_stop_the_claims(intake: Intake) -> None:
     assert intake.room(10_000) > 0
 
 
+def test_no_more_is_claimed_than_has_room_if_it_is_as_large_as_the_last(intake: Intake) -> None:
+    large = b"x" * (HELD_BYTES_MAX // 100)
+    intake.add(some(10, large))
+    assert intake.room(1_000) == 90
+    assert intake.room(1_000, coming=60) == 30
+    assert intake.room(1_000, coming=200) == 1
+
+
 def test_it_knows_how_long_the_first_one_waits(intake: Intake, clock: Clock) -> None:
     assert intake.waits_seconds() == 0
     intake.add(some(1))

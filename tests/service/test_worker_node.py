@@ -11,6 +11,8 @@ from uuid import UUID
 import pytest
 
 from tests.kit.waiting import eventually, eventually_blocking
+from tests.stores.home import Home
+from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreBroken, StoreError, StoreUnavailable
 from tickwork.service import node as nodes
 from tickwork.service.node import HeartbeatEnded, Node
@@ -190,3 +192,21 @@ def block(condition: Callable[[], bool]) -> None:
     """Keeps the event loop from running until something is so."""
     assert asyncio.get_running_loop().is_running()
     eventually_blocking(condition)
+
+
+async def test_a_role_that_was_dropped_does_not_come_back_with_a_new_identity(
+    home: Home, store: Store
+) -> None:
+    node = Node(home.open, name="draining", roles=["scheduler", "worker"], ttl_seconds=1.0)
+    await node.start()
+    first = node.id
+    node.drop_role("scheduler")
+    await store.shards.give_up(SYSTEM, first)
+    await store.nodes.leave(SYSTEM, first)  # As if its lease had run out.
+
+    async def roles() -> list[tuple[str, ...]]:
+        return [each.roles for each in await store.nodes.list(SYSTEM) if each.id != first]
+
+    found = await eventually(roles, timeout_seconds=30)
+    await node.stop()
+    assert found == [("worker",)]

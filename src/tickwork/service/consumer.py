@@ -144,7 +144,7 @@ class QueueConsumer:
     def _room(self) -> int:
         if self._is_draining or self._is_paused or self._settler.waiting >= UNSETTLED_MAX:
             return 0
-        return self._intake.room(self._places(), self._coming)
+        return self._intake.room(self._places(), self._coming + len(self._late.waiting))
 
     def _places(self) -> int:
         """How many messages would find a free slot."""

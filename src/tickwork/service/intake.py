@@ -2,8 +2,8 @@
 
 What is claimed by this process no other can have. So it claims what its free slots take, and
 beyond that only what they will get to in a moment, by the pace they kept lately; and never more
-bytes than a bound, however large the messages are. The pace may change after the claim: what has
-waited too long all the same is given back.
+bytes than a bound, if the next messages are as large as the last. The pace may change after the
+claim: what has waited too long all the same is given back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Intake:
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._waiting: deque[Message] = deque()
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._bytes_each = 0
         self._since: deque[float] = deque()
         self._pace = 0.0
         self._ended = 0
@@ -49,6 +49,8 @@ class Intake:
     def add(self, messages: Sequence[Message]) -> None:
         """Takes what was claimed."""
         self._put(messages, [self._now()] * len(messages))
+        if messages:
+            self._bytes_each = sum(len(each.body) for each in messages) // len(messages)
 
     def take_one(self) -> list[Message]:
         """The next one."""
@@ -122,4 +124,8 @@ class Intake:
         in_hand = len(self._waiting) + coming
         # Rather many at once than one as soon as another is done.
         is_enough = in_hand > free + ahead // 2
-        return 0 if is_enough else min(free + ahead - in_hand, CLAIM_MAX)
+        if is_enough:
+            return 0
+        bytes_free = HELD_BYTES_MAX - self._waiting_bytes - coming * self._bytes_each
+        fits = max(bytes_free // max(self._bytes_each, 1), 1)
+        return min(free + ahead - in_hand, fits, CLAIM_MAX)

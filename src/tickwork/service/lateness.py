@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
-from tickwork.core.model import SYSTEM, Message
+from tickwork.core.model import SYSTEM, Ending, Fate, Held, Message
 from tickwork.core.slot_end import Newer, is_too_late, too_late
+from tickwork.errors import StoreUnavailable
 from tickwork.service.intake import Intake
 from tickwork.service.settling import End, Settler
 from tickwork.store.contract import Store
@@ -24,23 +26,45 @@ class Latecomers:
     def __init__(self, store: Store, intake: Intake, settler: Settler) -> None:
         self._store, self._intake, self._settler = store, intake, settler
         self.waiting: list[Message] = []
+        self._judged: set[Held] = set()
 
     async def sift(self, found: Sequence[Message]) -> None:
         """Takes what was claimed. An extra run was asked for, and is never too late. If the
-        database is away, what is late goes on waiting until more is claimed."""
-        late = [each for each in found if _is_late(each)]
-        self.waiting += late
-        self._intake.add([each for each in found if not _is_late(each)] if late else found)
-        if self.waiting:
-            await self._judge(found)
+        database is away, what is late is given back."""
+        self.waiting += [each for each in found if _is_late(each)]
+        self._intake.add([each for each in found if not _is_late(each)])
+        if late := tuple(each for each in self.waiting if each.held not in self._judged):
+            await self._judge(late, found)
 
     def give_up(self) -> list[Message]:
         """All that wait, for somebody else."""
         given, self.waiting = self.waiting, []
         return given
 
-    async def _judge(self, found: Sequence[Message]) -> None:
-        late = tuple(self.waiting)
+    async def _judge(self, late: Sequence[Message], found: Sequence[Message]) -> None:
+        held = {each.held for each in late}
+        self._judged |= held
+        try:
+            judged = await self._too_late(late, found)
+        except StoreUnavailable:
+            for message in self._still(held):
+                self._settler.add(End(message, Ending(held=message.held, fate=Fate.RELEASE)))
+            raise
+        finally:
+            self._judged -= held
+        for message in self._still(held):
+            if message.held in judged:
+                self._settler.add(End(message, too_late(message)))
+            else:
+                self._intake.add((message,))
+
+    def _still(self, held: AbstractSet[Held]) -> list[Message]:
+        """Those that still wait: some may have been given up meanwhile. They wait no more."""
+        still = [each for each in self.waiting if each.held in held]
+        self.waiting = [each for each in self.waiting if each.held not in held]
+        return still
+
+    async def _too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Held]:
         asked = [
             (each.tenant, each.schedule_id, each.slot)
             for each in late
@@ -48,18 +72,14 @@ class Latecomers:
         ]
         newer = await self._store.schedules.newer_due(SYSTEM, asked)
         along = _newer_along(late, {each.id: each for each in (*found, *late)}.values())
-        # Some may have been given up meanwhile, or judged; others may have come.
-        still, judged = {each.id for each in self.waiting}, {each.id for each in late}
-        self.waiting = [each for each in self.waiting if each.id not in judged]
-        for message, there, beside in zip(late, newer, along, strict=True):
-            if message.id not in still:
-                continue
+        return {
+            message.held
+            for message, there, beside in zip(late, newer, along, strict=True)
             # What was claimed along is counted there, too, unless it is done meanwhile.
-            most = Newer(max(there.due, beside.due), max(there.missed, beside.missed))
-            if is_too_late(message, most):
-                self._settler.add(End(message, too_late(message)))
-            else:
-                self._intake.add((message,))
+            if is_too_late(
+                message, Newer(max(there.due, beside.due), max(there.missed, beside.missed))
+            )
+        }
 
 
 def _is_late(message: Message) -> bool:

@@ -81,6 +81,10 @@ class Node:
         """Calls, on the node's thread, when something went wrong that nobody thought of."""
         self._on_trouble.append(tell)
 
+    def drop_role(self, role: str) -> None:
+        """Has it no more; nor has a new identity, should this one be lost."""
+        self._roles = tuple(each for each in self._roles if each != role)
+
     async def start(self) -> None:
         """Joins; returns when the lease has begun, or raises why it cannot."""
         self._thread.start()

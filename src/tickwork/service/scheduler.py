@@ -69,6 +69,10 @@ AWAY_SECONDS = 1.0
 NO_QUEUE = "its queue is gone: make it again, or give the schedule another one, and resume it"
 
 
+ROLE = "scheduler"
+"""As nodes and their settings call it."""
+
+
 class Scheduler:
     """Plans the schedules of the shards that this node leads."""
 
@@ -116,15 +120,18 @@ class Scheduler:
         for name, step in steps.items():
             self._tasks.append(asyncio.create_task(forever(name, step, tell=self._tell)))
 
-    async def stop(self) -> None:
-        """Gives up what it leads, at once."""
+    async def stop(self) -> bool:
+        """Gives up what it leads, at once; False if the database is away: to be tried again."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(StoreError):  # Then they wait until the node's lease is over.
+        is_given_up = False
+        with suppress(StoreError):
             await self.leadership.give_up()
+            is_given_up = True
         self._observer.led(self.leadership.held, self.leadership.lost)
         await self._open.aclose()
+        return is_given_up
 
     def forget(self, node: UUID) -> None:
         """The node lost this identity, and all that it led."""

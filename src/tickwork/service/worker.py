@@ -12,8 +12,9 @@ for long: what others have to do must not wait for the longest handler.
 
 - After `ALONE_WAIT_SECONDS` the message is given back, at no cost, and the worker goes on. A worker
   that is idle, or gets idle sooner, takes it.
-- For `ALONE_REST` times as long as it stood still it does not look for such a message again,
-  whether it ran one or not. There may be many: a worker takes down all that it had claimed.
+- For `ALONE_REST` times as long as it stood still it does not look for such a message again. After
+  one that ran it rests as long, but no longer than `ALONE_SECONDS`: there may be many, for a worker
+  takes down all that it had claimed.
 - Then it waits twice as long as before, and so on. So a busy worker that is the only one runs it
   in the end: at the latest when it waits longer than a handler may run.
 - Nothing is run that may be somebody else's: if the lease was lost, or may have been, while it
@@ -38,7 +39,7 @@ from tickwork.service.keeping import keepers
 from tickwork.service.loop import forever
 from tickwork.service.node import Node
 from tickwork.service.running import check_running
-from tickwork.service.scheduler import Scheduler
+from tickwork.service.scheduler import ROLE, Scheduler
 
 LEAVE_SECONDS = 10.0
 """So long after the drain it may take to stop what has not ended, to settle what has, and to
@@ -49,6 +50,9 @@ LEAVE_SECONDS_MIN = 2.0
 
 OVERDUE_SECONDS = 0.2
 """So often we look for what is overdue."""
+
+LONG_SECONDS = 86_400.0
+"""Until a process that stops has surely stopped."""
 
 ALONE_SECONDS = 1.0
 """So often we look for what must run alone, when there was none."""
@@ -98,7 +102,8 @@ class Worker:
 
         self._node.on_lost(lost)
         store = self._context.store
-        await store.make_ready()
+        if self._consumers:
+            await store.make_ready()
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
             watches = [
@@ -124,9 +129,7 @@ class Worker:
         until = monotonic() + drain_seconds + LEAVE_SECONDS
         settled_until = until - LEAVE_SECONDS_MIN
         if self.scheduler is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_left(settled_until)):
-                    await self.scheduler.stop()
+            await self._hand_over(self.scheduler, settled_until)
         draining = (each.drain(drain_seconds, settled_until) for each in self._consumers)
         await asyncio.gather(*draining)
         for task in self._tasks:
@@ -137,6 +140,17 @@ class Worker:
             async with asyncio.timeout(_left(settled_until)):
                 await self._open.aclose()
         await self._node.stop(_left(until))
+
+    async def _hand_over(self, scheduler: Scheduler, until: float) -> None:
+        """Others lead from now on; if the database is away, as soon as it is back: this node lives
+        on for as long as its handlers run, and nobody would take what it leads."""
+        self._node.drop_role(ROLE)
+        is_given_up = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_left(until)):
+                is_given_up = await scheduler.stop()
+        if not is_given_up:
+            self._begin("hand-over", partial(_once, scheduler.leadership.give_up))
 
     def _begin(self, name: str, step: Step) -> None:
         tell = self._context.observer.trouble
@@ -182,7 +196,7 @@ class Worker:
             self._alone_wait_seconds *= 2
             return max(rest_seconds, ALONE_SECONDS)
         self._alone_wait_seconds = ALONE_WAIT_SECONDS
-        return rest_seconds if ran else ALONE_SECONDS
+        return min(rest_seconds, ALONE_SECONDS) if ran else ALONE_SECONDS
 
     async def _run_with_nothing_beside(self, consumer: QueueConsumer, message: Message) -> bool:
         """Whether it ran."""
@@ -231,6 +245,11 @@ async def open_worker(
 
 def _left(until: float) -> float:
     return max(until - monotonic(), LEAVE_SECONDS_MIN)
+
+
+async def _once(do: Callable[[], Awaitable[None]]) -> float:
+    await do()
+    return LONG_SECONDS
 
 
 def _without_end(run: Callable[[], Awaitable[None]]) -> Step:
