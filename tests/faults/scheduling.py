@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from tests.conformance.schedule_acts import new_schedule, pause, resume, update
 from tests.faults import tables
@@ -82,6 +83,7 @@ class Fleet:
         self._plans: list[Path] = []
         self.schedules: list[NewSchedule] = []
         self._delayed: list[NewSchedule] = []
+        self._changed: set[UUID] = set()
         self.kills = self.changes = 0
 
     async def prepare(self, store: Store, count: int = SCHEDULES) -> None:
@@ -139,12 +141,14 @@ class Fleet:
                 await update(store, schedule, priority=self.chance.randrange(1, 9))
             elif schedule.status is ScheduleStatus.ACTIVE:
                 await resume(store, await pause(store, schedule))
+            self._changed.add(each.id)
             self.changes += 1
 
     async def history(self, store: Store, until: datetime) -> History:
         """What was seen up to an instant."""
         watched = [_watched(each, until) for each in self.schedules]
-        return await read_history(store, self.url, watched, read_plans(self._plans))
+        history = await read_history(store, self.url, watched, read_plans(self._plans))
+        return structs.replace(history, changed=frozenset(self._changed))
 
     async def judge(self, store: Store) -> tuple[str, ...]:
         """What is wrong, when all that is due now has ended."""

@@ -156,6 +156,20 @@ def test_a_write_under_another_token_than_the_shards_is_seen() -> None:
     assert [*stale_writes(changed)]
 
 
+def test_whoever_changes_a_schedule_may_have_written_it() -> None:
+    history = good()
+    late = a_message(SLOTS[5], 60, token=2)
+    changed = structs.replace(
+        history,
+        handed_over=[*history.handed_over, HandOver(order=50, shard=7, token=2)],
+        stored=[*history.stored[:-1], late],
+        changed=frozenset({ID}),
+    )
+    assert not [*stale_writes(changed)]
+    old = structs.replace(changed, stored=[*history.stored[:-1], a_message(SLOTS[5], 60)])
+    assert [*stale_writes(old)]
+
+
 def test_who_was_told_that_it_is_done_wrote_it() -> None:
     history = good()
     asked = structs.replace(history.planned[0], token=2)

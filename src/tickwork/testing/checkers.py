@@ -104,7 +104,8 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     """All that was seen. `withdrawn` are messages that were taken back unseen, `open_messages`
-    those that are still there; `overdue` the schedules that nobody looked at in time."""
+    those that are still there; `overdue` the schedules that nobody looked at in time, and `changed`
+    those that somebody changed by hand, which makes what was owed until then."""
 
     schedules: Sequence[Watched] = ()
     stored: Sequence[Stored] = ()
@@ -115,6 +116,7 @@ class History(Struct, frozen=True, kw_only=True):
     firings: Sequence[Firing] = ()
     open_messages: frozenset[UUID] = frozenset()
     overdue: Sequence[UUID] = ()
+    changed: frozenset[UUID] = frozenset()
     shards_without_leader: Sequence[int] = ()
 
     @property
@@ -223,8 +225,9 @@ def robbed_nodes(history: History) -> Iterator[str]:
 def stale_writes(history: History) -> Iterator[str]:
     """What is stored was planned under the token that was the highest just then.
 
-    Who was told that a plan is done wrote it; if nobody was told, somebody who asked did. Of a slot
-    that was taken back and planned again nobody knows which of them wrote which message.
+    Who was told that a plan is done wrote it; if nobody was told, somebody who asked did, or who
+    changed the schedule. Of a slot that was taken back and planned again nobody knows which of them
+    wrote which message.
     """
     times = Counter((each.schedule_id, each.slot) for each in history.stored)
     asked: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
@@ -240,7 +243,9 @@ def stale_writes(history: History) -> Iterator[str]:
         if each.token < highest[each.shard]:
             yield f"slot {each.slot.isoformat()} of {each.schedule_id} has an old token"
         name = each.schedule_id, each.slot
-        known = (done.get(name) if times[name] == 1 else None) or asked.get(name)
+        known = done.get(name) if times[name] == 1 else None
+        if known is None and each.schedule_id not in history.changed:
+            known = asked.get(name)
         if known is not None and each.token not in known and not each.run:
             yield (
                 f"slot {each.slot.isoformat()} of {each.schedule_id} was planned under token "
