@@ -104,8 +104,8 @@ async def test_one_beside_a_message_that_is_no_slot_is_recorded_as_well(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
+    await send(store)  # Which is older, and stands in front of it.
     made = await created_due(store, clock)
-    await send(store)
     found = await claim(store, await join(store))
     ends = tuple(succeeded(each, took_seconds=1) for each in found)
     assert not (await store.messages.settle(SYSTEM, Settlement(ends))).refused

@@ -51,6 +51,16 @@ async def two_slots(store: Store, clock: VirtualClock) -> Schedule:
     return made
 
 
+async def late_ones(store: Store, clock: VirtualClock, count: int) -> None:
+    """So many schedules, each with one slot that was planned in time, and is late by now."""
+    await make_queue(store)
+    for _ in range(count):
+        await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
+    clock.advance(seconds=30)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+
+
 async def test_of_two_late_slots_that_two_consumers_have_the_latest_fires(
     store: Store, clock: VirtualClock
 ) -> None:
@@ -77,12 +87,7 @@ async def test_a_newer_slot_that_was_claimed_along_counts_also_when_it_is_done(
 async def test_what_is_claimed_late_while_others_are_judged_is_judged_as_well(
     store: Store, clock: VirtualClock
 ) -> None:
-    await make_queue(store)
-    for _ in range(2):
-        await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
-    clock.advance(seconds=30)
-    await plan_now(store, clock)
-    clock.advance(seconds=61)
+    await late_ones(store, clock, 2)
     first, second = await claim(store, await join(store))
     here = await consumer(store)
     await asyncio.gather(here.late.sift([first]), here.late.sift([second]))
@@ -106,12 +111,7 @@ class SlowStore:
 async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
     store: Store, clock: VirtualClock
 ) -> None:
-    await make_queue(store)
-    for _ in range(2):
-        await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
-    clock.advance(seconds=30)
-    await plan_now(store, clock)
-    clock.advance(seconds=61)
+    await late_ones(store, clock, 2)
     node = await join(store)
     first, second = await claim(store, node)
     here, slow = await consumer(store), SlowStore(store)
@@ -136,11 +136,7 @@ async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
 async def test_if_the_database_is_away_what_is_late_is_given_back(
     store: Store, clock: VirtualClock
 ) -> None:
-    await make_queue(store)
-    await create(store, clock, **LATEST, once_at=(clock.now() + MINUTE / 2).isoformat())
-    clock.advance(seconds=30)
-    await plan_now(store, clock)
-    clock.advance(seconds=61)
+    await late_ones(store, clock, 1)
     (message,) = await claim(store, await join(store))
     here = await consumer(store)
 

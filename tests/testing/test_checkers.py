@@ -145,29 +145,25 @@ def test_a_token_that_does_not_rise_is_seen(token: int) -> None:
     assert [*falling_tokens(structs.replace(history, handed_over=more))]
 
 
-def test_a_write_under_another_token_than_the_shards_is_seen() -> None:
+def handed_over_before(last: Stored) -> History:
+    """Its shard has a new leader when the last message is stored."""
     history = good()
-    late = a_message(SLOTS[5], 60, token=2)
-    changed = structs.replace(
+    return structs.replace(
         history,
         handed_over=[*history.handed_over, HandOver(order=50, shard=7, token=2)],
-        stored=[*history.stored[:-1], late],
+        stored=[*history.stored[:-1], last],
     )
-    assert [*stale_writes(changed)]
+
+
+def test_a_write_under_another_token_than_the_shards_is_seen() -> None:
+    assert [*stale_writes(handed_over_before(a_message(SLOTS[5], 60, token=2)))]
 
 
 def test_whoever_changes_a_schedule_may_have_written_it() -> None:
-    history = good()
-    late = a_message(SLOTS[5], 60, token=2)
-    changed = structs.replace(
-        history,
-        handed_over=[*history.handed_over, HandOver(order=50, shard=7, token=2)],
-        stored=[*history.stored[:-1], late],
-        changed=frozenset({ID}),
-    )
-    assert not [*stale_writes(changed)]
-    old = structs.replace(changed, stored=[*history.stored[:-1], a_message(SLOTS[5], 60)])
-    assert [*stale_writes(old)]
+    by_hand = handed_over_before(a_message(SLOTS[5], 60, token=2))
+    assert not [*stale_writes(structs.replace(by_hand, changed=frozenset({ID})))]
+    stale = handed_over_before(a_message(SLOTS[5], 60))
+    assert [*stale_writes(structs.replace(stale, changed=frozenset({ID})))]
 
 
 def test_who_was_told_that_it_is_done_wrote_it() -> None:
