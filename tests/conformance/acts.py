@@ -91,10 +91,10 @@ async def claim(
     scope: Scope = DEFAULT,
     limit: int = ALL,
     lease_seconds: float | None = None,
-    alone: bool = False,
+    apart: bool = False,
 ) -> tuple[Message, ...]:
     request = ClaimRequest(
-        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, alone=alone
+        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, apart=apart
     )
     return await store.messages.claim(scope, request)
 
@@ -159,6 +159,14 @@ async def die(store: Store, clock: VirtualClock) -> None:
     """Every node that does not go on beating is dead, and reaped."""
     clock.advance(seconds=TTL_SECONDS)
     await store.reaper.reap(SYSTEM, ALL)
+
+
+async def kill_holders(store: Store, clock: VirtualClock, times: int) -> None:
+    """Lets so many holders die, one after the other, each with all it is given."""
+    for _ in range(times):
+        node = await join(store)
+        assert await claim(store, node) or await claim(store, node, apart=True)
+        await die(store, clock)
 
 
 async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> Counts:

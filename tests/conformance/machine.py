@@ -117,9 +117,10 @@ class StoreMachine(Workbench):
         )
         self._claim(place.scope, request)
 
-    def claim_alone_or_for_all(self, place: Place, *, alone: bool) -> None:
-        holder, place = self._node(0, alive=True), place if alone else SHARED
-        request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, alone=alone)
+    def claim_apart_or_for_all(self, place: Place, limit: int, *, apart: bool) -> None:
+        holder, place = self._node(0, alive=True), place if apart else SHARED
+        limit = limit if apart else ALL
+        request = ClaimRequest(queue=place.queue, holder=holder, limit=limit, apart=apart)
         self._claim(place.scope, request)
 
     def extend(self, pick: int, lease_seconds: float) -> None:
@@ -220,10 +221,10 @@ class StoreMachine(Workbench):
         if reap:
             self._ask(lambda store: store.reaper.reap(SYSTEM, ALL))
 
-    def kill(self, place: Place, *, alone: bool) -> None:
+    def kill(self, place: Place, *, apart: bool) -> None:
         """A node takes all it can get, and dies."""
         holder = self._join()
-        request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, alone=alone)
+        request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, apart=apart)
         self._claim(place.scope, request)
         self.die(TTL_SECONDS, reap=True)
 

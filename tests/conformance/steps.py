@@ -113,7 +113,13 @@ steps = st.one_of(
         pick=picks,
         alive=usually,
     ),
-    *_times(2, "claim_alone_or_for_all", alone=st.booleans(), place=every_place),
+    *_times(
+        2,
+        "claim_apart_or_for_all",
+        apart=st.booleans(),
+        place=every_place,
+        limit=st.sampled_from([ALL, 1, 2]),
+    ),
     *_times(1, "extend", pick=picks, lease_seconds=st.sampled_from([0, LEASE_SECONDS])),
     *_times(
         4,
@@ -167,7 +173,7 @@ steps = st.one_of(
         seconds=st.sampled_from([TTL_SECONDS] * 5 + [1, 5, 10] * 2 + [LEASE_SECONDS, 600]),
         reap=usually,
     ),
-    *_times(2, "kill", place=every_place, alone=st.sampled_from([False, False, True])),
+    *_times(2, "kill", place=every_place, apart=st.sampled_from([False, False, True])),
     *_times(1, "look", place=every_place),
     *_times(
         2,

@@ -15,6 +15,7 @@ from tests.conformance.acts import (
     die,
     ids,
     join,
+    kill_holders,
     make_queue,
     make_tenants,
     pull,
@@ -27,7 +28,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import SYSTEM, Counts, Ending, Message
+from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, Counts, Ending, Message
 from tickwork.store.contract import Store
 
 CAP = 3
@@ -70,7 +71,7 @@ async def test_what_is_given_back_makes_room(store: Store, clock: VirtualClock, 
     assert len(await pull(store)) == CAP
 
 
-async def test_push_and_pull_and_what_runs_alone_count_together(
+async def test_push_and_pull_and_what_runs_apart_count_together(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, tenant_claimed_max=CAP)
@@ -82,11 +83,25 @@ async def test_push_and_pull_and_what_runs_alone_count_together(
     node = await join(store)
     assert len(await claim(store, node, limit=1)) == 1
     assert len(await pull(store, limit=2)) == 2
-    assert await claim(store, node, alone=True) == ()
+    assert await claim(store, node, apart=True) == ()
     await store.nodes.leave(SYSTEM, node)
     again = await join(store)
-    assert len(await claim(store, again, alone=True)) == 1
+    assert len(await claim(store, again, apart=True)) == 1
     assert await claim(store, again) == ()
+
+
+async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_cap_leaves(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    await send_many(store, 10)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await make_queue(store, tenant_claimed_max=CAP)
+    await send(store)
+    node = await join(store)
+    assert len(await claim(store, node)) == 1
+    assert len(await claim(store, node, apart=True)) == CAP - 1
+    assert await claim(store, node, apart=True) == ()
 
 
 async def test_each_tenant_has_its_own_cap(store: Store) -> None:

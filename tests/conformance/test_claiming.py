@@ -186,9 +186,9 @@ async def test_a_dead_node_is_told_so_also_where_nothing_waits(
     clock.advance(seconds=14.999)
     assert await claim(store, node) == ()
     clock.advance(seconds=0.001)
-    for alone in (False, True):
+    for apart in (False, True):
         with pytest.raises(NodeExpired):
-            await claim(store, node, alone=alone)
+            await claim(store, node, apart=apart)
     await store.queues.pause(DEFAULT, WORK)
     with pytest.raises(NodeExpired):
         await claim(store, node)
@@ -248,7 +248,7 @@ async def test_looking_hands_out_nothing(store: Store, clock: VirtualClock) -> N
     assert len(await store.messages.peek(DEFAULT, WORK, ALL)) == 1
 
 
-async def test_nothing_ordinary_is_handed_out_alone(store: Store) -> None:
+async def test_nothing_ordinary_is_handed_out_apart(store: Store) -> None:
     await make_queue(store)
     await send(store)
-    assert await claim(store, await join(store), alone=True) == ()
+    assert await claim(store, await join(store), apart=True) == ()

@@ -12,10 +12,10 @@ from tests.conformance.acts import (
     counts,
     create_batch,
     dead,
-    die,
     ids,
     join,
     kill_all,
+    kill_holders,
     letters,
     make_queue,
     make_tenants,
@@ -30,7 +30,7 @@ from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tickwork.core.batch import ItemStatus
 from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Counts, Message
 from tickwork.core.states import State
 from tickwork.store.contract import Store
 
@@ -87,9 +87,7 @@ async def test_every_way_of_dying_moves(store: Store, clock: VirtualClock, way: 
         await pull_one(store, lease_seconds=1)
         clock.advance(seconds=1)
     elif way == "lost":
-        for alone in (False, False, True):
-            assert await claim(store, await join(store), alone=alone)
-            await die(store, clock)
+        await kill_holders(store, clock, LOST_CLAIMS_MAX)
     else:
         clock.advance(seconds=30 if way == "expiry" else 600)
     await store.reaper.reap(SYSTEM, ALL)

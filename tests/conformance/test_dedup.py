@@ -15,11 +15,13 @@ from tests.conformance.acts import (
     ids,
     join,
     kill_all,
+    kill_holders,
     make_queue,
     make_tenants,
     new,
     pull,
     pull_one,
+    retry,
     send,
     send_many,
     settle,
@@ -28,7 +30,15 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.batch import BatchStatus, ItemStatus
 from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Scope, SettleResult
+from tickwork.core.model import (
+    DEFAULT,
+    EVENT_SECONDS,
+    LOST_CLAIMS_APART,
+    SYSTEM,
+    Counts,
+    Scope,
+    SettleResult,
+)
 from tickwork.store.contract import Store
 
 PAID = "paid-1"
@@ -83,16 +93,33 @@ async def test_a_claim_for_all_tenants_goes_on_as_well(store: Store) -> None:
     assert sorted(ids(await pull(store, scope=SYSTEM, limit=12))) == sorted(expected)
 
 
-async def test_what_must_run_alone_is_acked_unseen_too(store: Store, clock: VirtualClock) -> None:
+async def test_what_must_run_apart_is_acked_unseen_too(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = [await send(store, event_id=event_id) for event_id in (PAID, None)]
     for _ in range(2):
         await claim(store, await join(store))
         await die(store, clock)
     await do_event(store)
-    found = await claim(store, await join(store), alone=True)
+    found = await claim(store, await join(store), apart=True)
     assert ids(found) == [sent[1].id]
     assert await counts(store) == Counts(claimed=1)
+
+
+async def test_the_place_of_a_double_is_not_for_one_that_must_be_alone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    deadlier, _, other = [await send(store, event_id=event_id) for event_id in (None, PAID, None)]
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await claim(store, await join(store), apart=True, limit=1)
+    await die(store, clock)
+    await do_event(store)
+    (alone,) = await claim(store, await join(store), apart=True)
+    await settle(store, retry(alone, delay_seconds=1))
+    clock.advance(seconds=1)
+    node = await join(store)
+    found = [await claim(store, node, apart=True) for _ in range(2)]
+    assert [ids(each) for each in found] == [[other.id], [deadlier.id]]
 
 
 async def test_a_double_that_is_not_visible_waits_for_its_time(

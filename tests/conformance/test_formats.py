@@ -41,7 +41,7 @@ async def test_what_is_newer_keeps_nobody_else_waiting(home: Home, store: Store)
     assert ids(await pull(store, limit=1)) == [known.id]
 
 
-async def test_what_is_newer_and_must_run_alone_waits_too(
+async def test_what_is_newer_and_must_run_apart_waits_too(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -50,7 +50,7 @@ async def test_what_is_newer_and_must_run_alone_waits_too(
         assert await claim(store, await join(store))
         await die(store, clock)
     await make_newer(home, sent.id)
-    assert await claim(store, await join(store), alone=True) == ()
+    assert await claim(store, await join(store), apart=True) == ()
 
 
 async def test_what_is_newer_is_not_read(home: Home, store: Store) -> None:

@@ -63,7 +63,7 @@ async def test_a_claim_passes_by_what_another_is_about_to_hand_out(
     assert await claim(store, node) == ()
 
 
-async def test_a_claim_alone_passes_by_too(home: Home, store: Store, clock: VirtualClock) -> None:
+async def test_a_claim_apart_passes_by_too(home: Home, store: Store, clock: VirtualClock) -> None:
     """SKIP LOCKED in the statement of its own that such a message has."""
     await make_queue(store)
     first, second = await send_many(store, 2)
@@ -73,7 +73,7 @@ async def test_a_claim_alone_passes_by_too(home: Home, store: Store, clock: Virt
         await store.reaper.reap(SYSTEM, ALL)
     async with rival(home.url) as other:
         await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
-        claiming = asyncio.create_task(claim(store, await join(store), alone=True))
+        claiming = asyncio.create_task(claim(store, await join(store), apart=True))
         assert await done_or_waiting(claiming, other), "the claim waits for the other one"
         assert ids(await claiming) == [second.id]
 
@@ -117,7 +117,7 @@ async def test_who_is_being_taken_for_dead_is_handed_nothing(home: Home, store: 
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_what_must_run_alone_is_not_handed_to_the_dead_either(
+async def test_what_must_run_apart_is_not_handed_to_the_dead_either(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The same lock, in the statement of its own that such a message has."""
@@ -130,7 +130,7 @@ async def test_what_must_run_alone_is_not_handed_to_the_dead_either(
     node = await join(store)
     async with rival(home.url) as reaper:
         await reaper.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR UPDATE", node)
-        claiming = asyncio.create_task(claim(store, node, alone=True))
+        claiming = asyncio.create_task(claim(store, node, apart=True))
         assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
         await reaper.does("DELETE FROM tickwork_nodes WHERE id = $1", node)
         await reaper.commits()

@@ -13,11 +13,11 @@ from tests.conformance.acts import (
     TTL_SECONDS,
     WORK,
     ack,
-    claim,
     claim_one,
     counts,
     ids,
     join,
+    kill_holders,
     letters,
     make_queue,
     pull,
@@ -37,7 +37,16 @@ from tests.conformance.barriers import (
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, Reaped, SettleResult
+from tickwork.core.model import (
+    DEFAULT,
+    LOST_CLAIMS_MAX,
+    SYSTEM,
+    Counts,
+    Ending,
+    Fate,
+    Reaped,
+    SettleResult,
+)
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -71,19 +80,16 @@ async def test_who_settles_while_the_reaper_gives_back_is_refused(
     assert (back.attempts, back.lost) == (0, 1)
 
 
-@pytest.mark.parametrize("deaths", [0, 2])
+@pytest.mark.parametrize("deaths", [0, LOST_CLAIMS_MAX - 1])
 async def test_what_is_acked_while_its_node_is_ended_stays_acked(
     home: Home, store: Store, clock: VirtualClock, deaths: int
 ) -> None:
     """Neither given back nor buried: the reaper's statements have the fence, too."""
     await make_queue(store)
     await send(store)
-    for _ in range(deaths):
-        await claim(store, await join(store))
-        clock.advance(seconds=TTL_SECONDS)
-        await store.reaper.reap(SYSTEM, ALL)
+    await kill_holders(store, clock, deaths)
     node = await join(store)
-    message = await claim_one(store, node, alone=deaths == 2)
+    message = await claim_one(store, node, apart=deaths > 0)
     clock.advance(seconds=TTL_SECONDS)
     async with barrier(home.url, before=ACK) as held:
         acking = asyncio.create_task(settle(store, ack(message)))

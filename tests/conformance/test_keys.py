@@ -21,6 +21,7 @@ from tests.conformance.acts import (
     ids,
     join,
     kill_all,
+    kill_holders,
     make_queue,
     make_tenants,
     new,
@@ -37,7 +38,7 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Message
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, Counts, Ending, Message
 from tickwork.core.states import State
 from tickwork.store.contract import Store
 
@@ -117,12 +118,10 @@ async def test_what_its_holder_lost_holds_its_key(store: Store, clock: VirtualCl
 async def test_what_must_run_alone_holds_its_key_too(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     first, second = [await send(store, key="a") for _ in range(2)]
-    for _ in range(2):
-        await claim_one(store)
-        await die(store, clock)
+    await kill_holders(store, clock, LOST_CLAIMS_ALONE)
     node = await join(store)
     assert await claim(store, node) == ()
-    assert ids(await claim(store, node, alone=True)) == [first.id]
+    assert ids(await claim(store, node, apart=True)) == [first.id]
     clock.advance(seconds=TTL_SECONDS)
     assert (await store.reaper.reap(SYSTEM, ALL)).dead == 1
     assert ids(await pull(store)) == [second.id]

@@ -17,8 +17,10 @@ from tests.conformance.acts import (
     die,
     ids,
     join,
+    kill_holders,
     letters,
     make_queue,
+    make_tenants,
     pull,
     retry,
     send,
@@ -28,6 +30,9 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import (
     DEFAULT,
+    LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_APART,
+    LOST_CLAIMS_MAX,
     REASON_WORKER_LOST,
     SYSTEM,
     Counts,
@@ -217,35 +222,73 @@ async def test_a_node_that_knows_nothing_gives_back_everything(store: Store) -> 
     assert len(await claim(store, node)) == 2
 
 
-async def kill_holders(store: Store, clock: VirtualClock, times: int) -> None:
-    """Lets so many holders die with the messages of the queue, one after the other."""
-    for _ in range(times):
-        assert await claim(store, await join(store))
-        await die(store, clock)
-
-
-async def test_after_two_deaths_a_message_is_handed_out_alone(
+async def test_after_two_deaths_messages_are_handed_out_only_among_their_like(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    sent = await send_many(store, 2)
-    await kill_holders(store, clock, 2)
+    sent = await send_many(store, 3)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
     ordinary = await send(store)
     node = await join(store)
     assert ids(await claim(store, node)) == [ordinary.id]
     assert await claim(store, node) == ()
-    found = [await claim(store, node, alone=True) for _ in range(3)]
-    assert [ids(each) for each in found] == [[sent[0].id], [sent[1].id], []]
-    assert {each[0].lost for each in found[:2]} == {2}
+    found = [await claim(store, node, apart=True, limit=2) for _ in range(3)]
+    assert [ids(each) for each in found] == [ids(sent[:2]), ids(sent[2:]), []]
+    assert {each.lost for each in found[0]} == {LOST_CLAIMS_APART}
 
 
-async def test_a_message_that_cost_three_holders_is_dead(store: Store, clock: VirtualClock) -> None:
+async def test_after_three_deaths_a_message_is_handed_out_alone(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    sent = await send_many(store, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_ALONE)
+    later = await send_many(store, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    node = await join(store)
+    found = [await claim(store, node, apart=True) for _ in range(4)]
+    assert [ids(each) for each in found] == [[sent[0].id], [sent[1].id], ids(later), []]
+
+
+async def test_who_must_be_alone_is_not_among_those_who_need_not(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    deadlier, *others = await send_many(store, 3)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    assert ids(await claim(store, await join(store), apart=True, limit=1)) == [deadlier.id]
+    await die(store, clock)
+    (alone,) = await claim(store, await join(store), apart=True)
+    assert alone.id == deadlier.id
+    await settle(store, retry(alone, delay_seconds=60))
+    clock.advance(seconds=60)
+    node = await join(store)
+    found = [await claim(store, node, apart=True) for _ in range(3)]
+    assert [ids(each) for each in found] == [ids(others), [deadlier.id], []]
+
+
+async def test_only_suspects_of_one_tenant_are_handed_out_together(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store, scope=SYSTEM)
+    one, two = await make_tenants(store, "one", "two")
+    for scope in (one, two, one):
+        await send(store, scope=scope)
+    for _ in range(LOST_CLAIMS_APART):
+        assert len(await claim(store, await join(store), scope=SYSTEM)) == 3
+        await die(store, clock)
+    node = await join(store)
+    found = [await claim(store, node, scope=SYSTEM, apart=True) for _ in range(3)]
+    assert [[each.tenant for each in some] for some in found] == [["one", "one"], ["two"], []]
+
+
+async def test_a_message_that_cost_four_holders_is_dead(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send(store)
-    await kill_holders(store, clock, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_MAX - 1)
     node = await join(store)
-    (last,) = await claim(store, node, alone=True)
-    assert last.claim == 3
+    (last,) = await claim(store, node, apart=True)
+    assert last.claim == LOST_CLAIMS_MAX == 4
     clock.advance(seconds=TTL_SECONDS)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(node,), dead=1)
     (letter,) = await letters(store)
@@ -257,50 +300,49 @@ async def test_a_message_that_cost_three_holders_is_dead(store: Store, clock: Vi
 async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     killer, *neighbours = await send_many(store, 5)
-    await kill_holders(store, clock, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_ALONE)
     node = await join(store)
-    (first,) = await claim(store, node, alone=True)
+    (first,) = await claim(store, node, apart=True)
     assert first.id == killer.id
     await die(store, clock)
     assert [letter.message_id for letter in await letters(store)] == [killer.id]
     node = await join(store)
     for neighbour in neighbours:
-        (message,) = await claim(store, node, alone=True)
+        (message,) = await claim(store, node, apart=True)
         assert (message.id, message.attempts) == (neighbour.id, 0)
         assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_a_pull_may_ask_for_what_must_run_alone(store: Store, clock: VirtualClock) -> None:
+async def test_a_pull_may_ask_for_what_must_run_apart(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send(store)
-    await kill_holders(store, clock, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
     assert await pull(store) == ()
-    assert ids(await pull(store, alone=True)) == [sent.id]
+    assert ids(await pull(store, apart=True)) == [sent.id]
 
 
-async def test_what_must_run_alone_waits_like_anything_else(
+async def test_what_must_run_apart_waits_like_anything_else(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
     await send(store)
-    await kill_holders(store, clock, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
     await store.queues.pause(DEFAULT, WORK)
-    assert await pull(store, alone=True) == ()
+    assert await pull(store, apart=True) == ()
     await store.queues.resume(DEFAULT, WORK)
-    (message,) = await pull(store, alone=True)
+    (message,) = await pull(store, apart=True)
     await settle(store, retry(message, delay_seconds=60))
-    assert await pull(store, alone=True) == ()
+    assert await pull(store, apart=True) == ()
     clock.advance(seconds=60)
-    (again,) = await pull(store, alone=True)
+    (again,) = await pull(store, apart=True)
     assert (again.lost, again.attempts) == (2, 1)
 
 
-async def test_what_ran_alone_ends_like_anything_else(store: Store, clock: VirtualClock) -> None:
+async def test_what_ran_apart_ends_like_anything_else(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 2)
-    await kill_holders(store, clock, 2)
+    await kill_holders(store, clock, LOST_CLAIMS_APART)
     node = await join(store)
-    (one,) = await claim(store, node, alone=True)
-    (two,) = await claim(store, node, alone=True)
+    one, two = await claim(store, node, apart=True)
     assert await settle(store, ack(one), dead(two, reason="poison")) == SettleResult()
     assert await counts(store) == Counts(dead=1)

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.acts import ALL, ack, claim, counts, die, join, make_queue, pull
+from tests.conformance.acts import (
+    ALL,
+    ack,
+    counts,
+    kill_holders,
+    make_queue,
+    pull,
+)
 from tests.conformance.schedule_acts import (
     MINUTE,
     again,
@@ -27,7 +34,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core import slot_end
 from tickwork.core.firing import FiringRecord, FiringStatus
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, Settlement
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Counts, Ending, Fate, Settlement
 from tickwork.core.outcome import Failed, Permanent, Snoozed
 from tickwork.core.schedule import OnDead, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
@@ -307,10 +314,7 @@ async def test_a_run_that_kills_its_workers_is_on_record_as_dead(
 ) -> None:
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
-    for alone in (False, False, True):
-        node = await join(store)
-        assert len(await claim(store, node, alone=alone)) == 1
-        await die(store, clock)
+    await kill_holders(store, clock, LOST_CLAIMS_MAX)
     now = await again(store, made)
     assert (now.status, now.last_status) == (PARKED, "dead")
     assert await records(store, made) == [("dead", "worker_lost", 1)]

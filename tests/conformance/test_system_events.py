@@ -10,12 +10,10 @@ from tests.conformance.acts import (
     ALL,
     WORK,
     ack,
-    claim,
     counts,
     dead,
-    die,
-    join,
     kill_all,
+    kill_holders,
     letters,
     make_queue,
     make_tenants,
@@ -66,11 +64,7 @@ async def by_settling_jointly(store: Store, _: VirtualClock) -> None:
 
 
 async def by_losing_workers(store: Store, clock: VirtualClock) -> None:
-    for _ in range(LOST_CLAIMS_MAX + 1):
-        node = await join(store)
-        await claim(store, node)
-        await claim(store, node, alone=True)
-        await die(store, clock)
+    await kill_holders(store, clock, LOST_CLAIMS_MAX)
 
 
 async def by_expiring(store: Store, clock: VirtualClock) -> None:

@@ -146,7 +146,7 @@ async def test_a_suspended_tenant_sends_and_settles_as_before(store: Store) -> N
     assert await counts(store, scope=scope) == Counts(ready=1)
 
 
-async def test_of_a_suspended_tenant_nothing_runs_alone_either(
+async def test_of_a_suspended_tenant_nothing_runs_apart_either(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -158,10 +158,10 @@ async def test_of_a_suspended_tenant_nothing_runs_alone_either(
             await die(store, clock)
     await put_tenant(store, "first", suspended=True)
     node = await join(store)
-    assert await claim(store, node, scope=first, alone=True) == ()
-    (message,) = await claim(store, node, scope=SYSTEM, alone=True)
+    assert await claim(store, node, scope=first, apart=True) == ()
+    (message,) = await claim(store, node, scope=SYSTEM, apart=True)
     assert message.tenant == "second"
-    assert await claim(store, node, scope=SYSTEM, alone=True) == ()
+    assert await claim(store, node, scope=SYSTEM, apart=True) == ()
 
 
 async def test_other_processes_learn_of_a_suspension(

@@ -48,9 +48,9 @@ async def join(store: Store, ttl_seconds: float = LONG_SECONDS) -> UUID:
 
 
 async def claim(
-    store: Store, holder: UUID, *, limit: int = 10, alone: bool = False
+    store: Store, holder: UUID, *, limit: int = 10, apart: bool = False
 ) -> tuple[Message, ...]:
-    request = ClaimRequest(queue=QUEUE, holder=holder, limit=limit, alone=alone)
+    request = ClaimRequest(queue=QUEUE, holder=holder, limit=limit, apart=apart)
     return await store.messages.claim(DEFAULT, request)
 
 

@@ -18,7 +18,7 @@ from tests.kit.checkers import held_at_most
 from tests.kit.process import Children
 from tests.stores.home import Home
 from tickwork.core.model import (
-    LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_APART,
     SYSTEM,
     NewMessage,
     QueueSettings,
@@ -85,8 +85,8 @@ async def put_up(store: Store, url: str) -> None:
     await store.queues.put(SYSTEM, QUEUE, settings)
     await store.queues.put(SYSTEM, handler.OUTPUTS, QueueSettings())
     await send_each(store, LONELY)
-    # As if they had cost two workers their life: they are handed out alone, and count, too.
-    await tables.fetch(url, f"UPDATE tickwork_messages SET lost = {LOST_CLAIMS_ALONE}")
+    # As if they had cost two workers their life: they are handed out apart, and count, too.
+    await tables.fetch(url, f"UPDATE tickwork_messages SET lost = {LOST_CLAIMS_APART}")
     await send_each(store, BACKLOG)
 
 

@@ -192,7 +192,7 @@ async def test_plain_acks_whose_answer_is_lost_are_reported_settled(bench: Bench
 
 @in_one_transaction
 @pytest.mark.parametrize("taker", ["another node", "the same node"])
-async def test_the_repeat_of_a_settlement_leaves_the_next_claim_alone(
+async def test_the_repeat_of_a_settlement_leaves_the_next_claim_apart(
     bench: Bench, taker: str
 ) -> None:
     taken: list[Message] = []

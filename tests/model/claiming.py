@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import timedelta
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from tests.model.tables import Now, Row, Tables
 from tickwork.core.model import (
     FORMAT_VERSION,
     LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_APART,
     ClaimRequest,
     Message,
     Queue,
@@ -63,9 +63,9 @@ class Claiming:
         queue = self._tables.queue(scope, request.queue)
         self._check_holder(request)
         found: list[Row] = []
-        limit = 1 if request.alone else request.limit
-        while not queue.paused and len(found) < limit:
-            chosen = self._choose(scope, queue, limit - len(found), alone=request.alone)
+        choose, limit = self._suspects if request.apart else self._next, request.limit
+        while not queue.paused and len(found) < limit and not (found and request.apart):
+            chosen = choose(scope, queue, min(limit - len(found), self._allowance(queue)))
             if not chosen:
                 break
             self._spend(queue, len(chosen))
@@ -79,21 +79,37 @@ class Claiming:
             if node is None or node.expires_at <= self._now():
                 raise NodeExpired(request.holder)
 
-    def _choose(self, scope: Scope, queue: Queue, limit: int, *, alone: bool) -> list[Row]:
-        limit = min(limit, self._allowance(queue))
+    def _next(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
+        """What may be in one answer with anything."""
         waiting: dict[str, list[Row]] = {}
         for row in sorted(self._tables.rows(scope, queue), key=Row.order):
-            is_suspect = row.message.lost >= LOST_CLAIMS_ALONE
-            if self._may_go(row) and is_suspect == alone:
+            if self._may_go(row) and row.message.lost < LOST_CLAIMS_APART:
                 waiting.setdefault(row.message.tenant, []).append(row)
-        waiting = self._capped(queue, waiting)
-        if alone:
-            suspects = [row for rows in waiting.values() for row in rows]
-            return sorted(suspects, key=lambda row: row.order()[1:])[:limit]
+        left = {tenant: self._left(queue, tenant) for tenant in waiting}
+        waiting = {t: rows[: left[t]] for t, rows in waiting.items() if left[t]}
         if not scope.is_system:
             return [row for rows in waiting.values() for row in rows][:limit]
         weights = {tenant: self._tables.tenants[tenant].weight for tenant in waiting}
         return self._turns.take(queue.id, waiting, weights, limit)
+
+    def _suspects(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
+        """The oldest, and those that may be in one answer with it."""
+        suspects = [
+            row
+            for row in sorted(self._tables.rows(scope, queue), key=lambda row: row.order()[1:])
+            if self._may_go(row)
+            and row.message.lost >= LOST_CLAIMS_APART
+            and self._left(queue, row.message.tenant)
+        ]
+        if not suspects or suspects[0].message.lost >= LOST_CLAIMS_ALONE:
+            return suspects[: min(limit, 1)]
+        tenant = suspects[0].message.tenant
+        like = [
+            row
+            for row in suspects
+            if row.message.tenant == tenant and row.message.lost < LOST_CLAIMS_ALONE
+        ]
+        return like[: min(limit, self._left(queue, tenant))]
 
     def _may_go(self, row: Row) -> bool:
         now, message = self._now(), row.message
@@ -104,18 +120,17 @@ class Claiming:
             and not self._tables.tenants[message.tenant].suspended
         )
 
-    def _capped(self, queue: Queue, waiting: dict[str, list[Row]]) -> dict[str, list[Row]]:
-        """No tenant gets more than its cap leaves it."""
+    def _left(self, queue: Queue, tenant: str) -> int:
+        """How much a tenant may have in hand beside what it has."""
         cap = queue.settings.tenant_claimed_max
         if cap is None:
-            return waiting
-        claimed = Counter(
-            row.message.tenant
+            return len(self._tables.messages)
+        claimed = sum(
+            row.message.queue_id == queue.id and row.message.state is State.CLAIMED
             for row in self._tables.messages.values()
-            if row.message.queue_id == queue.id and row.message.state is State.CLAIMED
+            if row.message.tenant == tenant
         )
-        left = {tenant: max(cap - claimed[tenant], 0) for tenant in waiting}
-        return {t: rows[: left[t]] for t, rows in waiting.items() if left[t]}
+        return max(cap - claimed, 0)
 
     def _allowance(self, queue: Queue) -> int:
         rate = queue.settings.rate_per_second

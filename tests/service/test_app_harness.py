@@ -15,7 +15,7 @@ from tickwork.app.raising import Permanent, Snooze
 from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.model import (
     DEFAULT,
-    LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_APART,
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     SYSTEM,
@@ -184,7 +184,7 @@ async def test_what_cost_nodes_their_life_runs_with_nothing_beside_it(
 
     async with harness(app, database=database) as h:
         await work.send("poison")
-        for _ in range(LOST_CLAIMS_ALONE):
+        for _ in range(LOST_CLAIMS_APART):
             node = new_id()
             await h.store.nodes.join(SYSTEM, node, name="other", roles=[], ttl_seconds=15)
             request = ClaimRequest(queue="work", holder=node)

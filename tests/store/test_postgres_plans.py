@@ -26,7 +26,7 @@ WAYS = {
     "ack_plain": {BY_KEY, BY_PLACE},
     "bury": {BY_KEY, BY_PLACE},
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
-    "claim_alone": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
+    "claim_apart": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
     "delete_waiting": {BY_KEY, BY_PLACE},
     "expired_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},

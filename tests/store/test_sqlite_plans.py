@@ -23,7 +23,7 @@ SEARCHES = {
     "bury": {BY_PLACE},
     "carry_planned": {BY_SLOT, BY_PLACE},
     "claim": {"tickwork_messages_ready"},
-    "claim_alone": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
+    "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
     "count_claimed": {"tickwork_messages_claimed"},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},

@@ -21,10 +21,14 @@ FORMAT_VERSION = 1
 """The format of a message row; a reader refuses what it does not know."""
 
 
-LOST_CLAIMS_ALONE = 2
-"""After so many holders died with a message it is handed out only alone …"""
+LOST_CLAIMS_APART = 2
+"""After so many holders died with a message it is handed out only among its like: most of them had
+nothing to do with it. …"""
 
-LOST_CLAIMS_MAX = 3
+LOST_CLAIMS_ALONE = 3
+"""… After so many it is handed out only alone …"""
+
+LOST_CLAIMS_MAX = 4
 """… and after so many it is dead."""
 
 REASON_WORKER_LOST = "worker_lost"
@@ -279,15 +283,16 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     """What a consumer asks for.
 
     `holder` is a node, whose heartbeat keeps the claim alive; with `lease_seconds` it is a
-    lease of its own instead (pull). `alone` asks for one message that already cost workers
-    their life, which must run with nothing beside it; such a one is never in a batch.
+    lease of its own instead (pull). `apart` asks for what already cost workers
+    their life, and must run with nothing else beside it: one message that cost many, or else some
+    of one tenant that cost fewer. They are handed out in no other way.
     """
 
     queue: str
     holder: UUID
     limit: int = 10
     lease_seconds: float | None = None
-    alone: bool = False
+    apart: bool = False
 
 
 class Counts(Struct, frozen=True):

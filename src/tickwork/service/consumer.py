@@ -39,6 +39,9 @@ POLL_SECONDS_MIN = 0.05
 POLL_SECONDS_MAX = 1.0
 """So often we look by ourselves; sooner if a message's time comes, which we ask for when idle."""
 
+SUSPECTS_MAX = 100
+"""So many at a time run apart: if one of them is deadly, so many have to run alone."""
+
 UNSETTLED_MAX = 5_000
 """With so many ends that are not settled yet, nothing new is begun."""
 
@@ -70,7 +73,7 @@ class QueueConsumer:
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
         self._late = Latecomers(context.store, self._intake, self._settler)
         self._unhandled: set[str | None] = set()
-        self._is_draining = self._is_paused = self._more_waiting = False
+        self._is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
         self._has_room = asyncio.Event()
         context.claims.add(self._in_hand)
 
@@ -183,7 +186,8 @@ class QueueConsumer:
     def _dispatch(self) -> None:
         """Begins what fits."""
         self._slots.fill()
-        self._slots.scale(waiting=bool(self._intake), more_waiting=self._more_waiting)
+        more_waiting = self._more_waiting or self._more_suspects
+        self._slots.scale(waiting=bool(self._intake), more_waiting=more_waiting)
 
     def _next_work(self) -> Work | None:
         """What a free slot may begin with. While the lease is not trusted nothing begins: it is
@@ -354,15 +358,23 @@ class QueueConsumer:
         await self._settler.drain()
         return True
 
-    async def run_alone(self, stored: Stored) -> None:
-        """Handles one message that somebody claimed to run alone."""
-        if (work := self._work_with([stored])) is not None:
-            self._slots.begin(work)
-        await self.idle(inf)
+    @property
+    def suspects_max(self) -> int:
+        """How many suspects to claim at a time: no handler waits for another one."""
+        return min(max(self._slots.allowed, 1), SUSPECTS_MAX)
 
-    def give_back(self, stored: Stored) -> None:
-        """Somebody else is to have it, at no cost."""
-        self._release([stored])
+    async def run_apart(self, suspects: Sequence[Stored]) -> None:
+        """Handles messages that somebody claimed for that, each by itself."""
+        self._more_suspects = len(suspects) >= self.suspects_max
+        for stored in suspects:
+            if (work := self._work_with([stored])) is not None:
+                self._slots.begin(work)
+        await self.idle(inf)
+        self._more_suspects = False
+
+    def give_back(self, given: Sequence[Stored]) -> None:
+        """Somebody else is to have them, at no cost."""
+        self._release(given)
 
     # The end
 

@@ -6,19 +6,21 @@ handler, stops what is overdue, and when it is told to stop gives back what has 
 A scheduler may work beside the consumers, on the same node: it gives up what it leads before
 anything else stops.
 
-A message that cost other workers their life runs with nothing beside it: the worker claims it,
-begins nothing else, lets what runs come to its end, runs it, and goes on. It does not stand still
-for long: what others have to do must not wait for the longest handler.
+A message that cost other workers their life is a suspect, and runs with nothing beside it but its
+like: the worker claims some, as many as it has slots, begins nothing else, lets what runs come to
+its end, runs them, and goes on. For a worker takes down all that it had claimed, and most of that
+is innocent: who lives through it is cleared, with many others at once. Who cost another worker its
+life there runs all alone. The worker does not stand still for long: what others have to do must not
+wait for the longest handler.
 
-- After `ALONE_WAIT_SECONDS` the message is given back, at no cost, and the worker goes on. A worker
-  that is idle, or gets idle sooner, takes it.
-- For `ALONE_REST` times as long as it stood still it does not look for such a message again. After
-  one that ran it rests as long, but no longer than `ALONE_SECONDS`: there may be many, for a worker
-  takes down all that it had claimed.
-- Then it waits twice as long as before, and so on. So a busy worker that is the only one runs it
+- After `APART_WAIT_SECONDS` the suspects are given back, at no cost, and the worker goes on. A
+  worker that is idle, or gets idle sooner, takes them.
+- For `APART_REST` times as long as it stood still it does not look for any again. After some that
+  ran it rests as long, but no longer than `APART_SECONDS`: there may be many more.
+- Then it waits twice as long as before, and so on. So a busy worker that is the only one runs them
   in the end: at the latest when it waits longer than a handler may run.
 - Nothing is run that may be somebody else's: if the lease was lost, or may have been, while it
-  waited, the message is not begun.
+  waited, nothing is begun.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ OVERDUE_SECONDS = 0.2
 LONG_SECONDS = 86_400.0
 """Until a process that stops has surely stopped."""
 
-ALONE_SECONDS = 1.0
-"""So often we look for what must run alone, when there was none."""
+APART_SECONDS = 1.0
+"""So often we look for suspects, when there were none."""
 
-ALONE_WAIT_SECONDS = 5.0
-"""So long we stand still for it, at first."""
+APART_WAIT_SECONDS = 5.0
+"""So long we stand still for them, at first."""
 
-ALONE_REST = 4.0
+APART_REST = 4.0
 """So many times as long we go on afterwards: we stand still for a fifth of the time at most."""
 
 Step = Callable[[], Awaitable[float]]
@@ -80,10 +82,10 @@ class Worker:
         self.scheduler = scheduler
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
-        self._alone: Message | None = None
-        self._alone_wait_seconds = ALONE_WAIT_SECONDS
+        self._suspects: tuple[Message, ...] = ()
+        self._apart_wait_seconds = APART_WAIT_SECONDS
         self._is_stopping = self._has_given_back = False
-        context.claims.add(lambda: [self._alone] if self._alone else [])
+        context.claims.add(lambda: self._suspects)
 
     @property
     def consumers(self) -> Sequence[QueueConsumer]:
@@ -116,7 +118,7 @@ class Worker:
             self._begin(f"consumer of {each.queue.name}", _without_end(partial(each.run, watch)))
             self._begin(f"second claims of {each.queue.name}", _without_end(each.run_beside))
         self._begin("time limits", self._keep_time_limits)
-        self._begin("alone", self._look_for_alone)
+        self._begin("suspects", self._look_for_suspects)
         for keeper in keepers(store, self._context.observer):
             self._begin(*keeper)
         if self.scheduler is not None:
@@ -158,7 +160,7 @@ class Worker:
 
     def forget(self) -> None:
         """The node lost its identity, and all it held."""
-        self._alone = None
+        self._suspects = ()
         for each in self._consumers:
             each.forget()
 
@@ -172,55 +174,60 @@ class Worker:
             each.give_back_waiting()
         return OVERDUE_SECONDS
 
-    async def run_alone(self) -> int:
-        """Runs what must run alone, of each queue at most one message; how many they were."""
+    async def run_apart(self) -> int:
+        """Runs suspects, of each queue as many as it has slots; how many they were."""
         ran = 0
         for each in self._consumers:
             request = ClaimRequest(
-                queue=each.queue.name, holder=self._context.holder(), limit=1, alone=True
+                queue=each.queue.name,
+                holder=self._context.holder(),
+                limit=each.suspects_max,
+                apart=True,
             )
             found = await self._context.claims.claim(each.scope, request)
             if found:
-                (self._alone,) = found
-                ran += await self._run_with_nothing_beside(each, self._alone)
+                self._suspects = found
+                ran += await self._run_with_nothing_beside(each, found)
         return ran
 
-    async def _look_for_alone(self) -> float:
+    async def _look_for_suspects(self) -> float:
         began = monotonic()
         ran = 0
         with suppress(NodeExpired):  # The node takes a new identity by itself.
-            ran = await self.run_alone()
-        rest_seconds = (monotonic() - began) * ALONE_REST
+            ran = await self.run_apart()
+        rest_seconds = (monotonic() - began) * APART_REST
         if self._has_given_back:
             self._has_given_back = False
-            self._alone_wait_seconds *= 2
-            return max(rest_seconds, ALONE_SECONDS)
-        self._alone_wait_seconds = ALONE_WAIT_SECONDS
-        return min(rest_seconds, ALONE_SECONDS) if ran else ALONE_SECONDS
+            self._apart_wait_seconds *= 2
+            return max(rest_seconds, APART_SECONDS)
+        self._apart_wait_seconds = APART_WAIT_SECONDS
+        return min(rest_seconds, APART_SECONDS) if ran else APART_SECONDS
 
-    async def _run_with_nothing_beside(self, consumer: QueueConsumer, message: Message) -> bool:
-        """Whether it ran."""
+    async def _run_with_nothing_beside(
+        self, consumer: QueueConsumer, suspects: tuple[Message, ...]
+    ) -> int:
+        """How many ran: all, or none."""
         for each in self._consumers:
             each.pause()
         try:
             is_idle = await self._idle()
-            is_ours = self._alone is message and message.holder == self._context.holder()
-            self._alone = None
-            if not is_ours or self._is_stopping:  # Then it is given back, with all that is held.
-                return False
+            are_ours = self._suspects is suspects and suspects[0].holder == self._context.holder()
+            self._suspects = ()
+            if not are_ours or self._is_stopping:  # Then they are given back, with all we hold.
+                return 0
             if not is_idle or not self._context.is_trusted():
-                consumer.give_back(message)
+                consumer.give_back(suspects)
                 self._has_given_back = True
-                return False
-            await consumer.run_alone(message)
-            return True
+                return 0
+            await consumer.run_apart(suspects)
+            return len(suspects)
         finally:
             for each in self._consumers:
                 each.resume()
 
     async def _idle(self) -> bool:
         """Waits until nothing runs; False if that takes too long."""
-        until = monotonic() + self._alone_wait_seconds
+        until = monotonic() + self._apart_wait_seconds
         for each in self._consumers:
             if not await each.idle(until - monotonic()):
                 return False

@@ -232,8 +232,8 @@ class Harness:
         hanging = sum(each.running for each in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
-            # What is visible, and nobody is given, may have to run alone.
-            done = await self._worker.run_alone()
+            # What is visible, and nobody is given, may have to run apart.
+            done = await self._worker.run_apart()
         return done
 
     async def _ask(self) -> None:

@@ -145,7 +145,7 @@ def find_the_dead_soon() -> None:
     assert defaults is not None
     assert "ttl_seconds" in defaults
     defaults["ttl_seconds"] = TTL_SECONDS
-    keeping.REAP_SECONDS = worker.ALONE_SECONDS = SOON_SECONDS
+    keeping.REAP_SECONDS = worker.APART_SECONDS = SOON_SECONDS
 
 
 def main(url: str, seed: str) -> None:

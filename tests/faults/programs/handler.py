@@ -90,7 +90,7 @@ class Handler:
         node_id, handled = self._member.node_id, 0
         try:
             for queue in self._orders.ways:
-                messages = await self._claim(queue) or await self._claim(queue, alone=True)
+                messages = await self._claim(queue) or await self._claim(queue, apart=True)
                 reach("claimed")
                 await delay(self._chance.uniform(0, self._orders.busy_seconds_max))
                 await self._settle(queue, messages)
@@ -106,7 +106,7 @@ class Handler:
                 if not await self.step():
                     await watch.wait(IDLE_SECONDS)
 
-    async def _claim(self, queue: str, *, alone: bool = False) -> tuple[Message, ...]:
+    async def _claim(self, queue: str, *, apart: bool = False) -> tuple[Message, ...]:
         holder, facts = self._member.node_id, dict[str, object]()
         lease_seconds = None
         if self._chance.random() < self._orders.pulls:
@@ -115,9 +115,9 @@ class Handler:
         request = ClaimRequest(
             queue=queue,
             holder=holder,
-            limit=1 if alone else self._orders.limit,
+            limit=self._orders.limit,
             lease_seconds=lease_seconds,
-            alone=alone,
+            apart=apart,
         )
         call = self._history.invoke("claim")
         messages = await self._store.messages.claim(SYSTEM, request)

@@ -68,7 +68,7 @@ class Worker:
         node_id = self._member.node_id
         limit = PREFETCH if chance else PREFETCH_TO_DRAIN
         try:
-            messages = await self._claim(limit) or await self._claim(1, alone=True)
+            messages = await self._claim(limit) or await self._claim(1, apart=True)
             reach("claimed")
             await self._settle(messages, chance)
         except NodeExpired:
@@ -80,10 +80,10 @@ class Worker:
             return 0
         return len(messages)
 
-    async def _claim(self, limit: int, *, alone: bool = False) -> tuple[Message, ...]:
+    async def _claim(self, limit: int, *, apart: bool = False) -> tuple[Message, ...]:
         holder = self._member.node_id
         call = self._history.invoke("claim")
-        request = ClaimRequest(queue=INPUTS, holder=holder, limit=limit, alone=alone)
+        request = ClaimRequest(queue=INPUTS, holder=holder, limit=limit, apart=apart)
         messages = await self._store.messages.claim(SYSTEM, request)
         for message in messages:
             facts = {"claim": message.claim, "attempts": message.attempts, "node": str(holder)}

@@ -116,15 +116,15 @@ class Claimer:
                 break
             found += tuple(each for each in handed.messages if each.id not in handed.done)
             await self._ack_unseen([each for each in handed.messages if each.id in handed.done])
-            if len(found) == request.limit:
-                break
+            if len(found) == request.limit or (found and request.apart):
+                break  # What may be in one answer is not for a second one to add to.
         if not found and await self._has_changed(queue, request):
             self._queues.forget({queue.id})
             return await self.claim(scope, request)
         return _in_order(found)
 
     async def _hand_out(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Handed:
-        claim = self._claim_alone if request.alone else self._claim_in_turn
+        claim = self._claim_apart if request.apart else self._claim_in_turn
         if not queue.settings.is_governed:
             return await claim(scope, queue.id, request, _Terms(self._ask))
 
@@ -248,11 +248,11 @@ class Claimer:
         )
         return self._handed(found)
 
-    async def _claim_alone(
+    async def _claim_apart(
         self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
     ) -> _Handed:
         found = await terms.ask(
-            SQL.claim_alone,
+            SQL.claim_apart,
             self._moment(),
             queue_id,
             request.holder,
@@ -260,6 +260,7 @@ class Claimer:
             scope.tenant,
             terms.is_governed,
             terms.cap,
+            request.limit,
         )
         return self._handed(found)
 

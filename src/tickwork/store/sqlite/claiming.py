@@ -49,8 +49,8 @@ class Claimer:
         if queue.paused:
             return None
         taking = Taking(transaction, queue, request)
-        if request.alone:
-            taking.take_alone(scope)
+        if request.apart:
+            taking.take_apart(scope)
         elif taking.missing:
             self._take_in_turn(taking, scope)
         taking.spend()

@@ -77,11 +77,11 @@ class Taking:
         self._hand_out(self.found[before:])
         return self._doubles > doubles
 
-    def take_alone(self, scope: Scope) -> None:
-        """Hands out one message that must run with nothing beside it."""
-        values = (self.queue.id, scope.tenant, self.transaction.now, self._claimed_max)
+    def take_apart(self, scope: Scope) -> None:
+        """Hands out what must run with nothing else beside it."""
+        own = (self.queue.id, scope.tenant, self.transaction.now, self._claimed_max)
         while self.missing > 0 and not self.found:
-            suspects = read(self.transaction, SQL.claim_alone, values)
+            suspects = read(self.transaction, SQL.claim_apart, (*own, self.missing))
             if not suspects:
                 break
             self.found += self._without_doubles(suspects)

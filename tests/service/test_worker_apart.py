@@ -1,20 +1,22 @@
-"""What cost workers their life runs with nothing beside it, and holds nobody up for long."""
+"""What cost workers their life runs with nothing else beside it, and holds nobody up for long."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.messages import Message
 from tickwork.clock import monotonic
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, ClaimRequest
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
 from tickwork.facade import Tickwork
 from tickwork.service import node, worker
 from tickwork.service.worker import Worker
@@ -36,7 +38,7 @@ async def app(home: Home) -> AsyncIterator[Tickwork]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that looks often, and whose heart beats often."""
-    monkeypatch.setattr(worker, "ALONE_SECONDS", 0.02)
+    monkeypatch.setattr(worker, "APART_SECONDS", 0.02)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 50)
 
 
@@ -50,6 +52,8 @@ async def die_with(store: Store, count: int) -> None:
     await store.nodes.join(SYSTEM, dead, name="dead", roles=["worker"], ttl_seconds=0.2)
     request = ClaimRequest(queue="work", holder=dead, limit=count)
     found = await store.messages.claim(DEFAULT, request)
+    if not found:
+        found = await store.messages.claim(DEFAULT, structs.replace(request, apart=True))
     assert len(found) == count
 
     async def are_back() -> bool:
@@ -137,10 +141,10 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
     assert beside["poison"] == 0
 
 
-async def test_all_that_a_dead_worker_had_claimed_is_worked_off_without_a_pause_for_each(
+async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "ALONE_SECONDS", 10 * PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "APART_SECONDS", 10 * PATIENCE_SECONDS)
     work, handled = app.queue("work"), set[Any]()
 
     @app.on("work")
@@ -155,10 +159,50 @@ async def test_all_that_a_dead_worker_had_claimed_is_worked_off_without_a_pause_
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("slots", [None, 5])
+async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slots(
+    app: Tickwork, slots: int | None
+) -> None:
+    work, other = app.queue("work"), app.queue("other")
+    handled, running = set[Any](), Counter[str]()
+    most, mixed = 0, False
+
+    @app.on("work", max_concurrency=slots)
+    async def suspect(message: Message[Any]) -> None:
+        nonlocal most
+        await beside("work")
+        most = max(most, running["work"])
+        running["work"] -= 1
+        handled.add(message.body)
+
+    @app.on("other", max_concurrency=5)
+    async def innocent(message: Message[Any]) -> None:
+        await beside("other")
+        running["other"] -= 1
+        if len(handled) < 100:
+            await other.send(message.body)  # So that there is always something else.
+
+    async def beside(queue: str) -> None:
+        nonlocal mixed
+        running[queue] += 1
+        await asyncio.sleep(0.01)
+        mixed = mixed or min(running["work"], running["other"]) > 0
+
+    await work.send_batch([*range(100)])
+    for _ in range(LOST_CLAIMS_APART):
+        await die_with(await app.open(), 100)
+    await other.send_batch([*range(10)])
+    async with app.running():
+        await until(lambda: len(handled) == 100, "all of them")
+    assert not mixed
+    assert most == slots if slots else most > 10
+
+
+@pytest.mark.usefixtures("soon")
 async def test_a_busy_worker_gives_it_back_and_goes_on_and_an_idle_one_takes_it(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", 0.2)
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     async with busy.waiting_with_poison():
         await app.queue("quick").send("meanwhile")
@@ -176,23 +220,23 @@ async def test_a_busy_worker_gives_it_back_and_goes_on_and_an_idle_one_takes_it(
 async def test_a_busy_worker_waits_longer_each_time_so_that_the_only_one_runs_it_at_last(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(worker, "ALONE_REST", 1.0)
+    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "APART_REST", 1.0)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         # By and by it is longer than any handler may run.
-        await until(lambda: running._alone_wait_seconds > 0.3, "a longer wait")
+        await until(lambda: running._apart_wait_seconds > 0.3, "a longer wait")
         assert busy.seen == []
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison")
-        await until(lambda: running._alone_wait_seconds == 0.01, "a short wait for the next")
+        await until(lambda: running._apart_wait_seconds == 0.01, "a short wait for the next")
 
 
 @pytest.mark.usefixtures("soon")
 async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "ALONE_WAIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", PATIENCE_SECONDS)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         lost = running._node.id
@@ -206,8 +250,8 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
 async def test_it_does_not_run_while_the_lease_may_have_run_out(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "ALONE_SECONDS", 0.02)
-    monkeypatch.setattr(worker, "ALONE_REST", 0.1)
+    monkeypatch.setattr(worker, "APART_SECONDS", 0.02)
+    monkeypatch.setattr(worker, "APART_REST", 0.1)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 10)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:

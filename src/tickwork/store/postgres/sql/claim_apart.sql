@@ -1,10 +1,11 @@
--- Hands out one message that must run with nothing beside it.
+-- Hands out what must run with nothing else beside it: the oldest suspect, and if that one need not be alone, others
+-- of its tenant that need not either.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
     SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
 ),
-picked AS MATERIALIZED (
-    SELECT m.ctid AS at FROM tickwork_messages AS m
+first AS MATERIALIZED (
+    SELECT m.tenant, m.lost >= 3 AS is_alone FROM tickwork_messages AS m
     WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2 AND m.format <= /*format*/
         AND m.visible_at <= (SELECT now FROM moment)
         AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
@@ -19,6 +20,22 @@ picked AS MATERIALIZED (
         ))
     ORDER BY m.visible_at, m.id
     LIMIT 1
+    FOR UPDATE SKIP LOCKED
+),
+picked AS MATERIALIZED (
+    SELECT m.ctid AS at FROM tickwork_messages AS m
+    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2 AND m.format <= /*format*/
+        AND m.visible_at <= (SELECT now FROM moment)
+        AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
+        AND m.tenant = (SELECT tenant FROM first) AND (m.lost >= 3) = (SELECT is_alone FROM first)
+    ORDER BY m.visible_at, m.id
+    LIMIT (
+        SELECT CASE WHEN first.is_alone THEN 1 ELSE least($8::integer, $7 - (
+            SELECT count(*) FROM tickwork_messages AS claimed
+            WHERE claimed.queue_id = $2 AND claimed.tenant = first.tenant
+                AND claimed.state = 'claimed' AND claimed.is_counted
+        )) END FROM first
+    )
     FOR UPDATE SKIP LOCKED
 )
 UPDATE tickwork_messages AS m
