@@ -22,6 +22,7 @@ from tests.conformance.schedule_acts import (
     create,
     created_due,
     delete,
+    end,
     end_next,
     lead,
     messages,
@@ -37,8 +38,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core import slot_end
 from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.outcome import Permanent
+from tickwork.core.model import DEFAULT, SYSTEM, Settlement
+from tickwork.core.outcome import Failed, Outcome, Permanent, Succeeded
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.slot_end import Newer
 from tickwork.errors import InvalidInput
@@ -197,6 +198,37 @@ async def test_of_late_slots_that_two_claim_one_is_the_most_recent(
     newer = await store.schedules.newer_due(SYSTEM, asked)
     judged = [slot_end.is_too_late(*each) for each in zip(taken, newer, strict=True)]
     assert judged == [True, False]
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Permanent("never")])
+async def test_a_newer_slot_that_was_handled_stands_for_the_older_ones(
+    store: Store, clock: VirtualClock, outcome: Outcome
+) -> None:
+    await make_queue(store)
+    policy = {"policy": "fire_most_recent", "grace_seconds": 30}
+    made = await created_due(store, clock, interval_seconds=10, after_seconds=20, missed=policy)
+    clock.advance(seconds=31)
+    older, newest = [each for each in await pull(store) if each.is_late]
+    await end(store, newest, outcome)
+    asked = [("default", made.id, each.slot) for each in (older, newest) if each.slot is not None]
+    newer = await store.schedules.newer_due(SYSTEM, asked)
+    on_time = newer[1].due
+    assert newer == (Newer(due=on_time + 1, missed=1), Newer(due=on_time, missed=0))
+    assert slot_end.is_too_late(older, newer[0])
+
+
+async def test_a_newer_slot_that_was_skipped_stands_for_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, missed={"policy": "fire_most_recent"})
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    clock.advance(seconds=61)
+    older, newest = await pull(store)
+    await store.messages.settle(SYSTEM, Settlement((slot_end.too_late(newest),)))
+    asked = [("default", made.id, each.slot) for each in (older,) if each.slot is not None]
+    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=0, missed=0),)
 
 
 async def test_a_purged_run_of_a_fixed_delay_is_not_waited_for(

@@ -13,8 +13,8 @@ BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
-SORTED = {"held_kinds"}
-"""What it was given is sorted by kind: as many as are settled at once."""
+SORTED = {"held_kinds", "newer_due"}
+"""What is settled at once is sorted by kind; later slots are put together, as many as are counted."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},

@@ -2,7 +2,7 @@
 
 Workers that were down must not deliver a nine o'clock reminder at two. A claim marks what it hands
 out later than its grace; the schedule's policy for missed slots then says what of it counts, by how
-many newer slots are due as well, whether they wait or somebody has them.
+many newer slots are due as well, whether they wait, somebody has them, or they are done.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Latecomers:
         return {
             message.held
             for message, there, beside in zip(late, newer, along, strict=True)
-            # What was claimed along is counted there, too, unless it is done meanwhile.
+            # What was claimed along is counted there, too, unless it was skipped meanwhile.
             if is_too_late(
                 message, Newer(max(there.due, beside.due), max(there.missed, beside.missed))
             )

@@ -99,11 +99,12 @@ class Schedules(Protocol):
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
     ) -> tuple[Newer, ...]:
-        """For each tenant, schedule and slot: how many later slots of it are messages that are
-        due, whether they wait or are claimed, and how many of these were missed, counted up to
-        1,000; system only.
+        """For each tenant, schedule and slot: how many later slots of it are due, whether they
+        wait, are claimed, or were handled already, and how many of these were missed, counted up
+        to 1,000 or so; system only.
 
-        Missed is what is a catch-up, or would be if it were claimed now. Extra runs do not count.
+        Missed is what is a catch-up, or would be if it were claimed now. Extra runs do not count,
+        nor what was skipped.
         """
 
     async def sweep(self, scope: Scope, limit: int) -> int:

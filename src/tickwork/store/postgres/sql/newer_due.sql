@@ -1,5 +1,6 @@
--- For each slot given: how many later ones of its schedule are due, up to 1,000, and how many of these were
--- missed: handed out too late, or, still to be handed out for the first time, too late for that already.
+-- For each slot given: how many later ones of its schedule are due or were handled, up to 1,000 of each, and how many of
+-- these were missed: handed out too late, or, still to be handed out for the first time, too late for that already. What
+-- was handled ended after its slot, so only the days since then are looked at.
 SELECT newer.due, newer.missed
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
     unnest($2::text[], $3::uuid[], $4::timestamptz[])
@@ -7,15 +8,26 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
 CROSS JOIN LATERAL (
     SELECT count(*) AS due, count(*) FILTER (WHERE is_missed) AS missed
     FROM (
-        SELECT m.catch_up OR (
-            m.grace_seconds IS NOT NULL AND m.state <> 'claimed' AND m.attempts = 0 AND m.lost = 0
-            AND m.due_at + make_interval(secs => m.grace_seconds) < moment.now
-        ) AS is_missed
-        FROM tickwork_messages AS m
-        WHERE m.tenant = given.tenant AND m.schedule_id = given.schedule_id
-            AND m.schedule_id IS NOT NULL AND m.slot > given.slot AND m.run = 0
-            AND coalesce(m.due_at, m.visible_at) <= moment.now
-        LIMIT 1000
+        (
+            SELECT m.slot, m.catch_up OR (
+                m.grace_seconds IS NOT NULL AND m.state <> 'claimed' AND m.attempts = 0 AND m.lost = 0
+                AND m.due_at + make_interval(secs => m.grace_seconds) < moment.now
+            ) AS is_missed
+            FROM tickwork_messages AS m
+            WHERE m.tenant = given.tenant AND m.schedule_id = given.schedule_id
+                AND m.schedule_id IS NOT NULL AND m.slot > given.slot AND m.run = 0
+                AND coalesce(m.due_at, m.visible_at) <= moment.now
+            LIMIT 1000
+        )
+        UNION
+        (
+            SELECT f.slot, f.catch_up
+            FROM tickwork_firings AS f
+            WHERE f.tenant = given.tenant AND f.schedule_id = given.schedule_id
+                AND f.slot > given.slot AND f.run = 0 AND f.finished_at > given.slot
+                AND f.status IN ('succeeded', 'partial', 'failed', 'dead')
+            LIMIT 1000
+        )
     ) AS found
 ) AS newer
 ORDER BY given.number
