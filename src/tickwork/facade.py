@@ -98,9 +98,9 @@ class Tickwork:
         self, name: str, *, payload: type[T], shared: bool = False, **settings: Any
     ) -> Queue[T]: ...
 
-    @overload
+    @overload  # Nothing, or what has no name for type checkers: a union, an `Annotated[…]`.
     def queue(
-        self, name: str, *, payload: None = None, shared: bool = False, **settings: Any
+        self, name: str, *, payload: object = None, shared: bool = False, **settings: Any
     ) -> Queue[Any]: ...
 
     def queue(
@@ -308,9 +308,9 @@ class Tickwork:
             return wiring.hosted(chosen, running)
 
         def started() -> None:
-            queues = sorted({handler.queue for handler in self.registry.handlers})
-            if queues:
-                announce(queues, self._settings(**settings).log_format)
+            chosen = self._settings(**settings)
+            handled = [each.queue for each in self.registry.handlers]
+            announce(handled, chosen.roles, chosen.log_format)
             on_started()
 
         run_until_stopped(hosted, started)
@@ -351,8 +351,8 @@ class Tickwork:
 
     async def _ensure(self, name: str) -> None:
         """A queue that was declared after the store was opened is made now."""
-        if name in self.registry.queues and name not in self.registry.made:
-            await self._declare_queue(await self.open(), name)
+        for each in self.registry.missing(name):
+            await self._declare_queue(await self.open(), each)
 
     async def _check_there(self, name: str) -> None:
         """Raises `InvalidInput` for a queue that neither the app nor the store has; what runs in

@@ -52,6 +52,25 @@ def test_a_queue_that_is_named_again_is_the_same(app: Tickwork) -> None:
     assert app.registry.queues["other"].settings.max_retries == 7
 
 
+def test_a_queue_that_is_named_again_keeps_its_payload() -> None:
+    app = Tickwork()
+    app.queue("numbers", payload=int, max_retries=3)
+    app.queue("numbers", max_retries=3)
+    assert app.registry.queues["numbers"].payload.declared is int
+    app.queue("later", max_retries=3)
+    app.queue("later", payload=int)
+    assert app.registry.queues["later"].payload.declared is int
+    assert app.registry.queues["later"].says_settings
+
+
+def test_a_queue_with_two_payloads_is_none() -> None:
+    app = Tickwork()
+    app.queue("numbers", payload=int)
+    app.queue("numbers", payload=int)
+    with pytest.raises(InvalidInput, match=r"numbers: .*twice, with different payloads"):
+        app.queue("numbers", payload=str)
+
+
 def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
     with pytest.raises(InvalidInput, match="declared twice, with different settings"):
         app.queue("emails", max_retries=7)
@@ -81,6 +100,36 @@ def test_a_consumer_of_an_undeclared_queue_is_told_how_to_fix_it(app: Tickwork) 
         app.registry.check()
     assert "consumes 'emials', which is not declared; did you mean 'emails'?" in faults(refused)
     assert "add app.queue('something-else') before it" in faults(refused)
+
+
+def test_to_name_a_dead_letter_queue_is_to_declare_it(app: Tickwork) -> None:
+    app.queue("orders", dead_letter_queue="orders-dlq")
+    app.on("orders-dlq")(handle)
+    app.registry.check()
+    implied = app.registry.queues["orders-dlq"]
+    assert (implied.settings, implied.is_implied, implied.is_shared) == (
+        QueueSettings(),
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_declares_a_dead_letter_queue_says_what_it_is(app: Tickwork, is_first: bool) -> None:
+    if is_first:
+        app.queue("graves", max_retries=0)
+    app.queue("orders", dead_letter_queue="graves")
+    if not is_first:
+        app.queue("graves", max_retries=0)
+    declared = app.registry.queues["graves"]
+    assert (declared.settings.max_retries, declared.is_implied) == (0, False)
+
+
+def test_a_dead_letter_queue_of_a_shared_queue_is_shared(app: Tickwork) -> None:
+    app.queue("orders", dead_letter_queue="graves")
+    app.queue("of-all", dead_letter_queue="graves", shared=True)
+    app.queue("others", dead_letter_queue="graves")
+    assert app.registry.queues["graves"].is_shared
 
 
 def test_a_queue_may_be_declared_after_its_consumer(app: Tickwork) -> None:
@@ -188,6 +237,22 @@ def test_a_handler_without_annotation_is_given_what_its_queue_declares(app: Tick
     (consumer,) = app.registry.consumers()
     declared = {type_: each.payload.declared for type_, each in consumer.by_type.items()}
     assert declared == {"a": int, "b": str}
+
+
+def test_what_is_sent_fits_the_queue_and_the_handler_that_is_given_it(app: Tickwork) -> None:
+    async def typed(message: Message[str]) -> None: ...
+
+    app.queue("numbers", payload=int | str)
+    app.on("numbers", type="a")(handle)
+    app.on("numbers", type="b")(typed)
+    for_any, for_texts = (app.registry.payload_sent("numbers", each) for each in ("a", "b"))
+    assert for_any is not None
+    assert for_texts is not None
+    assert (for_any.encode(7), for_texts.encode("7")) == (b"7", b'"7"')
+    with pytest.raises(InvalidInput, match="body: does not fit str"):
+        for_texts.encode(7)
+    with pytest.raises(InvalidInput, match="body: does not fit int"):
+        for_texts.encode(None)
 
 
 def test_the_function_stays_what_it_was(app: Tickwork) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FunctionType
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 import pytest
@@ -44,6 +44,30 @@ class Model(BaseModel):
 
     name: str
     size: int = 0
+
+
+class Nothing:
+    """What JSON has no word for."""
+
+
+@dataclass
+class HasNothing:
+    """A dataclass with it."""
+
+    nothing: Nothing | None = None
+
+
+@dataclass
+class HasData:
+    """A dataclass in a dataclass."""
+
+    data: Data
+
+
+class HasModel(msgspec.Struct):
+    """A struct with a model: one library reads the one, another the other."""
+
+    model: Model
 
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -108,11 +132,52 @@ def test_what_is_not_what_it_says_is_not_read(body: bytes, content_type: Content
         Payload().decode(body, content_type)
 
 
-def test_texts_and_bytes_are_what_they_are_whatever_is_declared() -> None:
-    payload: Payload[Any] = Payload(Struct)
-    assert payload.encode("plain", ContentType.TEXT) == b"plain"
-    assert payload.decode(b"plain", ContentType.TEXT) == "plain"
-    assert payload.decode(b"\x00", ContentType.BYTES) == b"\x00"
+@pytest.mark.parametrize(
+    ("declared", "value", "content_type"),
+    [
+        (str, "plain", ContentType.TEXT),
+        (Struct | str, "plain", ContentType.TEXT),
+        (Model | str, "plain", ContentType.TEXT),
+        (bytes, b"\x00\xff", ContentType.BYTES),
+        (Model | bytes, b"\x00\xff", ContentType.BYTES),
+    ],
+)
+def test_texts_and_bytes_are_what_they_are_where_they_are_declared(
+    declared: Any, value: str | bytes, content_type: ContentType
+) -> None:
+    payload: Payload[Any] = Payload(declared)
+    encoded = payload.encode(value, content_type)
+    assert encoded == (value if isinstance(value, bytes) else value.encode())
+    assert payload.decode(encoded, content_type) == value
+
+
+@pytest.mark.parametrize("declared", [Struct, Data, Typed, Model, list[int], list[Model]])
+@pytest.mark.parametrize(
+    ("value", "content_type"), [("{}", ContentType.TEXT), (b"{}", ContentType.BYTES)]
+)
+def test_texts_and_bytes_are_no_way_around_a_type(
+    declared: Any, value: str | bytes, content_type: ContentType
+) -> None:
+    payload: Payload[Any] = Payload(declared)
+    with pytest.raises(InvalidInput, match="body: does not fit"):
+        payload.encode(value, content_type)
+    with pytest.raises(PayloadInvalid, match="does not fit"):
+        payload.decode(b"{}", content_type)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (Nothing, "cannot be Nothing: nothing in JSON becomes a Nothing"),
+        (list[Nothing], "nothing in JSON becomes a Nothing; make a dataclass of it"),
+        (HasNothing, "cannot be HasNothing: nothing in JSON becomes a Nothing"),
+        (HasModel, "cannot be HasModel: .*make all of it Pydantic models or dataclasses"),
+        (Data | HasData, "more than one dataclass"),
+    ],
+)
+def test_a_type_that_no_body_fits_is_refused_when_it_is_declared(declared: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=f"payload: .*{said}"):
+        Payload(declared)
 
 
 def test_the_error_says_where() -> None:
@@ -125,6 +190,7 @@ def test_the_error_says_where() -> None:
 def _typed(message: Message[Struct]) -> None: ...
 def _untyped(message): ...  # type: ignore[no-untyped-def]
 def _bare(message: Message) -> None: ...  # type: ignore[type-arg]
+def _constrained(message: Message[Annotated[int, msgspec.Meta(gt=0)]]) -> None: ...
 def _of_batches(batch: MessageBatch[list[int]]) -> None: ...
 def _hidden(message: Message[OnlyForCheckers]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _hidden_batch(batch: MessageBatch[list[OnlyForCheckers]]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
@@ -139,6 +205,7 @@ def _nothing() -> None: ...
         (_typed, Message, Struct),
         (_untyped, Message, Any),
         (_bare, Message, Any),
+        (_constrained, Message, Annotated[int, msgspec.Meta(gt=0)]),
         (_of_batches, MessageBatch, list[int]),
         (_of_batches, Message, Any),
         (_of_something_else, Message, Any),

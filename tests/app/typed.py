@@ -39,6 +39,8 @@ anything = app.queue("anything")
 assert_type(emails, Queue[Email])
 assert_type(parcels, Queue[Parcel])
 assert_type(anything, Queue[Any])
+assert_type(app.queue("either", payload=Email | Parcel), Queue[Any])
+assert_type(app.queue("many", payload=list[Email]), Queue[list[Email]])
 
 
 @app.on("emails", type="welcome")
@@ -76,6 +78,8 @@ async def send() -> None:
     await emails.send("a@example.com")  # type: ignore[arg-type]
     await emails.send_batch([Parcel(1.0)])  # type: ignore[list-item]
     await anything.send({"whatever": [1, 2]})
+    await anything.send("plain", content_type="text")
+    await anything.send("plain", content_type="prose")  # type: ignore[arg-type]
     await welcome.send(Email("a"))  # type: ignore[attr-defined]
     plainly("text")  # type: ignore[arg-type]
 

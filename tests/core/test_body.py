@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.body import NESTING_MAX, check_json, decode_body, encode_body
+from tickwork.core.body import (
+    NESTING_MAX,
+    check_json,
+    decode_body,
+    encode_body,
+    known_content_type,
+)
 from tickwork.core.model import ContentType
 from tickwork.errors import InvalidInput
 
@@ -86,5 +94,60 @@ def test_bytes_that_are_not_json_are_refused(body: bytes) -> None:
         check_json(body)
 
 
-def test_a_number_that_json_has_not_becomes_null() -> None:
-    assert msgspec.json.decode(encode_body({"x": math.nan})) == {"x": None}
+class Point(msgspec.Struct):
+    """A struct, with whatever somebody puts there."""
+
+    x: Any
+    y: Any = None
+
+
+@dataclass
+class Place:
+    """The same as a dataclass."""
+
+    x: Any
+    y: Any = None
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "holding",
+    [
+        lambda each: each,
+        lambda each: {"x": [None, {"y": each}]},
+        lambda each: (1.5, each),
+        lambda each: {each},
+        lambda each: OrderedDict(x=[each]),
+        Point,
+        Place,
+        lambda each: [Point(Place({"x": each}))],
+    ],
+)
+def test_a_number_that_json_has_not_is_refused(number: float, holding: Any) -> None:
+    """It would come back as null, and nobody would know."""
+    with pytest.raises(InvalidInput, match="NaN or infinity; send None or a text") as refused:
+        encode_body(holding(number))
+    assert [error.field for error in refused.value.errors] == ["body"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "NaN or null",
+        {"x": None, "y": [1.5, -0.0, 1e300, True, 2**60, "null"]},
+        Point(None, [b"bytes", Place({"x": msgspec.Raw(b"[null]")})]),
+        [OrderedDict(x=None), {1.5}, None],
+    ],
+)
+def test_an_honest_null_is_stored(value: object) -> None:
+    assert encode_body(value) == msgspec.json.encode(value)
+
+
+def test_a_content_type_may_be_said_by_its_name() -> None:
+    assert known_content_type("text") is known_content_type(ContentType.TEXT) is ContentType.TEXT
+    unknown: Any
+    for unknown in ("xml", "JSON", "", None, 5, []):
+        with pytest.raises(InvalidInput, match="must be one of json, text, bytes, not") as refused:
+            encode_body({}, unknown)
+        assert [error.field for error in refused.value.errors] == ["content_type"]

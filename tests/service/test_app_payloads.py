@@ -170,6 +170,31 @@ async def test_a_body_that_is_not_what_it_says_is_dead_also_without_a_type(
         assert sorted(each.body for each in dead) == [b"{", b"\xff"]
 
 
+@pytest.mark.parametrize("kind", [Struct, Data, Model])
+async def test_a_text_is_no_payload_of_a_type(
+    app: Tickwork, database: str | None, kind: Any
+) -> None:
+    work, seen = app.queue("work", payload=kind), list[Any]()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        seen.append(message.body)
+
+    async with harness(app, database=database) as h:
+        with pytest.raises(InvalidInput, match="body: does not fit"):
+            await work.send("hello", content_type="text")
+        await send_raw(h, b"hello", ContentType.TEXT)
+        await send_raw(h, b"hello", ContentType.BYTES)
+        await h.drain()
+        assert seen == []
+        dead = await h.dead("work")
+        assert [(each.body, each.reason) for each in dead] == [
+            ("hello", REASON_INVALID_PAYLOAD),
+            (b"hello", REASON_INVALID_PAYLOAD),
+        ]
+        assert all(f"does not fit {kind.__name__}" in (each.error or "") for each in dead)
+
+
 async def test_of_a_batch_only_what_fits_is_given(app: Tickwork, database: str | None) -> None:
     app.queue("work", payload=Struct, max_batch_size=3)
     seen: list[list[str]] = []
@@ -236,3 +261,14 @@ async def test_the_items_of_a_batch_are_checked_too(app: Tickwork, database: str
         batch = await app.batch("work", [Struct("a"), Struct("b")])
         assert (await batch.progress()).total == 2
         assert len(await h.sent("work")) == 2
+
+
+async def test_a_body_of_a_content_type_by_name_is_looked_at_as_any_other() -> None:
+    app = Tickwork()
+    orders: Any = app.queue("orders", payload=Struct)
+    async with harness(app) as h:
+        with pytest.raises(InvalidInput, match="does not fit Struct"):
+            await orders.send({"to": 5}, content_type="json")
+        await orders.send({"to": "ada"}, content_type="json")
+        (sent,) = await h.sent("orders")
+    assert sent.message.content_type is ContentType.JSON

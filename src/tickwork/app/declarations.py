@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
-from tickwork.app.payloads import Payload
+from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.settings import queue_settings
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
@@ -45,13 +45,15 @@ class Isolation(StrEnum):
 
 class QueueDeclaration(Struct, frozen=True, kw_only=True):
     """A queue the app uses; `is_shared`: the messages of all tenants go into one. Without
-    `says_settings` it is used as it is, and made with the defaults if it is not there."""
+    `says_settings` it is used as it is, and made with the defaults if it is not there; so is one
+    that `is_implied`: nobody declares it, but the dead letters of another go there."""
 
     name: str
     settings: QueueSettings
     payload: Payload[Any]
     is_shared: bool = False
     says_settings: bool = False
+    is_implied: bool = False
 
 
 class HandlerDeclaration(Struct, frozen=True, kw_only=True):
@@ -123,16 +125,48 @@ class Registry:
         return tuple(cls._known)
 
     def add_queue(self, queue: QueueDeclaration) -> None:
-        """Declares a queue; again is no harm, with other settings it is."""
+        """Declares a queue; again is no harm, with other settings or another payload it is.
+        What is said once of a queue stays said."""
         known = self.queues.get(queue.name)
+        if known is not None and known.is_implied:
+            self.made.discard(queue.name)
+            known = None
         if known is not None and (known.settings, known.is_shared) != (
             queue.settings,
             queue.is_shared,
         ):
             fault = "is declared twice, with different settings; declare it once and keep it"
             raise InvalidInput([FieldError(queue.name, fault)])
+        if known is not None:
+            payload = known.payload if queue.payload.is_plain else queue.payload
+            if not known.payload.is_plain and payload.declared != known.payload.declared:
+                fault = "is declared twice, with different payloads; declare it once and keep it"
+                raise InvalidInput([FieldError(queue.name, fault)])
+            says_settings = known.says_settings or queue.says_settings
+            queue = structs.replace(queue, payload=payload, says_settings=says_settings)
         self.queues[queue.name] = queue
+        self._imply(queue.settings.dead_letter_queue, is_shared=queue.is_shared)
         self._sent.clear()
+
+    def _imply(self, dead: str | None, *, is_shared: bool) -> None:
+        """To name a dead-letter queue is to want it: it is there, unless somebody declares it."""
+        known = None if dead is None else self.queues.get(dead)
+        if dead is None or (known and not (known.is_implied and is_shared)):
+            return
+        self.queues[dead] = QueueDeclaration(
+            name=dead,
+            settings=QueueSettings(),
+            payload=Payload[Any](Any),
+            is_shared=is_shared,
+            is_implied=True,
+        )
+
+    def missing(self, queue: str) -> Sequence[str]:
+        """What is to be made before a queue is used: where its dead letters go, and itself."""
+        if queue in self.made or queue not in self.queues:
+            return ()
+        dead = self.queues[queue].settings.dead_letter_queue
+        return (queue,) if dead is None or dead in self.made else (dead, queue)
 
     def nearest(self, queue: str) -> str:
         """What to do about a queue that is not declared: the nearest name, or to declare it."""
@@ -201,7 +235,8 @@ class Registry:
 
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
         """What is sent to a queue: what the queue declares, else what the handler is annotated with
-        that will be given it; None if the queue is not declared."""
+        that will be given it; if both say something, it has to fit both. None if the queue is not
+        declared."""
         payload = self._sent.get((queue, message_type))
         if payload is None and queue in self.queues:
             payload = self._payload_sent(queue, message_type)
@@ -211,10 +246,11 @@ class Registry:
 
     def _payload_sent(self, queue: str, message_type: str | None) -> Payload[Any]:
         declared = self.queues[queue].payload
-        if declared.is_plain:
-            for consumer in self.consumers():
-                if consumer.queue.name == queue and (handler := consumer.handler_for(message_type)):
+        for consumer in self.consumers():
+            if consumer.queue.name == queue and (handler := consumer.handler_for(message_type)):
+                if declared.is_plain or handler.payload.declared == declared.declared:
                     return handler.payload
+                return ReadAs(declared, handler.payload)
         return declared
 
     def _crossed(self, handler: HandlerDeclaration) -> Iterator[FieldError]:

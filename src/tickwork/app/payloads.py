@@ -1,26 +1,42 @@
 """Payloads: bodies as the types an app declares, checked on the way out and on the way in.
 
-A type is anything msgspec knows (a struct, a dataclass, a TypedDict, `list[int]` …) or a
-Pydantic model; without one a body is plain JSON values, a text or bytes, as it was sent.
+A type is anything msgspec knows (a struct, a dataclass, a TypedDict, `list[int]` …), or that is
+made of Pydantic models; without one a body is plain JSON values, a text or bytes, as it was sent.
+What is sent as a type is read back first: it arrives equal, or it is refused with the field.
 """
 
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 import typing
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, Generic, TypeVar
+from dataclasses import is_dataclass
+from types import ModuleType, NoneType, SimpleNamespace
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import structs
+from msgspec.inspect import CustomType, Field, Type, type_info
 
+from tickwork.app.arriving import lost
 from tickwork.core.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 
 T = TypeVar("T")
+
+FAULTS_TOLD_MAX = 5
+"""Of so many fields of one body it is told what is wrong with them."""
+
+_JSON = ContentType.JSON  # To look a member up costs as much as to write a small body.
+_PLAIN = (dict, list, str, int, float, bool, NoneType)
+_BYTES = (bytes, bytearray, memoryview)
+_plain = msgspec.json.Decoder().decode
+_PYDANTIC = ("__pydantic_core_schema__", "__get_pydantic_core_schema__")
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)  # With what does not fit.
 
 
 class PayloadInvalid(Exception):
@@ -28,32 +44,55 @@ class PayloadInvalid(Exception):
 
 
 class Payload(Generic[T]):
-    """How bodies of a type are written and read."""
+    """How bodies of a type are written and read; `InvalidInput` for a type that cannot be."""
 
     def __init__(self, declared: Any = Any) -> None:
         self.declared = declared
         self.is_plain = declared is Any
-        self._read, self._write = _codec(declared)
+        codec = _codec(declared)
+        self._write, self._read, self._take = codec.write, codec.read, codec.take
 
-    def encode(self, value: T, content_type: ContentType = ContentType.JSON) -> bytes:
-        """The bytes of a body; `InvalidInput` if it does not fit."""
-        if self.is_plain or content_type is not ContentType.JSON:
+    def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
+        """The bytes of a body; `InvalidInput` if it does not fit, or would not arrive as it is."""
+        if self.is_plain:
             return encode_body(value, content_type)
         try:
-            return self._write(value)
+            if content_type is _JSON:
+                return self._write(value)
+            encoded = encode_body(value, content_type)
+            self.decode(encoded, content_type)
         except PayloadInvalid as error:
             raise InvalidInput([FieldError("body", str(error))]) from None
+        return encoded
 
     def decode(self, body: bytes, content_type: ContentType) -> T:
         """The payload of a body; `PayloadInvalid` if it does not fit."""
-        if self.is_plain or content_type is not ContentType.JSON:
-            try:
-                plain: T = decode_body(body, content_type)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise PayloadInvalid(f"is not {content_type}: {error}") from None
-            return plain
-        payload: T = self._read(body)
-        return payload
+        payload: T
+        if content_type is _JSON and not self.is_plain:
+            payload = self._read(body)
+            return payload
+        try:
+            payload = decode_body(body, content_type)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PayloadInvalid(f"is not {content_type}: {error}") from None
+        return payload if self.is_plain else self._take(payload)
+
+
+class ReadAs(Payload[T]):
+    """What a queue declares, where a handler reads it as another type: it has to fit both."""
+
+    def __init__(self, sent: Payload[T], read: Payload[Any]) -> None:
+        super().__init__(sent.declared)
+        self._reader = read
+
+    def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
+        """The bytes of a body; `InvalidInput` if it fits only one of them."""
+        encoded = super().encode(value, content_type)
+        try:
+            self._reader.decode(encoded, content_type)
+        except PayloadInvalid as error:
+            raise InvalidInput([FieldError("body", str(error))]) from None
+        return encoded
 
 
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
@@ -70,7 +109,7 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     names = {generic.__name__: generic} | getattr(function, "__globals__", {})
     alone = SimpleNamespace(__annotations__={"first": annotation})
     try:
-        annotation = typing.get_type_hints(alone, globalns=names)["first"]
+        annotation = typing.get_type_hints(alone, globalns=names, include_extras=True)["first"]
     except NameError as error:  # An annotation that only a type checker can see.
         if not re.match(rf"([\w.]+\.)?{generic.__name__}\s*\[", str(annotation)):
             return Any
@@ -86,59 +125,189 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     return Any
 
 
-def _codec(declared: Any) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
-    if _is_pydantic(declared):
-        return _pydantic_codec(declared)
-    if declared is Any:
-        return msgspec.json.decode, msgspec.json.encode
-    return _msgspec_codec(declared)
+class Codec(Protocol):
+    """How values of a type are written as JSON, and read."""
+
+    def write(self, value: Any) -> bytes:
+        """The JSON of a value; `PayloadInvalid` for what would not arrive as it is."""
+
+    def read(self, body: bytes) -> Any:
+        """The value; `PayloadInvalid` if it is none of the type."""
+
+    def take(self, value: Any) -> Any:
+        """A text, or bytes, as the type; `PayloadInvalid` if it takes none."""
 
 
-def _msgspec_codec(declared: Any) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
-    decoder = msgspec.json.Decoder(declared)
+def _codec(declared: Any) -> Codec:
+    pydantic = sys.modules.get("pydantic")  # Whoever has a model has imported it.
+    if pydantic is not None and _has_models(declared, {}):
+        return _Pydantic(declared, pydantic)
+    return _Msgspec(declared)
 
-    def read(body: bytes) -> Any:
+
+class _Msgspec:
+    def __init__(self, declared: Any) -> None:
+        self._declared = declared
+        has_fields = is_dataclass(declared) and getattr(declared, "__dictoffset__", 0) != 0
+        self._is_same = _are_same_fields if has_fields else operator.eq
         try:
-            return decoder.decode(body)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise PayloadInvalid(f"does not fit {_name(declared)}: {error}") from None
+            self._decode = msgspec.json.Decoder(declared).decode
+            unknown = _unknown(type_info(declared), set())
+        except (TypeError, NameError) as error:
+            raise _undeclarable(declared, str(error)) from None
+        if unknown is not None:
+            fault = f"nothing in JSON becomes a {_name(unknown)}; make a dataclass of it"
+            raise _undeclarable(declared, fault)
 
-    def write(value: Any) -> bytes:
+    def write(self, value: Any) -> bytes:
         encoded = encode_body(value)
-        read(encoded)  # A struct is not checked when it is made; what is sent is.
+        try:  # A struct is not checked when it is made; what is sent is.
+            came = self._decode(encoded)
+        except _UNREADABLE as error:
+            raise self._misfit(error) from None
+        if not self._is_same(came, value) and not _is_json(value, encoded):
+            self._check_arrived(value, came)
         return encoded
 
-    return read, write
-
-
-def _pydantic_codec(model: Any) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
-    invalid = sys.modules["pydantic"].ValidationError
-
-    def read(body: bytes) -> Any:
+    def read(self, body: bytes) -> Any:
         try:
-            return model.model_validate_json(body)
-        except invalid as error:
-            raise PayloadInvalid(f"does not fit {_name(model)}: {error}") from None
+            return self._decode(body)
+        except _UNREADABLE as error:
+            raise self._misfit(error) from None
 
-    def write(value: Any) -> bytes:
+    def take(self, value: Any) -> Any:
         try:
-            checked = model.model_validate(value)
-        except invalid as error:
-            raise PayloadInvalid(f"does not fit {_name(model)}: {error}") from None
-        return encode_body(checked.model_dump(mode="json"))
+            return msgspec.convert(value, self._declared, builtin_types=_BYTES)
+        except msgspec.ValidationError as error:
+            raise self._misfit(error) from None
 
-    return read, write
+    def _check_arrived(self, value: Any, came: Any) -> None:
+        try:
+            meant = msgspec.convert(value, self._declared, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self._misfit(error) from None
+        if (fault := lost(meant, came)) is not None:
+            raise _changed(fault)
+
+    def _misfit(self, error: Exception) -> PayloadInvalid:
+        return PayloadInvalid(f"does not fit {_name(self._declared)}: {error}")
 
 
-def _is_pydantic(declared: Any) -> bool:
-    """Whether it is a Pydantic model; whoever has one has imported the library."""
-    pydantic = sys.modules.get("pydantic")
-    return (
-        pydantic is not None
-        and isinstance(declared, type)
-        and issubclass(declared, pydantic.BaseModel)
-    )
+class _Pydantic:
+    def __init__(self, declared: Any, pydantic: ModuleType) -> None:
+        self._name, self._invalid = _name(declared), pydantic.ValidationError
+        try:
+            self._adapter = pydantic.TypeAdapter(declared)
+        except (pydantic.errors.PydanticUserError, NameError) as error:
+            said = str(error).partition("\n")[0].partition(". ")[0]
+            fault = f"{said}; make all of it Pydantic models or dataclasses"
+            raise _undeclarable(declared, fault) from None
+        parameters = inspect.signature(self._adapter.validate_json).parameters
+        # A field may be written under another name than it is read by: both are read.
+        self._names = {"by_alias": True, "by_name": True} if "by_name" in parameters else {}
+
+    def write(self, value: Any) -> bytes:
+        try:
+            meant = self._adapter.validate_python(value)
+        except self._invalid as error:
+            raise self._misfit(error) from None
+        faults = []
+        for by_alias in (True, False):
+            encoded = self._dump(meant, by_alias=by_alias)
+            try:
+                fault = lost(meant, self.read(encoded))
+            except PayloadInvalid as error:
+                fault = f"what is written of it {error}"
+            if fault is None:
+                return encoded
+            faults.append(fault)
+        raise _changed(faults[0])
+
+    def read(self, body: bytes) -> Any:
+        try:
+            return self._adapter.validate_json(body, **self._names)
+        except self._invalid as error:
+            raise self._misfit(error) from None
+
+    def take(self, value: Any) -> Any:
+        try:
+            return self._adapter.validate_python(value, strict=True)
+        except self._invalid as error:
+            raise self._misfit(error) from None
+
+    def _dump(self, value: Any, *, by_alias: bool) -> bytes:
+        try:
+            plain = self._adapter.dump_python(
+                value, mode="json", by_alias=by_alias, round_trip=True, warnings=False
+            )
+        except ValueError as error:  # Theirs, for what they cannot say in JSON.
+            raise PayloadInvalid(f"cannot be said in JSON: {error}") from None
+        return encode_body(plain)
+
+    def _misfit(self, error: Any) -> PayloadInvalid:
+        faults = error.errors(include_url=False)
+        said = [f"{each['msg']} - at `{_place(each['loc'])}`" for each in faults[:FAULTS_TOLD_MAX]]
+        if len(faults) > FAULTS_TOLD_MAX:
+            said.append(f"and {len(faults) - FAULTS_TOLD_MAX} more")
+        return PayloadInvalid(f"does not fit {self._name}: {'; '.join(said)}")
+
+
+def _are_same_fields(came: Any, value: Any) -> bool:
+    """As `==` of dataclasses, at a third of its cost; if it says no they may be equal yet."""
+    return type(came) is type(value) and came.__dict__ == value.__dict__
+
+
+def _is_json(value: Any, encoded: bytes) -> bool:
+    """Whether it is plain values, that stand for the type: a dict for a struct, a text for a
+    time. JSON says them as they are."""
+    return type(value) in _PLAIN and bool(_plain(encoded) == value)
+
+
+def _changed(fault: str) -> PayloadInvalid:
+    return PayloadInvalid(f"would not arrive as it was sent: {fault}")
+
+
+def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
+    """Whether a type is Pydantic's to read: a model, or what has one or its constraints in it."""
+    if id(declared) in seen:
+        return False
+    seen[id(declared)] = declared  # Kept, or its id would be another's.
+    if any(hasattr(declared, name) for name in _PYDANTIC):
+        return True
+    if type(declared).__module__.partition(".")[0] == "pydantic":  # A constraint, a discriminator.
+        return True
+    inner = [*typing.get_args(declared), typing.get_origin(declared)]
+    inner += [getattr(declared, name, None) for name in ("__supertype__", "__value__")]
+    inner += getattr(declared, "__metadata__", ())
+    if isinstance(declared, type):
+        try:
+            inner += typing.get_type_hints(declared, include_extras=True).values()
+        except (NameError, TypeError):
+            return False  # Whoever is to read it says what is wrong.
+    return any(_has_models(each, seen) for each in inner)
+
+
+def _unknown(node: Any, seen: set[int]) -> type | None:
+    """A class in a type that msgspec cannot make of anything in JSON."""
+    if id(node) in seen or not isinstance(node, tuple | Type | Field):
+        return None
+    seen.add(id(node))
+    if isinstance(node, CustomType):
+        return None if any(issubclass(each, node.cls) for each in _PLAIN) else node.cls
+    inner = node if isinstance(node, tuple) else structs.astuple(node)
+    return next((found for each in inner if (found := _unknown(each, seen))), None)
+
+
+def _undeclarable(declared: Any, fault: str) -> InvalidInput:
+    return InvalidInput([FieldError("payload", f"cannot be {_name(declared)}: {fault}")])
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    return "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in loc)
 
 
 def _name(declared: Any) -> str:
-    return getattr(declared, "__name__", str(declared))
+    if typing.get_origin(declared) is Annotated:
+        return _name(declared.__origin__)
+    is_alone = isinstance(declared, type) and not typing.get_args(declared)
+    return declared.__name__ if is_alone else str(declared)

@@ -6,7 +6,9 @@ later, here or by another language, is refused now, with the field's name.
 
 from __future__ import annotations
 
-from typing import Any
+from math import isfinite
+from types import NoneType
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -15,15 +17,21 @@ from tickwork.errors import FieldError, InvalidInput
 
 NESTING_MAX = 100
 
+_WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
+
+GivenContentType = ContentType | Literal["json", "text", "bytes"]
+"""As callers may say it."""
+
+_JSON: Final = ContentType.JSON  # To look a member up costs as much as to write a small body.
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
 
-def encode_body(value: object, content_type: ContentType = ContentType.JSON) -> bytes:
+def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
     """The bytes of a body; raises `InvalidInput` for one that cannot be stored as such."""
+    if content_type is _JSON:
+        return _json(value)
     match content_type:
-        case ContentType.JSON:
-            return _json(value)
         case ContentType.TEXT:
             if not isinstance(value, str):
                 raise _refused(f"must be a text, not {type(value).__name__}")
@@ -35,13 +43,26 @@ def encode_body(value: object, content_type: ContentType = ContentType.JSON) -> 
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise _refused(f"must be bytes, not {type(value).__name__}")
             return bytes(value)
+        case _:
+            return encode_body(value, known_content_type(content_type))
+
+
+def known_content_type(given: GivenContentType) -> ContentType:
+    """The content type that is meant, also by its name; `InvalidInput` if there is none such."""
+    if type(given) is ContentType:
+        return given
+    try:
+        return ContentType(given)
+    except ValueError:
+        fault = f"must be one of {', '.join(ContentType)}, not {given!r}"
+        raise InvalidInput([FieldError("content_type", fault)]) from None
 
 
 def decode_body(body: bytes, content_type: ContentType) -> Any:
     """What `encode_body` was given; JSON comes back as plain values."""
+    if content_type is _JSON:
+        return _DECODER.decode(body)
     match content_type:
-        case ContentType.JSON:
-            return _DECODER.decode(body)
         case ContentType.TEXT:
             return body.decode("utf-8")
         case ContentType.BYTES:
@@ -65,7 +86,25 @@ def _json(value: object) -> bytes:
     except (TypeError, ValueError, OverflowError) as error:
         raise _refused(f"cannot be said in JSON: {error}") from None
     _check_nesting(encoded)
+    # What is no number is written as null; only where there is one somebody has to look.
+    if b"null" in encoded and _has_no_number(value):
+        fault = "has a number that JSON cannot say: NaN or infinity; send None or a text for it"
+        raise _refused(fault)
     return encoded
+
+
+def _has_no_number(value: object) -> bool:
+    """Whether a float in it is none; plain values, as most are, are looked at as they are."""
+    if isinstance(value, _WITHOUT_FLOATS):
+        return False
+    if isinstance(value, float):
+        return not isfinite(value)
+    if type(value) is dict:
+        return any(map(_has_no_number, value.values()))
+    if type(value) is list or type(value) is tuple:
+        return any(map(_has_no_number, value))
+    plain = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))
+    return type(plain) is not type(value) and _has_no_number(plain)
 
 
 def _check_nesting(encoded: bytes) -> None:

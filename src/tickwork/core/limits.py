@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from types import NoneType
 from uuid import UUID
 
 from tickwork.core.batch import BATCH_ITEMS_MAX, NewBatch
@@ -50,6 +51,10 @@ ENDING_ITEMS_BYTES_MAX = 64_000_000
 """As many bytes as these may have."""
 
 _TEXTS = ("key", "event_id", "type", "source", "correlation_id", "causation_id")
+_SECONDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("delay_seconds", (int, float)),
+    ("expires_after_seconds", (int, float, NoneType)),
+)
 
 
 def check_message(message: NewMessage) -> None:
@@ -343,6 +348,11 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
         if type(getattr(message, field)) is not int:
             yield FieldError(f"{prefix}{field}", "must be a whole number")
             return
+    for field, kinds in _SECONDS:
+        if not isinstance(value := getattr(message, field), kinds):
+            kind = type(value).__name__
+            yield FieldError(f"{prefix}{field}", f"must be a number of seconds, not a {kind}")
+            return
     if len(message.body) > BODY_BYTES_MAX:
         yield FieldError(
             f"{prefix}body",
@@ -365,9 +375,11 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
         )
     for field in _TEXTS:
         text = getattr(message, field)
-        if text is not None:
+        if isinstance(text, str):
             limit = NAME_LENGTH_MAX if field == "key" else TEXT_LENGTH_MAX
             yield from text_faults(f"{prefix}{field}", text, limit)
+        elif text is not None:
+            yield FieldError(f"{prefix}{field}", f"must be a text, not a {type(text).__name__}")
 
 
 def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:

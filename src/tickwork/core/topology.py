@@ -10,7 +10,8 @@
 
 Contract: `parse` either answers with a topology in which every name leads somewhere, or raises
 `InvalidInput` with every fault, each named by its place (`queues[2].max_retries`) and said so
-that one knows what to write instead. Other sections of the file are not looked at here.
+that one knows what to write instead. A dead-letter queue need not have an entry of its own: to
+name it is to want it. Other sections of the file are not looked at here.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ _LIMITS = frozenset(
 
 
 class QueueEntry(Struct, frozen=True, kw_only=True):
-    """A queue that should be there; `paused` None leaves it as it is."""
+    """A queue that should be there; `paused` None leaves it as it is. One that is `implied`, as
+    the dead-letter queue of another, is made if it is not there, and else left as it is."""
 
     name: str
     settings: QueueSettings = QueueSettings()
     shared: bool = False
     paused: bool | None = None
+    implied: bool = False
 
 
 class Producer(Struct, frozen=True, kw_only=True):
@@ -129,6 +132,12 @@ class _Parsing:
         self._named: dict[str, Entry] = {}
         for entry in self._queues:
             self._name(entry)
+        self._implied: dict[str, bool] = {}
+        for entry, owner in [
+            *((each, each.values.get("name")) for each in self._queues),
+            *((each, each.values.get("queue")) for each in self._consumers),
+        ]:
+            self._imply(owner, entry.values.get("dead_letter_queue"))
 
     def _name(self, entry: Entry) -> None:
         name = entry.required("name", 'a name, such as name = "emails"')
@@ -137,6 +146,11 @@ class _Parsing:
         first = self._named.setdefault(name, entry)
         if first is not entry:
             entry.fault("name", f"{reading.shown(name)} is {first.place} already; take one out")
+
+    def _imply(self, owner: str | None, dead: str | None) -> None:
+        """Where the dead letters of a queue go is a queue, shared if one of theirs is."""
+        if owner in self._named and dead is not None and dead not in self._named:
+            self._implied[dead] = self._implied.get(dead, False) or self._is_shared(owner)
 
     def queues(self) -> Iterator[QueueEntry]:
         served = self._served()
@@ -155,6 +169,10 @@ class _Parsing:
             )
             self._check_dead_letters(entry, settings)
         self._check_rounds(served)
+        usual = {field: each.value for field, each in self._limits.settings().items()}
+        for name, shared in self._implied.items():
+            made = QueueSettings(**usual)
+            yield QueueEntry(name=name, settings=made, shared=shared, implied=True)
 
     def producers(self) -> Iterator[Producer]:
         seen: dict[tuple[Any, Any], Entry] = {}
@@ -193,7 +211,7 @@ class _Parsing:
             shared = entry.values.get("shared", False)
             if shared and not self._is_shared(queue):
                 entry.fault("shared", f"queue {reading.shown(queue)} is not shared; say shared = "
-                            f"true in {self._named[queue].place} as well")  # fmt: skip
+                            f"true in {self._place(queue)} as well")  # fmt: skip
             first = seen.setdefault((types, queue, shared), entry)
             if first is not entry:
                 entry.fault("types", f"is the same as {first.place}; take one out")
@@ -243,12 +261,9 @@ class _Parsing:
         dead = placed.get("dead_letter_queue")
         if dead is None:
             return
-        if dead.value not in self._named:
-            self._fault(dead.place, self._no_queue(dead.value))
-        elif entry.values.get("shared", False) and not self._is_shared(dead.value):
-            place = self._named[dead.value].place
+        if entry.values.get("shared", False) and not self._is_shared(dead.value):
             self._fault(dead.place, f"is of one tenant, and {entry.place} is shared: say shared = "
-                        f"true in {place} as well")  # fmt: skip
+                        f"true in {self._place(dead.value)} as well")  # fmt: skip
 
     def _check_rounds(self, served: Mapping[str, Entry]) -> None:
         """No message may die round and round."""
@@ -273,7 +288,7 @@ class _Parsing:
 
     def _queue_of(self, entry: Entry) -> str | None:
         name = entry.required("queue", "the name of a queue")
-        if name is None or name in self._named:
+        if name is None or name in self._named or name in self._implied:
             return name
         entry.fault("queue", self._no_queue(name))
         return None
@@ -281,11 +296,17 @@ class _Parsing:
     def _no_queue(self, name: str) -> str:
         advice = f"add [[queues]] with name = {reading.quoted(name)}"
         return f"there is no queue {reading.shown(name)} here; " + reading.alternatives(
-            name, [*self._named], otherwise=advice
+            name, [*self._named, *self._implied], otherwise=advice
         )
 
+    def _place(self, name: str) -> str:
+        """Where a queue stands, or would stand."""
+        entry = self._named.get(name)
+        return f"[[queues]] with name = {reading.quoted(name)}" if entry is None else entry.place
+
     def _is_shared(self, name: str) -> bool:
-        return bool(self._named[name].values.get("shared", False))
+        entry = self._named.get(name)
+        return self._implied[name] if entry is None else bool(entry.values.get("shared", False))
 
     def _fault(self, place: str, message: str) -> None:
         self._found.faults.append(FieldError(place, message))

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core.batch import Batch, NewBatch
+from tickwork.core.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.sending import compose
@@ -27,7 +28,7 @@ async def create_batch(
     *,
     batch_id: UUID | None = None,
     completion_queue: str | None = None,
-    content_type: ContentType = ContentType.JSON,
+    content_type: GivenContentType = ContentType.JSON,
     on_progress: Progress | None = None,
     composing: Callable[..., NewMessage] = compose,
     **options: Any,

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from tickwork.app.declarations import Registry
+from tickwork.core.body import GivenContentType, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.ops import sending
 
@@ -25,14 +26,20 @@ class RegistryComposer:
         self._warned: set[str] = set()
 
     def __call__(
-        self, queue: str, body: Any, *, content_type: ContentType = ContentType.JSON, **options: Any
+        self,
+        queue: str,
+        body: Any,
+        *,
+        content_type: GivenContentType = ContentType.JSON,
+        **options: Any,
     ) -> Send:
         return Send(queue, self.message(queue, body, content_type, options))
 
     def message(
-        self, queue: str, body: Any, content_type: ContentType, options: dict[str, Any]
+        self, queue: str, body: Any, content_type: GivenContentType, options: dict[str, Any]
     ) -> NewMessage:
         """The message of a body and options."""
+        content_type = known_content_type(content_type)
         payload = self._registry.payload_sent(queue, options.get("type"))
         encoded = payload.encode(body, content_type) if payload else None
         message = sending.compose(body, content_type=content_type, encoded=encoded, **options)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.body import encode_body
+from tickwork.core.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
@@ -32,7 +32,7 @@ _OPTIONS = frozenset(
 def compose(
     body: object,
     *,
-    content_type: ContentType = ContentType.JSON,
+    content_type: GivenContentType = ContentType.JSON,
     encoded: bytes | None = None,
     **options: Any,
 ) -> NewMessage:
@@ -44,6 +44,7 @@ def compose(
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
         raise InvalidInput(FieldError(name, f"is not known here; use {known}") for name in unknown)
+    content_type = known_content_type(content_type)
     if encoded is None:
         encoded = encode_body(body, content_type)
     return NewMessage(id=new_id(), body=encoded, content_type=content_type, **options)

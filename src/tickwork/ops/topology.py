@@ -69,7 +69,12 @@ def topology_of(registry: Registry) -> Topology:
     registry.check()
     return Topology(
         queues=tuple(
-            QueueEntry(name=each.name, settings=each.settings, shared=each.is_shared)
+            QueueEntry(
+                name=each.name,
+                settings=each.settings,
+                shared=each.is_shared,
+                implied=each.is_implied,
+            )
             for each in registry.queues.values()
         ),
         consumers=tuple(
@@ -137,7 +142,9 @@ def _queue_pairs(topology: Topology, found: list[Queue]) -> Iterator[_Pair]:
     there = {(queue.tenant is None, queue.name): queue for queue in found}
     for entry in topology.queues:
         queue = there.pop((entry.shared, entry.name), None)
-        changes = () if queue is None else tuple(_changes(entry, queue))
+        if queue is None and entry.implied:
+            queue = there.pop((True, entry.name), None)  # A shared one does as well.
+        changes = () if queue is None or entry.implied else tuple(_changes(entry, queue))
         action = Action.CREATE if queue is None else Action.CHANGE if changes else Action.KEEP
         yield _Pair(_queue_step(action, entry.name, shared=entry.shared, changes=changes), entry)
     for shared, name in there:
