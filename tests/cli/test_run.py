@@ -262,6 +262,7 @@ async def test_an_app_handles_messages_until_it_is_told_to_stop(
         "stopping: what runs is finished, the rest is given back",
     ]
     assert lines[0]["queues"] == ["work"]
+    assert lines[0]["roles"] == ["scheduler", "worker"]
     assert await store.queues.counts(DEFAULT, "work") == Counts()
     sent = await store.messages.peek(DEFAULT, "out", 10)
     assert sorted(each.body for each in sent) == [b'"here"', b'"there"']
@@ -400,7 +401,58 @@ async def test_at_a_terminal_lines_are_for_people(
     child.terminate()
     await child.succeeded(timeout_seconds=30)
     first, *_ = lines = child.stderr().splitlines()
-    assert first == "tickwork: handling work; Ctrl-C stops"
+    assert first == "tickwork: handling work; planning schedules; Ctrl-C stops"
     assert any("[warning  ] plain hello" in line for line in lines)
     assert any("message retried" in line and "queue=work" in line for line in lines)
     assert not any("structured" in line or "stopping" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [
+        ("worker", "handling work"),
+        ("scheduler", "planning schedules"),
+        ("api", "serving the API"),
+        ("worker,api", "handling work; serving the API"),
+    ],
+)
+async def test_a_process_says_what_it_does_and_nothing_else(
+    children: Children,
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    roles: str,
+    says: str,
+) -> None:
+    write(RUNNING)
+    monkeypatch.chdir(tmp_path)
+    asked = {"TICKWORK_LOG_FORMAT": "console", "TICKWORK_PORT": "0"}
+    asked["TICKWORK_DATABASE"] = f"sqlite:///{tmp_path}/own.db"
+    child = children.spawn("tickwork", "run", "shop:app", "--roles", roles, env=asked)
+    await eventually(lambda: "Ctrl-C stops" in child.stderr(), timeout_seconds=30)
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+    assert f"tickwork: {says}; Ctrl-C stops" in child.stderr().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("roles", "event", "queues"), [("scheduler", "running", []), ("worker", "handling", ["work"])]
+)
+async def test_a_line_says_the_same(
+    children: Children,
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    roles: str,
+    event: str,
+    queues: list[str],
+) -> None:
+    write(RUNNING)
+    monkeypatch.chdir(tmp_path)
+    asked = {"TICKWORK_DATABASE": f"sqlite:///{tmp_path}/own.db"}
+    child = children.spawn("tickwork", "run", "shop:app", "--roles", roles, env=asked)
+    await eventually(lambda: '"roles"' in child.stderr(), timeout_seconds=30)
+    child.terminate()
+    await child.succeeded(timeout_seconds=30)
+    first = json.loads(child.stderr().splitlines()[0])
+    assert (first["event"], first["queues"], first["roles"]) == (event, queues, [roles])

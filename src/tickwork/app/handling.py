@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import ContextVar, Token
 from inspect import isawaitable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 from tickwork.core.hashing import derived_id
@@ -111,19 +111,31 @@ class Written:
                 await wanted
 
 
+class Noted:
+    """What a write is while its handler runs. Whoever awaits it takes it for done, and would look
+    for its result or its error here; so it is told."""
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(
+            "there is nothing to await: rows are noted here, and written with the message's ack, "
+            "after the handler. Write rows.execute(…) without await; a statement that fails then "
+            "makes the message fail"
+        )
+
+
 class Rows:
     """The rows of a handler's own: they commit with its message's end, or not at all.
 
     Nothing is written yet when these return; it happens in one short transaction after the
-    handler, behind the fence of its claim. What a `with` block noted is dropped if the block
-    raises, also when its handler goes on.
+    handler, behind the fence of its claim. What a `with` block (or `async with`, which is the
+    same) noted is dropped if the block raises, also when its handler goes on.
     """
 
     def __init__(self, written: Written | None = None) -> None:
         self._written = written or Written()
         self._begun: list[int] = []
 
-    def execute(self, statement: str, *values: Any) -> None:
+    def execute(self, statement: str, *values: Any) -> Noted:
         """One statement, in the database's own dialect and with its placeholders."""
 
         def write(connection: Any) -> Awaitable[None] | None:
@@ -133,12 +145,12 @@ class Rows:
             connection.execute(statement, values)
             return None
 
-        self.run(write)
+        return self._note(write)
 
-    def run(self, write: Callable[[Any], Awaitable[None] | None]) -> None:
+    def run(self, write: Callable[[Any], Awaitable[None] | None]) -> Noted:
         """A function that is given the connection: asyncpg's, awaited, or SQLite's, plain and
         on the writer's thread. It must be short, must not commit, and may be called again."""
-        self._note(write)
+        return self._note(write)
 
     def __enter__(self) -> Rows:
         self._begun.append(self._written.noted)
@@ -154,12 +166,22 @@ class Rows:
                 if each.rows is not self or each.number < begun
             ]
 
-    def _note(self, what: Any) -> None:
+    async def __aenter__(self) -> Rows:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def _note(self, what: Any) -> Noted:
         written = self._written
         if written.has_ended:
             raise HandlerEnded
         written.writes.append(Write(written.noted, self, what))
         written.noted += 1
+        return _NOTED
+
+
+_NOTED = Noted()
 
 
 def keep(send: Send, kept: list[Send]) -> None:

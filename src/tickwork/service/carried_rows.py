@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.app.handling import Rows, Written
+from tickwork.app.handling import Noted, Rows, Written
 from tickwork.service.frames import Statement
 
 Plain = None | bool | int | float | str | bytes
@@ -59,11 +59,11 @@ _NAMES = {kind.type: name for name, kind in KINDS.items()}
 class CarriedRows(Rows):
     """Keeps statements until they are carried to whoever writes them."""
 
-    def execute(self, statement: str, *values: Any) -> None:
+    def execute(self, statement: str, *values: Any) -> Noted:
         carried = tuple(_carried(index, value) for index, value in enumerate(values, start=1))
-        self._note(Statement(statement, carried))
+        return self._note(Statement(statement, carried))
 
-    def run(self, write: Callable[[Any], Awaitable[None] | None]) -> None:
+    def run(self, write: Callable[[Any], Awaitable[None] | None]) -> Noted:
         raise TypeError(
             f"{write!r} wants the connection, which is in another process; use "
             "execute(statement, *values), or a handler with isolation='task' or 'thread'"

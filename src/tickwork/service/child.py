@@ -32,7 +32,7 @@ from tickwork.ops.composing import RegistryComposer
 from tickwork.service.budget import Budget
 from tickwork.service.carried_rows import CarriedRows, statements_of
 from tickwork.service.frames import (
-    LENGTH,
+    HEAD,
     Ended,
     Hello,
     Load,
@@ -44,7 +44,8 @@ from tickwork.service.frames import (
     value_of,
 )
 from tickwork.service.invoking import Invoked, concluded, payload_of, run_coroutine, run_plain
-from tickwork.service.places import function_at
+from tickwork.service.origin import Origin
+from tickwork.service.places import Place, function_at
 from tickwork.service.running import forbid_running
 
 EXIT_SECONDS = 2.0
@@ -61,12 +62,20 @@ class Known(NamedTuple):
     compose: Composer
 
 
+class Limits(NamedTuple):
+    """What a handler may use up, and who may come back from it."""
+
+    budget: Budget
+    origin: Origin
+
+
 class Child:
     """Handles what its worker sends."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._origin = Origin()
+        self._requests: SimpleQueue[tuple[Request, int] | None] = SimpleQueue()
         self._known: dict[Load, Known] = {}
         self._runner = asyncio.Runner()
         self._is_busy = False
@@ -75,31 +84,33 @@ class Child:
         """Returns when the worker wants no more."""
         threading.Thread(target=self._read_all, name="tickwork-requests", daemon=True).start()
         with self._runner:
-            while (request := self._requests.get()) is not None:
+            while (asked := self._requests.get()) is not None:
                 self._is_busy = True
-                answer = self._answer(request)
+                with self._origin:
+                    answer = self._answer(*asked)
                 self._is_busy = False
                 if answer is not None:
                     self._connection.sendall(answer)
 
-    def _answer(self, request: Request) -> bytes | None:
+    def _answer(self, request: Request, number: int) -> bytes | None:
         match request:
             case Hello(module_path):
                 sys.path[:] = module_path
                 return None
             case Load():
-                return packed(Loaded(self._load(request)))
+                return packed(Loaded(self._load(request)), number)
             case Work():
-                return self._told(request)
+                return self._told(request, number)
 
     # Reading, in a thread of its own: a handler may keep us busy when the worker goes away
 
     def _read_all(self) -> None:
-        while (head := self._read(LENGTH.size)) is not None:
-            body = self._read(*LENGTH.unpack(head))
+        while (head := self._read(HEAD.size)) is not None:
+            length, number = HEAD.unpack(head)
+            body = self._read(length)
             if body is None:
                 break
-            self._requests.put(unpacked(body, Request))  # type: ignore[arg-type]
+            self._requests.put((unpacked(body, Request), number))  # type: ignore[arg-type]
         self._requests.put(None)
         if not self._is_busy:
             threading.Event().wait(EXIT_SECONDS)
@@ -122,7 +133,12 @@ class Child:
     def _load(self, load: Load) -> str | None:
         """Imports a handler; returns why it cannot be."""
         found: list[Callable[..., Any]] = []
-        failure = run_plain(lambda place: found.append(function_at(place)), load.place)
+
+        def find(place: Place) -> None:
+            with self._origin:
+                found.append(function_at(place))
+
+        failure = run_plain(find, load.place)
         if failure is not None:
             return clean_error(str(value_of(failure)))
         registry, handler = _declared(found[0], load)
@@ -130,15 +146,15 @@ class Child:
         self._known[load] = Known(handler, RegistryComposer(registry))
         return None
 
-    def _told(self, work: Work) -> bytes:
+    def _told(self, work: Work, number: int) -> bytes:
         budget = Budget(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
         deadline = monotonic() + work.seconds_left
         try:
             invoked = self._invoke(work, budget, deadline)
-            return packed(_ended(invoked, is_worn=budget.is_used_up))
+            return packed(_ended(invoked, is_worn=budget.is_used_up), number)
         except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
             told = clean_error(str(error))
-            return packed(Ended(outcome=Failed.__name__, value=told, is_failed=True))
+            return packed(Ended(outcome=Failed.__name__, value=told, is_failed=True), number)
 
     def _invoke(self, work: Work, budget: Budget, deadline: float) -> Invoked:
         handler, compose = self._known[work.load]
@@ -151,23 +167,24 @@ class Child:
             make_rows=CarriedRows,
         )
         handling = Handling(message, has_store=False)
+        limits = Limits(budget, self._origin)
         # A copy for each message: what a handler sets there ends with it.
         context, function = copy_context(), handler.function
         if inspect.iscoroutinefunction(function):
-            running = _awaited(function, handling, message, budget)
+            running = _awaited(function, handling, message, limits)
             failure = self._runner.run(running, context=context)
         else:
-            failure = context.run(_called, function, handling, message, budget)
+            failure = context.run(_called, function, handling, message, limits)
         return concluded(message, handling.end(), failure)
 
 
 async def _awaited(
-    function: Callable[[Any], Any], handling: Handling, message: Message[Any], budget: Budget
+    function: Callable[[Any], Any], handling: Handling, message: Message[Any], limits: Limits
 ) -> Outcome | None:
     enter(handling)
 
     async def limited(given: Message[Any]) -> None:
-        with budget:
+        with limits.budget, limits.origin:
             await function(given)
             await handling.finish()
 
@@ -175,12 +192,12 @@ async def _awaited(
 
 
 def _called(
-    function: Callable[[Any], Any], handling: Handling, message: Message[Any], budget: Budget
+    function: Callable[[Any], Any], handling: Handling, message: Message[Any], limits: Limits
 ) -> Outcome | None:
     enter(handling)
 
     def limited(given: Message[Any]) -> None:
-        with budget:
+        with limits.budget, limits.origin:
             function(given)
 
     return run_plain(limited, message)

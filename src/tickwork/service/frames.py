@@ -1,4 +1,4 @@
-"""What crosses between a worker and a handler's process: frames of msgpack, each behind its length.
+"""What crosses between a worker and a handler's process: frames of msgpack, each behind a head.
 
 ```
   worker ── Hello ─▶ process        once
@@ -8,8 +8,9 @@
          ◀─ Ended ──                what the handler said, sent, made and wrote
 ```
 
-No code crosses, and no object: only these values. Times do not cross either, since two processes
-need not agree on a monotonic clock; seconds that are left do.
+A head is a frame's length and a number: an answer has that of its question, so that no answer is
+ever taken for another's. No code crosses, and no object: only these values. Times do not cross
+either, since two processes need not agree on a monotonic clock; seconds that are left do.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from tickwork.core.model import Message, Send, WholeBatch
 from tickwork.core.outcome import Outcome
 from tickwork.service.places import Place
 
-LENGTH = struct.Struct(">I")
+HEAD = struct.Struct(">IQ")
+"""How long a frame is, and which question it is about."""
+
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 """As much as a handler may say at once, with all that it sends and writes."""
 
@@ -96,15 +99,16 @@ OUTCOMES: dict[str, type[Outcome]] = {
 """What a handler can say of a message; none of these has more than one field."""
 
 
-def packed(frame: object) -> bytes:
-    """A frame as it is written; `ValueError` if it is too long or holds what cannot cross."""
+def packed(frame: object, number: int) -> bytes:
+    """A frame as it is written, about a question; `ValueError` if it is too long or holds what
+    cannot cross."""
     try:
         body = msgspec.msgpack.encode(frame)
     except (TypeError, OverflowError, msgspec.EncodeError) as error:
         raise ValueError(f"it holds what cannot cross to another process: {error}") from None
     if len(body) > FRAME_BYTES_MAX:
         raise ValueError(f"it has {len(body)} bytes, and {FRAME_BYTES_MAX} is the most")
-    return LENGTH.pack(len(body)) + body
+    return HEAD.pack(len(body), number) + body
 
 
 def unpacked(body: bytes, kind: type[F]) -> F:

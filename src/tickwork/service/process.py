@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tickwork.clock import monotonic
-from tickwork.service.frames import LENGTH, Hello, Load, Request, packed, unpacked
+from tickwork.service.frames import HEAD, Hello, Load, Request, packed, unpacked
 
 LOOK_SECONDS = 1.0
 """So often we look whether it lives: its own children may keep its end of the socket open."""
@@ -58,6 +58,7 @@ class HandlerProcess:
         ours.setblocking(False)
         self._socket = ours
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._asked = 0
         self.loaded: set[Load] = set()
         self.messages = 0
         self.idle_since = 0.0
@@ -73,12 +74,16 @@ class HandlerProcess:
 
     async def ask(self, request: Request, kind: type[A]) -> A:
         """Its answer; `ProcessEnded` if there is none, `ValueError` if it makes no sense."""
-        frame = packed(request)
+        self._asked += 1
+        frame = packed(request, self._asked)
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket)
-            frame = packed(Hello([*map(str, sys.path)])) + frame
+            frame = packed(Hello([*map(str, sys.path)]), 0) + frame
         self._streams[1].write(frame)
-        (length,) = LENGTH.unpack(await self._read(LENGTH.size))
+        length, number = HEAD.unpack(await self._read(HEAD.size))
+        if number != self._asked:
+            # Two may speak there, and who does now is not known. None of it can be used.
+            raise ValueError("its process answered what it was not asked, and is not used again")
         return unpacked(await self._read(length), kind)
 
     async def _read(self, count: int) -> bytes:

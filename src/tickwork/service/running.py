@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from threading import Event
 from typing import Any
@@ -17,6 +17,8 @@ from tickwork.service.lines import Line
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""
+
+_DOING = {"scheduler": "planning schedules", "api": "serving the API"}
 
 _is_forbidden = Event()
 
@@ -38,15 +40,19 @@ def check_running() -> None:
         raise InvalidInput([FieldError("app.run()", fault)])
 
 
-def announce(queues: Sequence[str], log_format: str | None) -> None:
-    """Says what is handled: to somebody at a terminal in a sentence; where lines are JSON this is
-    one too."""
+def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
+    """Says what this process does, of what its roles may be: to somebody at a terminal in a
+    sentence; where lines are JSON this is one too."""
     from tickwork.service.logs import chosen  # Heavy, and whoever only sends does without.
 
+    known = sorted(roles)
+    handled = sorted(set(queues)) if "worker" in known else []
     if chosen(log_format) == "console":
-        sys.stderr.write(f"tickwork: handling {', '.join(queues)}; Ctrl-C stops\n")
+        doing = [f"handling {', '.join(handled)}"] if handled else []
+        doing += [said for role, said in _DOING.items() if role in known]
+        sys.stderr.write(f"tickwork: {'; '.join([*doing, 'Ctrl-C stops'])}\n")
     else:
-        _log.info(Line("handling", queues=[*queues]))
+        _log.info(Line("handling" if handled else "running", queues=handled, roles=known))
 
 
 def run_until_stopped(
