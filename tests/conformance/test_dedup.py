@@ -21,7 +21,6 @@ from tests.conformance.acts import (
     new,
     pull,
     pull_one,
-    retry,
     send,
     send_many,
     settle,
@@ -114,9 +113,6 @@ async def test_the_place_of_a_double_is_not_for_one_that_must_be_alone(
     await claim(store, await join(store), apart=True, limit=1)
     await die(store, clock)
     await do_event(store)
-    (alone,) = await claim(store, await join(store), apart=True)
-    await settle(store, retry(alone, delay_seconds=1))
-    clock.advance(seconds=1)
     node = await join(store)
     found = [await claim(store, node, apart=True) for _ in range(2)]
     assert [ids(each) for each in found] == [[other.id], [deadlier.id]]

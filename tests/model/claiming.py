@@ -97,19 +97,26 @@ class Claiming:
         suspects = [
             row
             for row in sorted(self._tables.rows(scope, queue), key=lambda row: row.order()[1:])
-            if self._may_go(row)
-            and row.message.lost >= LOST_CLAIMS_APART
-            and self._left(queue, row.message.tenant)
+            if self._is_suspect(row) and self._left(queue, row.message.tenant)
         ]
-        if not suspects or suspects[0].message.lost >= LOST_CLAIMS_ALONE:
+        like = [row for row in suspects if row.message.lost < LOST_CLAIMS_ALONE]
+        if not like:
             return suspects[: min(limit, 1)]
-        tenant = suspects[0].message.tenant
-        like = [
-            row
-            for row in suspects
-            if row.message.tenant == tenant and row.message.lost < LOST_CLAIMS_ALONE
-        ]
-        return like[: min(limit, self._left(queue, tenant))]
+        tenant = like[0].message.tenant
+        own = [row for row in like if row.message.tenant == tenant]
+        return own[: min(limit, self._left(queue, tenant))]
+
+    def has_suspects(self, queue_id: UUID) -> bool:
+        queue = self._tables.queues.get(queue_id)
+        rows = self._tables.messages.values()
+        return (
+            queue is not None
+            and not queue.paused
+            and any(self._is_suspect(row) for row in rows if row.message.queue_id == queue_id)
+        )
+
+    def _is_suspect(self, row: Row) -> bool:
+        return self._may_go(row) and row.message.lost >= LOST_CLAIMS_APART
 
     def _may_go(self, row: Row) -> bool:
         now, message = self._now(), row.message

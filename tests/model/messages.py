@@ -19,6 +19,7 @@ from tickwork.core.limits import (
     check_limit,
     check_message,
     check_settlement,
+    check_system,
     lease_faults,
 )
 from tickwork.core.model import (
@@ -78,6 +79,10 @@ class MemoryMessages:
         check_claim(request)
         with self._tables.transaction():
             return tuple(self._claiming.claim(scope, request))
+
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+        return frozenset(each for each in queue_ids if self._claiming.has_suspects(each))
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         with self._tables.transaction(), self._departures.completing_later():

@@ -14,9 +14,10 @@ from msgspec import structs
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.messages import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
+from tickwork.core.model import Message as Stored
 from tickwork.facade import Tickwork
 from tickwork.service import node, worker
 from tickwork.service.worker import Worker
@@ -71,6 +72,12 @@ async def send_poison(app: Tickwork) -> None:
         await die_with(await app.open(), 1)
 
 
+async def claimed_by(store: Store, running: Worker, count: int) -> tuple[Stored, ...]:
+    """What a worker claims of `other` ahead of its slots."""
+    request = ClaimRequest(queue="other", holder=running._context.holder(), limit=count)
+    return await store.messages.claim(DEFAULT, request)
+
+
 class Busy:
     """An app with a handler of `long` that runs until it is told, and one of `work`."""
 
@@ -101,13 +108,9 @@ class Busy:
         async def quick(message: Message[Any]) -> None:
             self.quick.append(message.body)
 
-    async def poison_is_claimed(self) -> bool:
-        store = await self.app.open()
-        return (await store.queues.counts(DEFAULT, "work")).claimed == 1
-
     @asynccontextmanager
     async def waiting_with_poison(self) -> AsyncIterator[Worker]:
-        """A worker that is busy, and has just claimed what must run alone."""
+        """A worker that is busy, and has just begun to wait for what must run alone."""
         await send_poison(self.app)
         store = await self.app.open()
         await store.queues.pause(DEFAULT, "work")
@@ -116,7 +119,8 @@ class Busy:
             await self.app.queue("long").send(1)
             await until(lambda: self.long_running == 1, "the long handler")
             await store.queues.resume(DEFAULT, "work")
-            await until(self.poison_is_claimed, "the poison")
+            await until(lambda: all(each._is_paused for each in running.consumers), "a pause")
+            assert (await store.queues.counts(DEFAULT, "work")).claimed == 0
             yield running
 
 
@@ -199,7 +203,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slo
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_busy_worker_gives_it_back_and_goes_on_and_an_idle_one_takes_it(
+async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "APART_WAIT_SECONDS", 0.2)
@@ -230,6 +234,93 @@ async def test_a_busy_worker_waits_longer_each_time_so_that_the_only_one_runs_it
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison")
         await until(lambda: running._apart_wait_seconds == 0.01, "a short wait for the next")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
+    """Whoever is killed then takes nothing innocent along."""
+    other, go_on, held = app.queue("other"), asyncio.Event(), list[int]()
+    app.queue("work")
+
+    @app.on("other", max_concurrency=1)
+    async def slow(_: Message[Any]) -> None:
+        await go_on.wait()
+
+    @app.on("work")
+    async def suspect(_: Message[Any]) -> None:
+        store = await app.open()
+        held.append((await store.queues.counts(DEFAULT, "other")).claimed)
+
+    await send_poison(app)
+    store = await app.open()
+    await store.queues.pause(DEFAULT, "work")
+    async with app.running() as running:
+        await other.send_batch([*range(20)])
+        consumer = next(each for each in running.consumers if each.queue.name == "other")
+        await until(lambda: consumer.running == 1, "the slow handler")
+        consumer._intake.add(await claimed_by(store, running, 5))
+        await store.queues.resume(DEFAULT, "work")
+        await until(lambda: consumer._is_paused, "a pause")
+        go_on.set()
+        await until(lambda: held, "the poison")
+    assert held == [0]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
+    busy = Busy(app)
+    async with busy.waiting_with_poison() as running:
+        running._is_stopping = True
+        busy.go_on.set()
+        await until(lambda: not any(each._is_paused for each in running.consumers), "the end of it")
+        assert await running.run_apart() == 0
+    store = await app.open()
+    assert (await store.queues.counts(DEFAULT, "work")).ready == 1
+    assert busy.seen == []
+
+
+@pytest.mark.usefixtures("soon")
+async def test_of_batches_as_many_run_as_fit_into_one(app: Tickwork) -> None:
+    work, sizes = app.queue("work", max_batch_size=10, max_batch_timeout=0), list[int]()
+
+    @app.consumer("work", max_concurrency=1)
+    async def handle(batch: MessageBatch[Any]) -> None:
+        sizes.append(len(batch))
+
+    await work.send_batch([*range(25)])
+    for _ in range(LOST_CLAIMS_APART):
+        await die_with(await app.open(), 25)
+    async with app.running():
+        await until(lambda: sum(sizes) == 25, "all of them")
+    assert sizes == [10, 10, 5]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tickwork) -> None:
+    work, other = app.queue("work"), app.queue("other")
+    gaps, last = list[float](), monotonic()
+    suspects = 0
+
+    @app.on("work", max_concurrency=1)
+    async def suspect(_: Message[Any]) -> None:
+        nonlocal suspects, last
+        gaps.append(monotonic() - last)
+        await asyncio.sleep(0.1)
+        suspects, last = suspects + 1, monotonic()
+
+    @app.on("other", max_concurrency=1)
+    async def innocent(message: Message[Any]) -> None:
+        await asyncio.sleep(0.01)
+        if suspects < 3:
+            await other.send(message.body)
+
+    await work.send_batch([*range(3)])
+    for _ in range(LOST_CLAIMS_APART):
+        await die_with(await app.open(), 3)
+    await other.send_batch([*range(3)])
+    async with app.running():
+        await until(lambda: suspects == 3, "all of them")
+    assert min(gaps[1:]) >= 0.1 * worker.APART_REST
 
 
 @pytest.mark.usefixtures("soon")

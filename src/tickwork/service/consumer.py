@@ -59,9 +59,9 @@ class QueueConsumer:
         self.queue, self.scope = queue, scope
         self._settings = queue.settings
         self._batch_seconds = queue.settings.max_batch_timeout_seconds
-        self._now = context.monotonic
+        self._batch_size = queue.settings.max_batch_size if consumer.batch else 1
+        self._now, self._coming = context.monotonic, 0
         self._intake = Intake(self._now)
-        self._coming = 0
         self._slots = Slots(
             context,
             consumer,
@@ -132,10 +132,10 @@ class QueueConsumer:
             self._has_room.set()
         self._context.observer.claimed(self.queue, len(found))
         self._more_waiting = len(found) >= room
-        # What a lost identity claimed is not mixed with what the next one claims: an invocation's
-        # messages are all held, or all lost.
-        if self._is_draining or holder != self._context.holder():
-            self._release(found)
+        # What a lost identity claimed is not mixed with the next one's: an invocation's messages
+        # are all held, or all lost. Who pauses holds nothing that does not run.
+        if self._is_draining or self._is_paused or holder != self._context.holder():
+            self.give_back(found)
         else:
             await self._late.sift(found)
         return len(found)
@@ -151,12 +151,12 @@ class QueueConsumer:
 
     def _places(self) -> int:
         """How many messages would find a free slot."""
-        return self._slots.free * (self._settings.max_batch_size if self._consumer.batch else 1)
+        return self._slots.free * self._batch_size
 
     def give_back_waiting(self) -> None:
         """Gives back what has waited too long for a slot: somebody else may have one, and what
         is more urgent may come first."""
-        self._release(self._intake.overstayed(0 if self._is_paused else max(self._places(), 0)))
+        self.give_back(self._intake.overstayed(0 if self._is_paused else max(self._places(), 0)))
 
     def _room_again(self, _: int) -> None:
         self._has_room.set()
@@ -186,8 +186,8 @@ class QueueConsumer:
     def _dispatch(self) -> None:
         """Begins what fits."""
         self._slots.fill()
-        more_waiting = self._more_waiting or self._more_suspects
-        self._slots.scale(waiting=bool(self._intake), more_waiting=more_waiting)
+        more = self._more_waiting or self._more_suspects
+        self._slots.scale(waiting=bool(self._intake), more_waiting=more)
 
     def _next_work(self) -> Work | None:
         """What a free slot may begin with. While the lease is not trusted nothing begins: it is
@@ -305,7 +305,8 @@ class QueueConsumer:
         ending = decide.settle(stored, outcome, self._settings, spread=spread)
         self._settler.add(End(stored, ending))
 
-    def _release(self, given: Sequence[Stored]) -> None:
+    def give_back(self, given: Sequence[Stored]) -> None:
+        """Somebody else is to have them, at no cost."""
         for stored in given:
             self._settler.add(End(stored, Ending(held=stored.held, fate=Fate.RELEASE)))
 
@@ -323,7 +324,7 @@ class QueueConsumer:
 
     @property
     def unsettled(self) -> int:
-        """How many messages have ended, and are not settled yet."""
+        """How many messages have ended, and are not settled."""
         return self._settler.waiting
 
     @property
@@ -348,7 +349,7 @@ class QueueConsumer:
         self._dispatch()
 
     async def idle(self, seconds: float) -> bool:
-        """Waits, for at most so long, until nothing runs; whether nothing does."""
+        """Waits, for so long, until nothing runs; whether nothing does."""
         return await self._slots.idle(seconds)
 
     async def quiet(self, seconds: float) -> bool:
@@ -359,22 +360,29 @@ class QueueConsumer:
         return True
 
     @property
+    def begun(self) -> int:
+        """How many invocations have begun since it is there."""
+        return self._slots.begun
+
+    async def give_all_back(self) -> None:
+        """Gives back what waits for a slot; when it returns, nothing is held here."""
+        self.give_back([*self._intake.give_up(), *self._late.give_up()])
+        await self._settler.drain()
+
+    @property
     def suspects_max(self) -> int:
         """How many suspects to claim at a time: no handler waits for another one."""
-        return min(max(self._slots.allowed, 1), SUSPECTS_MAX)
+        return min(max(self._slots.allowed, 1) * self._batch_size, SUSPECTS_MAX)
 
-    async def run_apart(self, suspects: Sequence[Stored]) -> None:
-        """Handles messages that somebody claimed for that, each by itself."""
-        self._more_suspects = len(suspects) >= self.suspects_max
-        for stored in suspects:
-            if (work := self._work_with([stored])) is not None:
+    async def run_apart(self, suspects: Sequence[Stored], limit: int, seconds: float) -> None:
+        """Handles what was claimed for that, at most so many, and waits for it for so long."""
+        self._more_suspects = len(suspects) >= limit
+        for start in range(0, len(suspects), self._batch_size):
+            work = self._work_with(suspects[start : start + self._batch_size])
+            if work is not None:
                 self._slots.begin(work)
-        await self.idle(inf)
+        await self.idle(seconds)
         self._more_suspects = False
-
-    def give_back(self, given: Sequence[Stored]) -> None:
-        """Somebody else is to have them, at no cost."""
-        self._release(given)
 
     # The end
 
@@ -382,7 +390,7 @@ class QueueConsumer:
         """Gives back what has not begun, and lets what runs finish, for so long; what is not
         settled by a time of the local clock is left as it is."""
         self._is_draining = True
-        self._release([*self._intake.give_up(), *self._late.give_up()])
+        self.give_back([*self._intake.give_up(), *self._late.give_up()])
         await self._slots.finish(seconds)
         await self._settler.drain(settled_until)
 

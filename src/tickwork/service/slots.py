@@ -90,6 +90,7 @@ class Slots:
         self._auto_max = auto_slots_max(consumer)
         self._ended = self._failed = 0
         self._was_full = False
+        self.begun = 0
 
     def __len__(self) -> int:
         return len(self._running)
@@ -130,6 +131,7 @@ class Slots:
         return task
 
     def _note(self, task: asyncio.Task[None], work: Work) -> None:
+        self.begun += 1
         self._running[task] = Invocation(work.messages, work.given, self._now())
         self._was_full = self._was_full or self.free <= 0
 

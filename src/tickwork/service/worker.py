@@ -7,20 +7,20 @@ A scheduler may work beside the consumers, on the same node: it gives up what it
 anything else stops.
 
 A message that cost other workers their life is a suspect, and runs with nothing beside it but its
-like: the worker claims some, as many as it has slots, begins nothing else, lets what runs come to
-its end, runs them, and goes on. For a worker takes down all that it had claimed, and most of that
-is innocent: who lives through it is cleared, with many others at once. Who cost another worker its
-life there runs all alone. The worker does not stand still for long: what others have to do must not
-wait for the longest handler.
+like. For a worker takes down all that it had claimed, and most of that is innocent: who lives
+through it is cleared, with many others at once. Who cost another worker its life there runs all
+alone. The worker looks for suspects now and then. If a queue has some it begins nothing else, lets
+what runs come to its end, gives back what it holds, claims suspects, as many as there are slots,
+runs them, and goes on. So neither they nor others pay for what they have nothing to do with.
 
-- After `APART_WAIT_SECONDS` the suspects are given back, at no cost, and the worker goes on. A
-  worker that is idle, or gets idle sooner, takes them.
-- For `APART_REST` times as long as it stood still it does not look for any again. After some that
-  ran it rests as long, but no longer than `APART_SECONDS`: there may be many more.
-- Then it waits twice as long as before, and so on. So a busy worker that is the only one runs them
-  in the end: at the latest when it waits longer than a handler may run.
-- Nothing is run that may be somebody else's: if the lease was lost, or may have been, while it
-  waited, nothing is begun.
+It does not stand still for long: what others have to do must not wait for the longest handler.
+
+- After `APART_WAIT_SECONDS` it goes on; nothing was claimed, and a worker that is idle takes them.
+- For `APART_REST` times as long as it stood still it does not look again, if there is anything else
+  to do.
+- If it could not get idle it waits twice as long the next time, and so on. So a busy worker that is
+  the only one runs them in the end: at the latest when it waits longer than a handler may run.
+- Nothing is run that may be somebody else's: while the lease is not trusted nothing is begun.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
+from math import inf
 from uuid import UUID
 
 from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
-from tickwork.core.model import SYSTEM, ClaimRequest, Message, Scope
+from tickwork.core.model import SYSTEM, ClaimRequest, Scope
 from tickwork.errors import NodeExpired
 from tickwork.service.consumer import QueueConsumer
 from tickwork.service.context import Context
 from tickwork.service.keeping import keepers
 from tickwork.service.loop import forever
-from tickwork.service.node import Node
+from tickwork.service.node import ROLE, Node
 from tickwork.service.running import check_running
-from tickwork.service.scheduler import ROLE, Scheduler
+from tickwork.service.scheduler import Scheduler
 
 LEAVE_SECONDS = 10.0
 """So long after the drain it may take to stop what has not ended, to settle what has, and to
@@ -65,6 +66,9 @@ APART_WAIT_SECONDS = 5.0
 APART_REST = 4.0
 """So many times as long we go on afterwards: we stand still for a fifth of the time at most."""
 
+REST_STEP_SECONDS = 0.05
+"""So often we look whether anything else was there to do meanwhile."""
+
 Step = Callable[[], Awaitable[float]]
 
 
@@ -82,10 +86,9 @@ class Worker:
         self.scheduler = scheduler
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
-        self._suspects: tuple[Message, ...] = ()
         self._apart_wait_seconds = APART_WAIT_SECONDS
-        self._is_stopping = self._has_given_back = False
-        context.claims.add(lambda: self._suspects)
+        self._is_stopping = False
+        self._last_apart, self._rest_until, self._begun_before = 0, -inf, 0
 
     @property
     def consumers(self) -> Sequence[QueueConsumer]:
@@ -160,7 +163,6 @@ class Worker:
 
     def forget(self) -> None:
         """The node lost its identity, and all it held."""
-        self._suspects = ()
         for each in self._consumers:
             each.forget()
 
@@ -174,56 +176,64 @@ class Worker:
             each.give_back_waiting()
         return OVERDUE_SECONDS
 
-    async def run_apart(self) -> int:
-        """Runs suspects, of each queue as many as it has slots; how many they were."""
-        ran = 0
-        for each in self._consumers:
-            request = ClaimRequest(
-                queue=each.queue.name,
-                holder=self._context.holder(),
-                limit=each.suspects_max,
-                apart=True,
-            )
-            found = await self._context.claims.claim(each.scope, request)
-            if found:
-                self._suspects = found
-                ran += await self._run_with_nothing_beside(each, found)
-        return ran
-
-    async def _look_for_suspects(self) -> float:
-        began = monotonic()
-        ran = 0
-        with suppress(NodeExpired):  # The node takes a new identity by itself.
-            ran = await self.run_apart()
-        rest_seconds = (monotonic() - began) * APART_REST
-        if self._has_given_back:
-            self._has_given_back = False
-            self._apart_wait_seconds *= 2
-            return max(rest_seconds, APART_SECONDS)
-        self._apart_wait_seconds = APART_WAIT_SECONDS
-        return min(rest_seconds, APART_SECONDS) if ran else APART_SECONDS
-
-    async def _run_with_nothing_beside(
-        self, consumer: QueueConsumer, suspects: tuple[Message, ...]
-    ) -> int:
-        """How many ran: all, or none."""
+    async def run_apart(self, patience_seconds: float = inf) -> int:
+        """Runs suspects of one queue, each queue in turn, and waits for them for so long; how many
+        they were."""
+        if self._is_stopping or not self._consumers:
+            return 0
+        queue_ids = [each.queue.id for each in self._consumers]
+        waiting = await self._context.store.messages.suspects(SYSTEM, queue_ids)
+        if not waiting:
+            self._apart_wait_seconds = APART_WAIT_SECONDS
+            return 0
+        places = [place for place, each in enumerate(self._consumers) if each.queue.id in waiting]
+        self._last_apart = next((p for p in places if p > self._last_apart), places[0])
+        consumer = self._consumers[self._last_apart]
         for each in self._consumers:
             each.pause()
         try:
-            is_idle = await self._idle()
-            are_ours = self._suspects is suspects and suspects[0].holder == self._context.holder()
-            self._suspects = ()
-            if not are_ours or self._is_stopping:  # Then they are given back, with all we hold.
+            if not await self._idle():
+                self._apart_wait_seconds *= 2
                 return 0
-            if not is_idle or not self._context.is_trusted():
-                consumer.give_back(suspects)
-                self._has_given_back = True
-                return 0
-            await consumer.run_apart(suspects)
-            return len(suspects)
+            self._apart_wait_seconds = APART_WAIT_SECONDS
+            return await self._run_with_nothing_beside(consumer, patience_seconds)
         finally:
             for each in self._consumers:
                 each.resume()
+
+    async def _look_for_suspects(self) -> float:
+        if monotonic() < self._rest_until and self._begun() > self._begun_before:
+            return REST_STEP_SECONDS
+        began, ran = monotonic(), 0
+        with suppress(NodeExpired):  # The node takes a new identity by itself.
+            ran = await self.run_apart()
+        rest_seconds = (monotonic() - began) * APART_REST
+        self._rest_until, self._begun_before = monotonic() + rest_seconds, self._begun()
+        return REST_STEP_SECONDS if ran else max(rest_seconds, APART_SECONDS)
+
+    async def _run_with_nothing_beside(
+        self, consumer: QueueConsumer, patience_seconds: float
+    ) -> int:
+        """How many suspects ran: all that were claimed, or none."""
+        for each in self._consumers:
+            await each.give_all_back()
+        if not self._may_begin():
+            return 0
+        holder = self._context.holder()
+        limit = consumer.suspects_max
+        request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, apart=True)
+        found = await self._context.claims.claim(consumer.scope, request)
+        if not self._may_begin() or holder != self._context.holder():
+            consumer.give_back(found)
+            return 0
+        await consumer.run_apart(found, limit, patience_seconds)
+        return len(found)
+
+    def _begun(self) -> int:
+        return sum(each.begun for each in self._consumers)
+
+    def _may_begin(self) -> bool:
+        return not self._is_stopping and self._context.is_trusted()
 
     async def _idle(self) -> bool:
         """Waits until nothing runs; False if that takes too long."""

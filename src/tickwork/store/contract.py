@@ -132,6 +132,9 @@ class Messages(Protocol):
         `NodeExpired` if the holder is a node whose lease ran out.
         """
 
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        """Which of these queues have something to hand out `apart` now; system only."""
+
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         """Ends handings-out with everything that comes about, in one transaction.
 

@@ -11,6 +11,7 @@ from tickwork.core.limits import (
     check_batch,
     check_limit,
     check_message,
+    check_system,
     lease_faults,
 )
 from tickwork.core.model import (
@@ -67,6 +68,15 @@ class PostgresMessages:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)
+
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.queues_with_suspects, self._moment(), list(queue_ids)
+            )
+        )
+        return frozenset(row["id"] for row in found)
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         return await self._settler.settle(scope, settlement)

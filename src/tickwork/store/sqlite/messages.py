@@ -12,6 +12,7 @@ from tickwork.core.limits import (
     check_batch,
     check_limit,
     check_message,
+    check_system,
     lease_faults,
 )
 from tickwork.core.model import (
@@ -65,6 +66,19 @@ class SqliteMessages:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)
+
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> frozenset[UUID]:
+            def has_some(queue_id: UUID) -> bool:
+                values = (queue_id.bytes, transaction.now)
+                (has,) = transaction.execute(SQL.has_suspects, values).fetchone()
+                return bool(has)
+
+            return frozenset(queue_id for queue_id in queue_ids if has_some(queue_id))
+
+        return await self._database.read(work)
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         return await self._settler.settle(scope, settlement)

@@ -1,5 +1,5 @@
--- Hands out what must run with nothing else beside it: the oldest suspect, and if that one need not be alone, others
--- of its tenant that need not either.
+-- Hands out what must run with nothing else beside it: the oldest suspect that need not be alone, with others of its
+-- tenant that need not either; or, if there is none, the oldest that must be.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
     SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
@@ -18,7 +18,7 @@ first AS MATERIALIZED (
             WHERE claimed.queue_id = $2 AND claimed.tenant = m.tenant AND claimed.state = 'claimed'
                 AND claimed.is_counted
         ))
-    ORDER BY m.visible_at, m.id
+    ORDER BY m.lost >= 3, m.visible_at, m.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),

@@ -1,6 +1,8 @@
--- Makes what is still held ready again after a while; counts an attempt where one was made.
+-- Makes what is still held ready again after a while; counts an attempt where one was made: who lived through that is no
+-- suspect any more.
 UPDATE tickwork_messages AS m
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = m.attempts + held.counted,
+    lost = m.lost * (1 - held.counted),
     visible_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => held.delay),
     last_error = coalesce(held.error, m.last_error)
 FROM (

@@ -1,6 +1,6 @@
--- What must run with nothing else beside it: the oldest visible suspect, of a tenant or of all, and if that one need
--- not be alone, others of its tenant that need not either; none of a tenant that is suspended, and not more than it may
--- have (`?4`). As one text.
+-- What must run with nothing else beside it, of a tenant or of all: the oldest visible suspect that need not be alone,
+-- with others of its tenant that need not either; or, if there is none, the oldest that must be. None of a tenant that is
+-- suspended, and not more than it may have (`?4`). As one text.
 WITH first AS MATERIALIZED (
     SELECT m.tenant, m.lost >= 3 AS is_alone, coalesce(?4 - (
             SELECT count(*) FROM tickwork_messages
@@ -12,7 +12,7 @@ WITH first AS MATERIALIZED (
         AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = m.tenant AND suspended = 1)
         AND room > 0
-    ORDER BY m.visible_at, m.id
+    ORDER BY is_alone, m.visible_at, m.id
     LIMIT 1
 )
 SELECT json_group_array(json_array(/*handed*/)) FROM (
