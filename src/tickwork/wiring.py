@@ -146,7 +146,7 @@ async def build_worker(
     node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
     time = DatabaseClock()
     lines = Lines(time, successes_per_second=settings.log_successes_per_second)
-    metrics = Metrics(time)
+    metrics, numbers = Metrics(time), SlotNumbers()
     node.on_lost(lines.lease_lost)
     node.on_lost(metrics.lease_lost)
     node.on_trouble(lines.trouble)
@@ -156,7 +156,7 @@ async def build_worker(
         holder=lambda: node.id,
         compose=compose,
         isolator=Isolator(registry.handlers),
-        observer=Reports(lines, metrics, time),
+        observer=Reports(lines, metrics, time, numbers),
         trusted_until=lambda: node.trusted_until,
     )
     said = {each.queue: each.max_concurrency for each in _read_topology(folder).consumers}
@@ -169,13 +169,12 @@ async def build_worker(
         told = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
         logging.getLogger("tickwork").warning(told)
     is_leading = Role.SCHEDULER in settings.roles
-    numbers = SlotNumbers()
     scheduler = _scheduler(store, node, numbers, context.observer.trouble) if is_leading else None
     worker = await open_worker(context, node, consumers, scope_of, scheduler)
     limit_seconds = float(settings.loop_blocked_seconds)
     watchdog = Watchdog(under_way_in(worker.consumers), limit_seconds=limit_seconds)
     metrics.watch(worker.consumers, context.isolator, watchdog)
-    collectors = (metrics, SlotMetrics(numbers)) if is_leading else (metrics,)
+    collectors = (metrics, SlotMetrics(numbers, is_leading=is_leading))
     return WatchedWorker(worker, collectors, watchdog)
 
 
@@ -187,6 +186,7 @@ def _scheduler(store: Store, node: Node, numbers: SlotNumbers, tell: Tell) -> Sc
         store,
         lambda: node.id,
         is_trusted=lambda: clock.monotonic() < node.trusted_until,
+        term=lambda: node.term,
         zones=zone_data.version(),
     )
     return Scheduler(store, leadership, numbers, tell=tell)

@@ -1,10 +1,23 @@
 """Shards: shared out evenly among those alive, and each hand-over has a higher token."""
 
+from datetime import timedelta
+
 import pytest
 
-from tests.conformance.schedule_acts import ALL_SHARDS, join_scheduler, lead
+from tests.conformance.acts import make_queue
+from tests.conformance.schedule_acts import (
+    ALL_SHARDS,
+    create,
+    in_shard,
+    join_scheduler,
+    lead,
+    pause,
+    planned,
+    write,
+)
+from tests.faults import tables
 from tests.stores.clock import VirtualClock
-from tests.stores.home import KINDS
+from tests.stores.home import KINDS, Home
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule import SHARDS
 from tickwork.core.sharing import Grant, Holding
@@ -148,6 +161,83 @@ async def test_who_gave_up_lives_on_without_a_share(store: Store, clock: Virtual
     assert renewed.roles == ("api", "worker")
 
 
+async def test_who_gave_up_takes_nothing_until_it_is_back(store: Store) -> None:
+    """What it asked for before may arrive after it."""
+    node = new_id()
+    await store.nodes.join(SYSTEM, node, name="b", roles=["scheduler", "worker"], ttl_seconds=9)
+    before = {each.shard: each.token for each in await store.shards.hold(SYSTEM, node)}
+    await store.shards.give_up(SYSTEM, node)
+    assert await store.shards.hold(SYSTEM, node) == ()
+    assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
+    for _ in range(2):  # Twice is once.
+        await store.shards.come_back(SYSTEM, node)
+    (found,) = await store.nodes.list(SYSTEM)
+    assert sorted(found.roles) == ["scheduler", "worker"]
+    taken = await store.shards.hold(SYSTEM, node)
+    assert shards(taken) == {*ALL_SHARDS}
+    assert all(each.token > before[each.shard] for each in taken)
+
+
+async def test_who_comes_back_has_its_share_again(store: Store) -> None:
+    (first, _), (second, _) = await lead(store), await lead(store)
+    await store.shards.give_up(SYSTEM, first)
+    assert len(await store.shards.hold(SYSTEM, second)) == SHARDS
+    await store.shards.come_back(SYSTEM, first)
+    assert await store.shards.hold(SYSTEM, first) == (), "nobody takes from the living"
+    for node in (second, first):
+        assert len(await store.shards.hold(SYSTEM, node)) == SHARDS // 2
+
+
+async def test_a_lease_that_ran_out_does_not_come_back(store: Store, clock: VirtualClock) -> None:
+    node = await join_scheduler(store, ttl_seconds=15)
+    await store.shards.give_up(SYSTEM, node)
+    clock.advance(seconds=15.001)
+    for gone in (node, new_id()):
+        with pytest.raises(NodeExpired):
+            await store.shards.come_back(SYSTEM, gone)
+
+
+async def test_a_shard_that_is_behind_is_found_whoever_leads_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    later, sooner, other = [
+        await create(store, clock, interval_seconds=seconds, schedule_id=in_shard(shard))
+        for seconds, shard in ((120, 3), (60, 3), (60, 9))
+    ]
+    await pause(store, await create(store, clock, schedule_id=in_shard(20)))
+    assert sooner.look_at is not None
+    assert await store.shards.behind(SYSTEM, sooner.look_at) == ()
+    just_after = sooner.look_at + timedelta(microseconds=1)
+    found = {3: sooner.look_at, 9: other.look_at}
+    assert dict(await store.shards.behind(SYSTEM, just_after)) == found
+    leader = await lead(store)
+    assert dict(await store.shards.behind(SYSTEM, just_after)) == found
+    await pause(store, sooner)
+    assert dict(await store.shards.behind(SYSTEM, just_after)) == {9: other.look_at}
+    clock.advance(seconds=3_600)
+    assert dict(await store.shards.behind(SYSTEM, clock.now()))[3] == later.look_at
+    await write(store, leader, await planned(store, clock, leader))
+    assert await store.shards.behind(SYSTEM, clock.now()) == ()
+
+
+async def test_what_is_led_on_in_another_epoch_has_a_token_of_that(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """A replica that took over may know of an earlier hand-over only: the one that it lost had a
+    higher token."""
+    node, before = await lead(store)
+    clock.advance(seconds=10)
+    await tables.fetch(home.url, "UPDATE tickwork_meta SET epoch = epoch + 1")
+    after = await store.shards.hold(SYSTEM, node)
+    epochs = {parts(each.token)[0] for each in before}
+    assert {parts(each.token)[0] for each in after} == {epoch + 1 for epoch in epochs}
+    assert shards(after) == {*ALL_SHARDS}
+    assert await store.shards.hold(SYSTEM, node) == after
+    since = {each.taken_at for each in await store.shards.list(SYSTEM)}
+    assert since == {clock.now() - timedelta(seconds=10)}, "it was never another's"
+
+
 async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store) -> None:
     node, _ = await lead(store)
     last = await tokens(store)
@@ -155,6 +245,7 @@ async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store
         await store.shards.hold(SYSTEM, node)
         assert await tokens(store) == last
         await store.shards.give_up(SYSTEM, node)
+        await store.shards.come_back(SYSTEM, node)
         await store.shards.hold(SYSTEM, node)
         now = await tokens(store)
         assert all(now[each] > last[each] for each in ALL_SHARDS)

@@ -230,7 +230,7 @@ MUTANTS = (
         scenarios.take_over,
         saying(
             {"hand_over_shards": [("greatest(s.token + 1, $6::bigint)", "greatest(s.token, $6)")]},
-            {"take_shards": [("max(token + 1, ?4 + 1)", "max(token, ?4 + 1)")]},
+            {"take_shards": [("max(token + 1, ?4)", "max(token, ?4)")]},
         ),
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -123,6 +124,39 @@ async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: I
     leadership = node.leadership(Around())  # type: ignore[arg-type]
     assert not await leadership.hold()
     assert (leadership.held, leadership.grants) == (0, ())
+
+
+async def test_what_was_given_up_for_us_is_not_ours_nor_an_answer_from_before(
+    store: Store, node: Identity
+) -> None:
+    term = 0
+
+    class Slow:
+        """Answers when the term is another."""
+
+        async def hold(self, scope: object, node_id: UUID) -> tuple[Grant, ...]:
+            nonlocal term
+            assert scope == SYSTEM
+            granted = await store.shards.hold(SYSTEM, node_id)
+            term += 1
+            return granted
+
+    class Around:
+        shards: Any = store.shards
+
+    around: Any = Around()
+    leadership = Leadership(around, lambda: node.id, is_trusted=lambda: True, term=lambda: term)
+    await leadership.hold()
+    assert len(leadership.grants) == SHARDS
+    term += 1
+    assert leadership.grants == ()
+    around.shards = Slow()
+    assert not await leadership.hold()
+    assert leadership.grants == ()
+    around.shards = store.shards
+    await leadership.hold()
+    assert len(leadership.grants) == SHARDS
+    assert leadership.lost == 0, "it was given up"
 
 
 async def test_who_leads_more_than_before_says_so_once(

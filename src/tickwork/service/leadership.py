@@ -7,16 +7,19 @@ every node makes the same shares of the same facts (`core.sharing`).
 ```
                      hold: taken, or kept            a plan is refused: another leads it
      ┌──────────┐ ──────────────────────▶ ┌───────┐ ────────────────────────────────────┐
- ──▶ │ not ours │                         │ leads │                                     │
-     └──────────┘ ◀────────────────────── └───────┘                                     │
-         ▲  ▲       hold: beyond our share  │   ▲                                       │
-         │  │       give_up: we stop        │   │ a beat came back:                     │
-         │  │                 trust ran out │   │ trusted again                         │
-         │  │                               ▼   │                                       │
-         │  │       the lease is lost:    ┌────────┐                                    │
-         │  └──── a new identity ──────── │ silent │  still ours by the rows; we plan   │
-         │                                └────────┘  nothing that we cannot prove      │
-         └──────────────────────────────────────────────────────────────────────────────┘
+ ──▶ │ not ours │                         │ leads │ ──▶ our event loop does not turn    │
+     └──────────┘ ◀────────────────────── └───────┘     for a time to live │            │
+       ▲ ▲  ▲       hold: beyond our share  │   ▲                          ▼            │
+       │ │  │       give_up: we stop        │   │ a beat came back:    ┌───────┐        │
+       │ │  │                 trust ran out │   │ trusted again        │ aside │        │
+       │ │  │                               ▼   │                      └───────┘        │
+       │ │  │       the lease is lost:    ┌────────┐   no role and no share │           │
+       │ │  └──── a new identity ──────── │ silent │                        │           │
+       │ │                                └────────┘                        │           │
+       │ │             still ours by the rows; we plan                      │           │
+       │ │             nothing that we cannot prove                         │           │
+       │ └────────────────── it turns: the role again, in a new term ◀──────┘           │
+       └────────────────────────────────────────────────────────────────────────────────┘
 ```
 
 1. **Hold** every second, and at once on start, on a wake-up and when something was lost: one
@@ -36,6 +39,14 @@ every node makes the same shares of the same facts (`core.sharing`).
    is behind the jumps that are known are moved, once (`core.clock_jumps`).
 8. **Stopping** gives up all shards and the role, before what runs is drained and the node leaves,
    and the others are woken: they need not wait for a lease to run out, and share out all of them.
+9. **Standing aside.** The heartbeat has a thread of its own: it keeps the lease of a node whose
+   event loop is blocked by a handler, too, and nobody takes from the living. So the thread watches
+   the loop: after a time to live without a turn it gives up the shards and the role (as in 8; what
+   the node claimed stays its own), and takes the role again when the loop turns. That is a new
+   term: grants of an earlier one count for nothing, nor does an answer to a request made in it.
+   Who has not the role takes nothing, so a request on its way is harmless, as is a plan (3).
+10. **A stall is told by whoever sees it**: every scheduler looks at all shards, led or not, every
+   few seconds (`scheduler`).
 """
 
 from __future__ import annotations
@@ -61,6 +72,9 @@ class Leadership:
     """The shards that this node leads. `lost` counts those that were taken from it: by a lease
     that ran out, or found out by a refused plan; not those that it gave up.
 
+    `term` rises when the node gave up what it led without asking us, because our event loop stood
+    still: what is known from before counts for nothing, and is not lost, either.
+
     `moved` counts intervals that followed a clock that was set; `is_behind`: there are more.
     `zones` is the version of the zone data of this process, if that is known, and `newer_zones` one
     that a shard was planned under before."""
@@ -71,10 +85,11 @@ class Leadership:
         node: Callable[[], UUID],
         *,
         is_trusted: Callable[[], bool],
+        term: Callable[[], int] = lambda: 0,
         zones: str | None = None,
     ) -> None:
-        self._store, self._node, self._is_trusted = store, node, is_trusted
-        self._granted_to: UUID | None = None
+        self._store, self._node, self._term, self._is_trusted = store, node, term, is_trusted
+        self._granted_to: tuple[UUID, int] | None = None
         self._grants: dict[int, Grant] = {}
         self.lost = self.moved = 0
         self.is_behind = False
@@ -83,8 +98,9 @@ class Leadership:
 
     @property
     def grants(self) -> tuple[Grant, ...]:
-        """What may be planned now: nothing while the lease is not trusted, or is another's."""
-        if self._granted_to != self._node() or not self._is_trusted():
+        """What may be planned now: nothing while the lease is not trusted, or is another's, nor
+        what was given up for us."""
+        if self._granted_to != self._who() or not self._is_trusted():
             return ()
         return tuple(self._grants.values())
 
@@ -96,7 +112,8 @@ class Leadership:
     async def hold(self, clock: int | None = None) -> bool:
         """Asks for what is ours; whether that changed. `clock` is the sum of the jumps of the clock
         that are known: what has not followed them does, and is ours only then."""
-        node, before = self._node(), self._grants
+        who, before = self._who(), self._grants
+        node, _ = who
         try:
             granted = await self._own_up(await self._store.shards.hold(SYSTEM, node))
             if clock is not None:
@@ -104,11 +121,14 @@ class Leadership:
         except NodeExpired:
             self.forget(node)
             return False
-        if node != self._node():
+        if who != self._who():
             return False  # It was asked by somebody who we are not any more.
-        self._granted_to = node
+        self._granted_to = who
         self._grants = {grant.shard: grant for grant in granted}
         return self._grants != before
+
+    def _who(self) -> tuple[UUID, int]:
+        return self._node(), self._term()
 
     async def _own_up(self, granted: Sequence[Grant]) -> Sequence[Grant]:
         """Notes our zone data where it is older: from now on times may be from that."""
@@ -151,7 +171,7 @@ class Leadership:
 
     def forget(self, node: UUID) -> None:
         """An identity is lost, and all that was led under it."""
-        if self._granted_to == node:
+        if self._granted_to is not None and self._granted_to[0] == node:
             self.lost += len(self._grants)
             self._grants, self._granted_to = {}, None
 

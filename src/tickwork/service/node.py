@@ -4,6 +4,12 @@ The heartbeat has a thread, an event loop and a connection of its own: a handler
 main loop costs this process its pace, not its lease. When the lease is lost all the same, whatever
 the node held has been given to others; it takes a new identity, and whoever works for it is told.
 
+But a lease that lives must not keep schedules from those who could plan them. So the thread asks
+the loop of a node that leads for a sign of life, again and again. If there is none for a whole time
+to live it stands aside: it gives up its shards and the role, so that others lead them at once, and
+takes the role again as soon as the loop turns. What it claimed stays with it, its handlers run on.
+`term` tells the two times apart: who asked, or was answered, in an earlier one leads nothing.
+
 Trust counts from before the request was sent: an answer that took long proves nothing about now.
 
 Whatever goes wrong is tried again. If it is something nobody thought of, and the lease has run out
@@ -14,6 +20,7 @@ the node is ended with an error: without a heartbeat it would stand still, and n
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +29,7 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
+from tickwork.service.lines import Line
 from tickwork.service.loop import Tell, forever
 from tickwork.store.aside import aside
 from tickwork.store.contract import Store
@@ -29,8 +37,14 @@ from tickwork.store.ids import new_id
 
 TTL_SECONDS = 15.0
 BEATS_PER_TTL = 3
+
+ROLE = "scheduler"
+"""Of a node that leads schedules, as nodes and their settings call it."""
+
 _RETRY_SECONDS = 0.5
 _STOP_SECONDS = 10.0
+
+_log = logging.getLogger("tickwork")
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -49,7 +63,8 @@ class HeartbeatEnded(TickworkError):
 
 
 class Node:
-    """An identity that is kept alive. `id` changes when a lease was lost."""
+    """An identity that is kept alive. `id` changes when a lease was lost, `term` rises when what it
+    led was given up because its event loop stood still."""
 
     def __init__(
         self,
@@ -62,7 +77,11 @@ class Node:
         self._open_store, self._name, self._roles = open_store, name, tuple(roles)
         self._ttl_seconds = ttl_seconds
         self.id: UUID = new_id()
+        self.term = 0
         self.trusted_until = float("-inf")
+        self._is_aside = False
+        self._one_at_a_time = asyncio.Lock()
+        self._led_in: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="tickwork-node", daemon=True)
         self._started = threading.Event()
         self._stopping: asyncio.Event | None = None
@@ -86,7 +105,9 @@ class Node:
         self._roles = tuple(each for each in self._roles if each != role)
 
     async def start(self) -> None:
-        """Joins; returns when the lease has begun, or raises why it cannot."""
+        """Joins; returns when the lease has begun, or raises why it cannot. The loop in which it is
+        called is the one that leads."""
+        self._led_in = asyncio.get_running_loop()
         self._thread.start()
         await aside(self._started.wait)
         if self._failed is not None:
@@ -157,27 +178,34 @@ class Node:
             await store.close()
 
     async def _beat_until(self, stopping: asyncio.Event, store: Store) -> None:
-        beating = asyncio.create_task(
-            forever("heartbeat", lambda: self._beat(store), tell=self._trouble)
-        )
+        steps = [forever("heartbeat", lambda: self._beat(store), tell=self._trouble)]
+        if ROLE in self._roles:
+            steps.append(forever("watch", lambda: self._watch(store), tell=self._tell))
+        going_on = [asyncio.create_task(each) for each in steps]
         told = asyncio.create_task(stopping.wait())
-        await asyncio.wait([beating, told], return_when=asyncio.FIRST_COMPLETED)
-        if beating.done():
-            beating.result()  # It raises: by itself it has no end.
-        beating.cancel()
-        await asyncio.wait([beating])
+        await asyncio.wait([*going_on, told], return_when=asyncio.FIRST_COMPLETED)
+        for each in going_on:
+            if each.done():
+                each.result()  # It raises: by itself it has no end.
+            each.cancel()
+        await asyncio.wait(going_on)
 
     def _trouble(self, what: str, error: Exception) -> None:
         self._is_odd = True
+        self._tell(what, error)
+
+    def _tell(self, what: str, error: Exception) -> None:
         for tell in self._on_trouble:
             tell(what, error)
 
     async def _join(self, store: Store) -> None:
-        began = monotonic()
-        await store.nodes.join(
-            SYSTEM, self.id, name=self._name, roles=self._roles, ttl_seconds=self._ttl_seconds
-        )
-        self.trusted_until = began + self._ttl_seconds
+        async with self._one_at_a_time:
+            began = monotonic()
+            roles = [each for each in self._roles if each != ROLE or not self._is_aside]
+            await store.nodes.join(
+                SYSTEM, self.id, name=self._name, roles=roles, ttl_seconds=self._ttl_seconds
+            )
+            self.trusted_until = began + self._ttl_seconds
 
     async def _beat(self, store: Store) -> float:
         """How long to wait before the next."""
@@ -205,3 +233,65 @@ class Node:
         except StoreError:
             return _RETRY_SECONDS
         return self._ttl_seconds / BEATS_PER_TTL
+
+    # Standing aside
+
+    async def _watch(self, store: Store) -> float:
+        """Asks the loop that leads for a sign of life; if none comes for a time to live, others
+        lead until it does. How long to wait before it is asked again."""
+        turned, piece = self._asked(), self._ttl_seconds / BEATS_PER_TTL
+        for _ in range(BEATS_PER_TTL):
+            # In pieces: who was stopped as a whole, loop and all, finds but one of them over.
+            if await _comes(turned, piece):
+                return piece
+        if ROLE not in self._roles:
+            return piece
+        told = "the event loop stands still: others lead the schedules of this node meanwhile"
+        _log.warning(Line(told, seconds=round(self._ttl_seconds, 3)))
+        await self._until_done(lambda: self._stand_aside(store))
+        await turned.wait()
+        await self._until_done(lambda: self._come_back(store))
+        if not self._is_aside:
+            _log.info(Line("the event loop turns again: this node leads schedules as before"))
+        return piece
+
+    def _asked(self) -> asyncio.Event:
+        """What is set when the loop that leads has turned."""
+        turned, own = asyncio.Event(), asyncio.get_running_loop()
+
+        def turn() -> None:
+            with suppress(RuntimeError):  # Our own is closed: nobody waits for it any more.
+                own.call_soon_threadsafe(turned.set)
+
+        assert self._led_in is not None
+        with suppress(RuntimeError):  # It is closed, and does not turn any more.
+            self._led_in.call_soon_threadsafe(turn)
+        return turned
+
+    async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            with suppress(StoreError, NodeExpired, TimeoutError):
+                async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL), self._one_at_a_time:
+                    return await step()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _stand_aside(self, store: Store) -> None:
+        self._is_aside = True
+        try:
+            await store.shards.give_up(SYSTEM, self.id)
+        finally:
+            self.term += 1  # Not before: who asks from now on is told that nothing is its own.
+
+    async def _come_back(self, store: Store) -> None:
+        if ROLE in self._roles:
+            await store.shards.come_back(SYSTEM, self.id)
+            self._is_aside = False
+        if ROLE not in self._roles:  # Dropped, and what was given up then may have come first.
+            await store.shards.give_up(SYSTEM, self.id)
+
+
+async def _comes(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    return False

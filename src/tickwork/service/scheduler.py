@@ -58,7 +58,7 @@ SWEEP_SECONDS = 5.0
 SWEPT_AT_ONCE = 500
 
 STALLED_SECONDS = 30.0
-"""After so long it is told that a shard that is led has work that nobody does."""
+"""After so long it is told that a shard has work that nobody does."""
 
 JUMPS_MAX = 10
 """So often we look whether the clock was set, and others may have seen it first; then later."""
@@ -67,10 +67,6 @@ AWAY_SECONDS = 1.0
 """So long we wait for a database that is away."""
 
 NO_QUEUE = "its queue is gone: make it again, or give the schedule another one, and resume it"
-
-
-ROLE = "scheduler"
-"""As nodes and their settings call it."""
 
 
 class Scheduler:
@@ -96,6 +92,7 @@ class Scheduler:
             )
         self._told_outdated = False
         self._stalled: set[int] = set()
+        self._behind: dict[int, datetime] = {}
         self._days = DaysOff(store)
         self._pace = _Pace()
         self._held_at = self._hold_at = float("-inf")
@@ -299,7 +296,7 @@ class Scheduler:
     async def _keep(self) -> float:
         if self.leadership.grants:
             await self.sweep()
-            await self._look_for_stalls()
+        await self._look_for_stalls()
         return SWEEP_SECONDS
 
     async def sweep(self) -> None:
@@ -308,22 +305,25 @@ class Scheduler:
             pass
 
     async def _look_for_stalls(self) -> None:
-        shards = [grant.shard for grant in self.leadership.grants]
-        now, look = await self._clock.now(), self._store.schedules.next_look_at
-        if _overdue_seconds(await look(SYSTEM, shards), now) <= STALLED_SECONDS:
-            self._stalled.clear()
-            return
-        for shard in shards:
-            since = await look(SYSTEM, [shard])
-            overdue = _overdue_seconds(since, now)
-            if since is None or overdue <= STALLED_SECONDS:
-                self._stalled.discard(shard)
+        """Looks at all shards, whoever leads them: a leader that stands still cannot tell. But
+        while a backlog is worked off, each look finds another schedule first: then it is for the
+        leader to tell it, once; others tell of what has not moved since they last looked."""
+        now = await self._clock.now()
+        limit = now - timedelta(seconds=STALLED_SECONDS)
+        behind = dict(await self._store.shards.behind(SYSTEM, limit))
+        own = {grant.shard for grant in self.leadership.grants}
+        for shard, since in behind.items():
+            is_new = shard not in self._stalled
+            if shard not in own and not (is_new and self._behind.get(shard) == since):
                 continue
+            overdue = _overdue_seconds(since, now)
             self._observer.stalled(shard, overdue)
-            if shard not in self._stalled:
+            if is_new:
                 stall = of_stall(shard, since, overdue)
                 await self._store.messages.tell(Scope(SYSTEM_TENANT), stall)
                 self._stalled.add(shard)
+        self._stalled &= behind.keys()
+        self._behind = behind
 
 
 class _Pace:

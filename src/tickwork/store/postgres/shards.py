@@ -42,11 +42,18 @@ class PostgresShards:
                 raise NodeExpired(node_id)
             now, lowest = own["now"], tokens.token(own["epoch"], 0) + 1
             living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
+            if node_id not in living:
+                return (), False
             seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
             sharing = share_out(
                 node_id, living, {shard: row["node"] for shard, row in seen.items()}
             )
-            moving = sorted((*sharing.give_up, *sharing.take))
+            earlier = [
+                shard
+                for shard, row in seen.items()
+                if row["node"] == node_id and row["token"] < lowest and shard not in sharing.give_up
+            ]
+            moving = sorted((*sharing.give_up, *sharing.take, *earlier))
             robbed = {seen[shard]["node"] for shard in sharing.take} - {None}
             alive = await _still_alive(connection, robbed, now)
             if moving:
@@ -55,6 +62,8 @@ class PostgresShards:
                 given_up = [seen[shard] for shard in sharing.give_up]
                 await _hand_over(connection, given_up, None, now, lowest)
                 taken = [seen[shard] for shard in sharing.take if seen[shard]["node"] not in alive]
+                # What it leads under a token of an earlier epoch is taken anew, too.
+                taken += [seen[shard] for shard in earlier]
                 await _hand_over(connection, taken, node_id, now, lowest)
                 seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
             led = (row for row in seen.values() if row["node"] == node_id)
@@ -70,6 +79,8 @@ class PostgresShards:
         check_system(scope)
 
         async def work(connection: Connection) -> int:
+            # Whoever holds just now comes first, and so does what it takes.
+            await connection.execute(SQL.lock_node, node_id)
             await connection.execute(SQL.stand_down, node_id)
             held = [
                 row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
@@ -84,6 +95,21 @@ class PostgresShards:
         if given_up:
             self._wakeups.tell([SCHEDULES_TOPIC])
         return given_up
+
+    async def come_back(self, scope: Scope, node_id: UUID) -> None:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.come_back, self._moment(), node_id)
+        )
+        if found is None:
+            raise NodeExpired(node_id)
+
+    async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.shards_behind, before)
+        )
+        return tuple((row["shard"], row["look_at"]) for row in found)
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         check_system(scope)

@@ -7,6 +7,7 @@ has the only token that counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from tickwork.core import token as tokens
@@ -41,6 +42,24 @@ class SqliteShards:
             return free_shards(transaction, node_id.bytes)
 
         return await self._database.write(work)
+
+    async def come_back(self, scope: Scope, node_id: UUID) -> None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> None:
+            values = (node_id.bytes, transaction.now)
+            if not transaction.execute(SQL.come_back, values).rowcount:
+                raise NodeExpired(node_id)
+
+        await self._database.write(work)
+
+    async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
+        check_system(scope)
+        values = (to_microseconds(before),)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.shards_behind, values).fetchall()
+        )
+        return tuple((shard, from_microseconds(at)) for shard, at in found)
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         check_system(scope)
@@ -126,11 +145,13 @@ def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
 
 
 def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
-    execute, now = transaction.execute, transaction.now
+    execute, now, own = transaction.execute, transaction.now, (node_id.bytes,)
     (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
     if not alive:
         raise NodeExpired(node_id)
     living = [UUID(bytes=id_) for (id_,) in execute(SQL.living_schedulers, (now,))]
+    if node_id not in living:
+        return ()
     held = {
         shard: None if node is None else UUID(bytes=node)
         for shard, _, node, *_ in execute(SQL.list_shards, (now,))
@@ -139,8 +160,11 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
     if sharing.give_up:
         execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
         transaction.woken.add(SCHEDULES_TOPIC)
-    if sharing.take:
-        (_, _, epoch) = execute(SQL.read_meta).fetchone()
-        values = (rows.as_json(sharing.take), node_id.bytes, now, tokens.token(epoch, 0))
-        execute(SQL.take_shards, values)
-    return tuple(Grant(*row) for row in execute(SQL.own_shards, (node_id.bytes,)))
+    (_, _, epoch) = execute(SQL.read_meta).fetchone()
+    lowest = tokens.token(epoch, 0) + 1
+    # What it leads under a token of an earlier epoch is taken anew, too.
+    earlier = [shard for shard, token, *_ in execute(SQL.own_shards, own) if token < lowest]
+    taken = [*sharing.take, *earlier]
+    if taken:
+        execute(SQL.take_shards, (rows.as_json(taken), node_id.bytes, now, lowest))
+    return tuple(Grant(*row) for row in execute(SQL.own_shards, own))

@@ -1,7 +1,10 @@
 -- Gives shards to a node (`$4`), under a token that is higher than every one before, or to nobody: those
--- that still are as they were seen.
+-- that still are as they were seen. Who leads one already leads it since then.
 UPDATE tickwork_shards AS s
-SET node = $4, taken_at = CASE WHEN $4::uuid IS NOT NULL THEN $5::timestamptz END,
+SET node = $4,
+    taken_at = CASE
+        WHEN s.node = $4::uuid THEN s.taken_at WHEN $4::uuid IS NOT NULL THEN $5::timestamptz
+    END,
     token = CASE WHEN $4::uuid IS NOT NULL THEN greatest(s.token + 1, $6::bigint) ELSE s.token END
 FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) AS seen (shard, token, node)
 WHERE s.shard = seen.shard AND s.token = seen.token AND s.node IS NOT DISTINCT FROM seen.node

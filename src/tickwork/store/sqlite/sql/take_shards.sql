@@ -1,3 +1,4 @@
 -- Lets a node lead shards, each under a token above all before, also those of an earlier epoch.
-UPDATE tickwork_shards SET node = ?2, taken_at = ?3, token = max(token + 1, ?4 + 1)
+UPDATE tickwork_shards
+SET taken_at = CASE WHEN node = ?2 THEN taken_at ELSE ?3 END, node = ?2, token = max(token + 1, ?4)
 WHERE shard IN (SELECT value FROM json_each(?1))

@@ -1,0 +1,55 @@
+"""A handler, or anything else, that blocks the event loop of a leader: its lease lives on, but
+others lead what it led, and it goes on when the loop turns again."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.opening import opened
+from tests.faults.scheduling import BOUND_SECONDS, Fleet, leads
+from tests.kit.process import Children
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tickwork.core.model import SYSTEM
+from tickwork.store.contract import Store
+
+POINT = "planning"
+
+
+@pytest.fixture
+async def store(home: Home) -> AsyncIterator[Store]:
+    async with opened(home.url) as other:
+        yield other
+
+
+async def test_others_lead_what_a_blocked_leader_led_and_nothing_is_lost_or_doubled(
+    store: Store, home: Home, children: Children, tmp_path: Path
+) -> None:
+    fleet = Fleet(home.url, children, tmp_path)
+    await fleet.prepare(store, count=60)
+    blocked, other = await fleet.started(), await fleet.started()
+    node, heir = await leads(blocked), await leads(other)
+    passed = len(blocked.events(POINT))
+    blocked.arm(POINT, "pause")
+
+    def is_paused() -> bool:
+        return any(each.action == "pause" for each in blocked.events(POINT)[passed:])
+
+    await eventually(is_paused, timeout_seconds=BOUND_SECONDS, what="its loop to be blocked")
+
+    async def is_led() -> bool:
+        return all(each.node == heir for each in await store.shards.list(SYSTEM))
+
+    await eventually(is_led, timeout_seconds=BOUND_SECONDS, what="the other to lead all")
+    living = {each.id: each.roles for each in await store.nodes.list(SYSTEM)}
+    assert living[node] == ("worker",), "its lease lives"
+    held = len(blocked.events("held"))
+    blocked.release(POINT)
+
+    def leads_again() -> bool:
+        return any(each.facts["shards"] for each in blocked.events("held")[held:])
+
+    await eventually(leads_again, timeout_seconds=BOUND_SECONDS, what="it to lead again")
+    assert await leads(blocked) == node, "under the same identity"
+    assert await fleet.judge(store) == ()
