@@ -105,7 +105,8 @@ def _read(file: str) -> str:
 
 
 def _days(text: str, now: datetime) -> tuple[date, ...]:
-    from tickwork.ops.calendars import read_days, read_ics
+    from tickwork.ops.calendars import read_days
+    from tickwork.ops.ics import read_ics
 
     if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
         return read_ics(text, now=now)

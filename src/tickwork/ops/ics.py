@@ -1,0 +1,140 @@
+"""The days of an ICS file: events as whole days, and those that come again written out.
+
+What counts of an event: its start, its end or duration, `RRULE`, `RDATE`, `EXDATE`; a single day of
+a series that was moved (`RECURRENCE-ID`) is where it was moved to, and what is cancelled is no day
+off. The work is bounded: what would take more is refused, and nothing is left out silently.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
+from tickwork.core.when.recurrence.rule import RecurrenceRule
+from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.zone import timeline
+from tickwork.errors import FieldError, InvalidInput
+
+ICS_BYTES_MAX = 4_000_000
+ICS_YEARS_AHEAD = 10
+"""Days that come again every year are written out so far ahead; import again before then."""
+
+EVENT_DAYS_MAX = 366
+RULES_MAX = 1_000
+DAYS_WRITTEN_MAX = 10 * EXCLUDED_DAYS_MAX
+"""Days as the events have them: a day that several have counts for each."""
+
+_DAY = timedelta(days=1)
+_DAY_SECONDS = 86_400
+_EPOCH = date(1970, 1, 1)
+_TIMES_OF_DAY = ("BYHOUR", "BYMINUTE", "BYSECOND")
+
+
+def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:
+    """The days of the events in an ICS file. An event that comes again is written out for the
+    years ahead; one with a time of day takes the days that it touches."""
+    import icalendar  # Heavy, and only for those who import a file.
+
+    if len(text) > ICS_BYTES_MAX:
+        raise _refused(f"has {len(text)} bytes; at most {ICS_BYTES_MAX}")
+    try:
+        events = icalendar.Calendar.from_ical(text).walk("VEVENT")
+    except ValueError as error:
+        raise _refused(f"is not an ICS file: {error}") from None
+    if sum("RRULE" in event for event in events) > RULES_MAX:
+        raise _refused(f"has more than {RULES_MAX} events that come again")
+    days: set[date] = set()
+    for written, day in enumerate(_days_of(events, date(now.year + ICS_YEARS_AHEAD, 12, 31))):
+        if day >= _EPOCH:  # No schedule has a slot before.
+            days.add(day)
+        if len(days) > EXCLUDED_DAYS_MAX or written >= DAYS_WRITTEN_MAX:
+            raise _refused(f"has more than {EXCLUDED_DAYS_MAX} days")
+    if not days:
+        raise _refused("has no events with days")
+    return tuple(sorted(days))
+
+
+def _days_of(events: Sequence[Any], until: date) -> Iterator[date]:
+    moved: dict[str, set[date]] = defaultdict(set)
+    for event in events:
+        if "RECURRENCE-ID" in event:
+            moved[str(event.get("UID"))].add(_day(event["RECURRENCE-ID"].dt))
+    for event in events:
+        if "DTSTART" not in event or str(event.get("STATUS", "")).upper() == "CANCELLED":
+            continue
+        elsewhere = set() if "RECURRENCE-ID" in event else moved[str(event.get("UID"))]
+        length = _length_days(event)
+        for start in _starts(event, until):
+            if start not in elsewhere:
+                yield from (start + offset * _DAY for offset in range(length))
+
+
+def _length_days(event: Any) -> int:
+    begin = event["DTSTART"].dt
+    end = begin
+    if "DTEND" in event:
+        end = event["DTEND"].dt
+    elif "DURATION" in event:
+        end = begin + event["DURATION"].dt
+    first = _day(begin)
+    # The end of an event is the first instant that is not in it any more.
+    last = (end - timedelta.resolution).date() if isinstance(end, datetime) else end - _DAY
+    length = (max(first, last) - first).days + 1
+    if length > EVENT_DAYS_MAX:
+        raise _refused(f"has an event of {length} days on {first}; at most {EVENT_DAYS_MAX}")
+    return length
+
+
+def _starts(event: Any, until: date) -> Iterator[date]:
+    """The days that an event begins on: its first, or those of its rule, and those that are
+    listed, without those that are left out."""
+    first, left_out = _day(event["DTSTART"].dt), {*_listed(event, "EXDATE")}
+    rules = event.get("RRULE", [])
+    for rule in rules if isinstance(rules, list) else [rules]:
+        yield from (day for day in _days_of_rule(rule, first, until) if day not in left_out)
+    more = [*_listed(event, "RDATE"), *([] if rules else [first])]
+    yield from (day for day in more if day not in left_out)
+
+
+def _days_of_rule(rule: Any, first: date, until: date) -> Iterator[date]:
+    written = plain_text(rule.to_ical().decode())
+    parts = written.split(";")
+    if "COUNT=" not in written:
+        # Days have no time, and no zone: an end of the rule in the zone of nobody cuts no day off.
+        parts = [part for part in parts if not part.startswith(_TIMES_OF_DAY)]
+    text = ";".join(parts)
+    start = (first - _EPOCH).days * _DAY_SECONDS
+    try:
+        if read_parts(text).frequency > Frequency.DAILY:
+            raise RecurrenceError("it comes more than once a day; a calendar has whole days")
+        found = RecurrenceRule(text, start, timeline("UTC"))
+    except RecurrenceError as error:
+        raise _refused(f"has a rule that cannot be read, {written}: {error}") from None
+    naive = found.next_naive(start - 1)
+    if naive is None:
+        raise _refused(f"has a rule that no day fits, {written}")
+    while naive is not None:
+        day = _EPOCH + timedelta(seconds=naive)
+        if day > until:
+            return
+        yield day
+        naive = found.next_naive(naive)
+
+
+def _listed(event: Any, name: str) -> list[date]:
+    """The days that a property lists; of a period, the first one."""
+    given = event.get(name, [])
+    lists = given if isinstance(given, list) else [given]
+    moments = [each.dt for listed in lists for each in listed.dts]
+    return [_day(each[0] if isinstance(each, tuple) else each) for each in moments]
+
+
+def _day(moment: date | datetime) -> date:
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput([FieldError("ics", message)])

@@ -1,0 +1,104 @@
+"""ICS files: which days they mean, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tickwork.errors import InvalidInput
+from tickwork.ops import ics
+from tickwork.ops.ics import read_ics
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+YEARLY = "DTSTART;VALUE=DATE:20260308\nRRULE:FREQ=YEARLY"
+
+
+def file(*events: str) -> str:
+    body = "".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT\n" for event in events)
+    return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//x//y//EN\n{body}END:VCALENDAR\n"
+
+
+def days(*events: str) -> list[str]:
+    return [day.isoformat() for day in read_ics(file(*events), now=NOW)]
+
+
+def refusal(*events: str) -> str:
+    with pytest.raises(InvalidInput) as refused:
+        days(*events)
+    (fault,) = refused.value.errors
+    assert fault.field == "ics"
+    return fault.message
+
+
+@pytest.mark.parametrize(
+    ("event", "meant"),
+    [
+        ("DTSTART;VALUE=DATE:20270302", ["2027-03-02"]),
+        ("DTSTART;VALUE=DATE:20270302\nDTEND;VALUE=DATE:20270304", ["2027-03-02", "2027-03-03"]),
+        ("DTSTART;VALUE=DATE:20270305\nDURATION:P2D", ["2027-03-05", "2027-03-06"]),
+        ("DTSTART:20270305T230000Z\nDURATION:PT2H", ["2027-03-05", "2027-03-06"]),
+        ("DTSTART:20270305T220000Z\nDURATION:PT2H", ["2027-03-05"]),
+        (
+            "DTSTART;VALUE=DATE:20270310\nRDATE;VALUE=DATE:20270312,20270315",
+            ["2027-03-10", "2027-03-12", "2027-03-15"],
+        ),
+        (
+            "DTSTART:20270310T090000Z\nRDATE;VALUE=PERIOD:20270312T090000Z/PT1H",
+            ["2027-03-10", "2027-03-12"],
+        ),
+        (
+            f"{YEARLY};UNTIL=20290101\nEXDATE;VALUE=DATE:20280308\nRDATE;VALUE=DATE:20280309",
+            ["2026-03-08", "2027-03-08", "2028-03-09"],
+        ),
+        ("DTSTART:20270302T090000Z\nRRULE:FREQ=DAILY;BYHOUR=9,17;COUNT=4", None),
+        (
+            "DTSTART;VALUE=DATE:19680229\nRRULE:FREQ=YEARLY;COUNT=3",
+            ["1972-02-29", "1976-02-29"],
+        ),
+    ],
+)
+def test_an_event_is_the_days_that_it_touches(event: str, meant: list[str] | None) -> None:
+    assert days(event) == (meant or ["2027-03-02", "2027-03-03"])
+
+
+def test_what_comes_again_is_written_out_for_ten_years() -> None:
+    found = days("DTSTART;VALUE=DATE:20261225\nRRULE:FREQ=YEARLY")
+    assert found == [f"{year}-12-25" for year in range(2026, 2037)]
+
+
+def test_what_is_cancelled_is_no_day_off() -> None:
+    kept = "UID:1\nDTSTART;VALUE=DATE:20270320"
+    assert days(kept, "UID:2\nSTATUS:CANCELLED\nDTSTART;VALUE=DATE:20270321") == ["2027-03-20"]
+    assert "no events" in refusal(f"{kept}\nSTATUS:CANCELLED")
+
+
+def test_a_day_of_a_series_is_where_it_was_moved_to() -> None:
+    series = "UID:1\nDTSTART;VALUE=DATE:20270301\nRRULE:FREQ=WEEKLY;COUNT=3"
+    moved = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270308\nDTSTART;VALUE=DATE:20270309"
+    gone = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270315\nDTSTART;VALUE=DATE:20270315\nSTATUS:CANCELLED"
+    assert days(series, moved, gone) == ["2027-03-01", "2027-03-09"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30", "more than once a day"),
+        ("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "no day fits"),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "no day fits"),
+        ("FREQ=DAILY;COUNT=99999", "cannot be read"),
+    ],
+)
+def test_a_rule_that_never_comes_or_too_often_is_refused(rule: str, said: str) -> None:
+    assert said in refusal(f"DTSTART;VALUE=DATE:20270302\nRRULE:{rule}")
+
+
+def test_what_is_too_much_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "days" in refusal("DTSTART;VALUE=DATE:20000101\nRRULE:FREQ=DAILY")
+    long = "DTSTART;VALUE=DATE:20270101\nDTEND;VALUE=DATE:20280601"
+    assert "an event of 517 days" in refusal(long)
+    yearly = "DTSTART;VALUE=DATE:20270302\nRRULE:FREQ=YEARLY"
+    monkeypatch.setattr(ics, "RULES_MAX", 2)
+    assert "more than 2 events" in refusal(*[yearly] * 3)
+    monkeypatch.setattr(ics, "DAYS_WRITTEN_MAX", 15)
+    assert "days" in refusal(*[yearly] * 2)
