@@ -64,12 +64,12 @@ class NotFound(TickworkError):
 
     code = "not_found"
 
-    def __init__(self, kind: str, name: object) -> None:
-        self.kind, self.name = kind, name
-        super().__init__(f"there is no {kind} {name}")
+    def __init__(self, kind: str, name: object, hint: str | None = None) -> None:
+        self.kind, self.name, self.hint = kind, name, hint
+        super().__init__(f"there is no {kind} {name}" + (f"; {hint}" if hint else ""))
 
     def _made_of(self) -> tuple[object, ...]:
-        return self.kind, self.name
+        return self.kind, self.name, self.hint
 
 
 class Conflict(TickworkError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from tickwork.core.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.tally import QueueStats
 from tickwork.ops.composing import RegistryComposer
@@ -35,7 +36,7 @@ class Queue(Generic[T]):
         self._app, self.name = app, name
 
     async def send(
-        self, body: T, *, content_type: ContentType = ContentType.JSON, **options: Any
+        self, body: T, *, content_type: GivenContentType = ContentType.JSON, **options: Any
     ) -> str:
         """Sends a message, and returns its id."""
         (message_id,) = await self.send_batch([body], content_type=content_type, **options)
@@ -45,7 +46,7 @@ class Queue(Generic[T]):
         self,
         bodies: Sequence[T],
         *,
-        content_type: ContentType = ContentType.JSON,
+        content_type: GivenContentType = ContentType.JSON,
         **options: Any,
     ) -> tuple[str, ...]:
         """Sends up to 100 messages, all or none, and returns their ids; the options are those of

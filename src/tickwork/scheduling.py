@@ -6,6 +6,7 @@ does not wait for an ack. Give an `idempotency_key` where a handler may come twi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import wraps
@@ -20,10 +21,12 @@ from tickwork.core import when
 from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection, ScheduleStatus
+from tickwork.core.when.reading import Choice, Reader
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import calendars, schedule_making, schedules
+from tickwork.ops.ics import read_ics
 from tickwork.ops.previewing import preview_schedule
-from tickwork.ops.schedule_facts import resolve
+from tickwork.ops.schedule_facts import holidays_among, limits_of, resolve
 from tickwork.ops.why import Why, why
 from tickwork.store.contract import Store
 
@@ -78,8 +81,8 @@ class Schedules:
         """Schedules in order; without a status all but the deleted."""
         store = await self._open()
         selection = ScheduleSelection(
-            status=None if status is None else ScheduleStatus(status),
-            order=Order(order),
+            status=None if status is None else _chosen(ScheduleStatus, "status", status),
+            order=_chosen(Order, "order", order),
             after=after,
         )
         return await store.schedules.list(self._scope, selection, limit)
@@ -117,7 +120,9 @@ class Schedules:
     async def preview(self, **fields: Any) -> when.Preview:
         """The coming fires of a schedule that need not exist."""
         store = await self._open()
-        return preview_schedule(fields, now=await store.now(), limits=self._limits())
+        calendars = await holidays_among(store, self._scope, [fields])
+        limits = await limits_of(store, self._scope, self._limits())
+        return preview_schedule(fields, now=await store.now(), limits=limits, calendars=calendars)
 
     async def firings(
         self,
@@ -130,12 +135,20 @@ class Schedules:
         """What became of its slots, newest first."""
         store = await self._open()
         known = await resolve(store, self._scope, reference)
-        wanted = None if status is None else FiringStatus(status)
+        wanted = None if status is None else _chosen(FiringStatus, "status", status)
         return await store.firings.list(self._scope, known.id, limit, status=wanted, before=before)
 
     async def why(self, reference: Reference, at: datetime | None = None) -> Why:
         """Why it fired, or did not, at an instant; without one: at its latest slot."""
         return await why(await self._open(), self._scope, reference, at)
+
+
+def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
+    faults: list[FieldError] = []
+    chosen = Reader({field: value}, faults).choice(field, next(iter(kind)))
+    if faults:
+        raise InvalidInput(faults)
+    return chosen
 
 
 class Calendars:
@@ -144,8 +157,9 @@ class Calendars:
     def __init__(self, open_store: Callable[[], Awaitable[Store]], scope: Scope) -> None:
         self._open, self._scope = open_store, scope
 
-    async def put(self, name: str, days: Sequence[date]) -> Calendar:
-        """Creates a calendar or replaces its days; schedules that use it follow."""
+    async def put(self, name: str, days: Iterable[date | str]) -> Calendar:
+        """Creates a calendar or replaces its days, dates or ISO texts; schedules that use it
+        follow."""
         store = await self._open()
         calendar, _ = await calendars.put_calendar(store, self._scope, name, days)
         return calendar
@@ -153,7 +167,9 @@ class Calendars:
     async def put_ics(self, name: str, text: str | bytes) -> Calendar:
         """As `put`, with the days of an ICS file."""
         store = await self._open()
-        return await self.put(name, calendars.read_ics(text, now=await store.now()))
+        # In a thread: a large file takes a while, and others must not wait for it.
+        days = await asyncio.to_thread(read_ics, text, now=await store.now())
+        return await self.put(name, days)
 
     async def list(self) -> tuple[Calendar, ...]:
         """All, by name."""

@@ -91,7 +91,7 @@ def test_the_description_documents_the_preview(document: dict[str, Any]) -> None
 
 def test_the_description_documents_answers_and_problems(document: dict[str, Any]) -> None:
     responses = document["paths"]["/v1/schedules/preview"]["post"]["responses"]
-    assert responses.keys() == {"200", "400", "413", "415", "422"}
+    assert responses.keys() == {"200", "400", "413", "415", "422", "503"}
     answer = document["components"]["schemas"]["PreviewAnswer"]["properties"]
     assert answer.keys() == {"fires", "description", "warnings"}
     for status in ("400", "413", "415", "422"):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import Response
 from litestar import Litestar
 from litestar.testing import TestClient
+
+from tickwork import Tickwork
+from tickwork.wiring import Role, Settings, build_api
 
 Client = TestClient[Litestar]
 URL = "/v1/schedules/preview"
@@ -188,3 +193,25 @@ def test_other_media_types_are_told_what_to_send(client: Client, media_type: str
     response = send(client, b'{"cron_expr": "@daily"}', media_type)
     told = refusal(response, status=415, code="unsupported_media_type")
     assert "Content-Type: application/json" in told["detail"]
+
+
+def test_a_preview_knows_the_calendars_of_its_database(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'server.db'}"
+    body = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "count": 2}
+    app = Tickwork(database)
+
+    async def close() -> None:
+        await app.calendars.put("closed", ["2027-03-02"])
+        await app.close()
+
+    asyncio.run(close())
+    with TestClient(build_api(Settings(database=database, roles=frozenset({Role.API})))) as server:
+        answer = server.post(URL, json={**body, "calendar": "closed"})
+        assert [each["fire_at"][:10] for each in answer.json()["fires"]] == [
+            "2027-03-01",
+            "2027-03-03",
+        ]
+        for unknown in ("nowhere", "no\x00where"):
+            response = server.post(URL, json={**body, "calendar": unknown})
+            told = refusal(response, status=422, code="invalid_input")
+            assert [each["field"] for each in told["errors"]] == ["calendar"]

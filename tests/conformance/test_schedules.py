@@ -136,6 +136,32 @@ async def test_a_repeat_under_its_key_is_the_first_one(store: Store, clock: Virt
     assert other.tenant == "one"
 
 
+async def test_a_repeat_of_a_deleted_one_is_a_conflict_that_says_so(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    first = await create(store, clock, idempotency_key="key", fingerprint=b"a")
+    await delete(store, first)
+    repeat = new_schedule(clock, idempotency_key="key", fingerprint=b"a")
+    for new in ([repeat], [new_schedule(clock), repeat]):
+        with pytest.raises(Conflict, match=r"idempotency_key key .* was deleted"):
+            await store.schedules.create(DEFAULT, new)
+    assert await ids_of(store) == []
+
+
+async def test_two_at_once_under_one_key_are_one_if_they_are_the_same(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    same = [new_schedule(clock, idempotency_key="key", fingerprint=b"a") for _ in range(2)]
+    other = new_schedule(clock, idempotency_key="key", fingerprint=b"b")
+    with pytest.raises(Conflict, match="other contents"):
+        await store.schedules.create(DEFAULT, [same[0], other])
+    assert await ids_of(store) == []
+    first, second = await store.schedules.create(DEFAULT, same)
+    assert first == second
+
+
 async def test_a_repeat_beside_new_ones_is_still_the_first_one(
     store: Store, clock: VirtualClock
 ) -> None:

@@ -57,6 +57,7 @@ async def test_a_change_wakes_the_leaders(store: Store, clock: VirtualClock) -> 
 async def test_what_a_leader_gives_up_wakes_the_others(store: Store) -> None:
     first = await lead(store)
     assert await woken(store, SCHEDULES_TOPIC, lambda: store.shards.give_up(SYSTEM, first.node))
+    await store.shards.come_back(SYSTEM, first.node)
     await store.shards.hold(SYSTEM, first.node)
     await join_scheduler(store)
     assert await woken(store, SCHEDULES_TOPIC, lambda: store.shards.hold(SYSTEM, first.node))

@@ -208,3 +208,91 @@ def test_a_slot_that_could_not_be_planned_does_not_come_again() -> None:
     change = changing.resume(parked.definition.rule)(parked, (), at("09:30"))
     assert change is not None
     assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("2026-03-03T09:00"))
+
+
+def parked(fields: dict[str, Any], slot: str) -> Schedule:
+    """A schedule that stands aside because this slot could not be planned, which is on record."""
+    return a_schedule(fields, next_slot=at(slot), status=ScheduleStatus.PARKED)
+
+
+def resumed(schedule: Schedule, now: str) -> Change:
+    change = changing.resume(schedule.definition.rule)(schedule, (), at(now))
+    assert change is not None
+    return change
+
+
+def test_a_single_slot_that_could_not_be_planned_comes_when_it_is_resumed() -> None:
+    once = parked({"once_at": "2026-03-02T09:00:00Z"}, "09:00")
+    change = resumed(once, "09:30")
+    assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("09:30"))
+    assert change.skips == ()
+    # Not before its time, nor as the slot of which it is on record that it did not fire.
+    ahead = resumed(once, "08:59:40").next_slot
+    assert ahead is not None
+    assert at("09:00") < ahead < at("09:00:01")
+
+
+def test_a_single_slot_that_could_not_be_planned_follows_its_policies() -> None:
+    fields = {"once_at": "2026-03-02T09:00:00Z", "missed": {"policy": "skip"}}
+    for now, slot in (("09:00:30", at("09:00:30")), ("09:30", None)):
+        change = resumed(parked(fields, "09:00"), now)
+        status = ScheduleStatus.COMPLETED if slot is None else ScheduleStatus.ACTIVE
+        assert (change.status, change.next_slot, change.skips) == (status, slot, ())
+    once = parked({"once_at": "2026-03-02T09:00:00Z"}, "09:00")
+    definition = structs.replace(once.definition, expires_after_seconds=600.0)
+    change = resumed(structs.replace(once, definition=definition), "09:30")
+    assert (change.status, change.next_slot) == (ScheduleStatus.COMPLETED, None)
+
+
+def test_a_fixed_delay_that_could_not_be_planned_goes_on_from_when_it_is_resumed() -> None:
+    delay = {"interval_seconds": 600, "interval_mode": "fixed_delay"}
+    change = resumed(parked(delay, "09:00"), "09:30")
+    assert (change.next_slot, change.skips) == (at("09:40"), ())
+
+
+def test_an_update_steps_past_a_slot_that_could_not_be_planned() -> None:
+    every_hour = {"cron_expr": "0 * * * *"}
+    patient = {**every_hour, "missed": {"grace_seconds": 120}}
+    change = updated(parked(every_hour, "09:00"), patient, "09:10")
+    assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("10:00"))
+    assert change.skips == ()
+    ahead = updated(parked(every_hour, "09:00"), patient, "08:59:40")
+    assert ahead.next_slot == at("10:00")
+    late = updated(parked(every_hour, "09:00"), patient, "12:10")
+    assert [(skip.first, skip.count, skip.reason) for skip in late.skips] == [
+        (at("10:00"), 3, PAUSED)
+    ]
+    assert late.next_slot == at("13:00")
+
+
+def test_a_single_time_that_could_not_be_planned_never_comes_as_the_same_slot() -> None:
+    once = {"once_at": "2026-03-02T09:00:00Z"}
+    same = updated(parked(once, "09:00"), {**once, "missed": {"policy": "skip"}}, "09:10")
+    assert (same.status, same.next_slot) == (ScheduleStatus.PARKED, at("09:00"))
+    daily = updated(parked(once, "09:00"), NINE, "08:59:40")
+    assert (daily.status, daily.next_slot) == (ScheduleStatus.ACTIVE, at("2026-03-03T09:00"))
+    again = updated(parked(NINE, "09:00"), once, "08:59:40")
+    assert again.next_slot is not None
+    assert at("09:00") < again.next_slot < at("09:00:01")
+
+
+def test_what_is_taken_back_before_a_slot_that_could_not_be_planned_is_on_record() -> None:
+    minutely, taken = {"cron_expr": "* * * * *"}, Withdrawn(at("08:59"), at("08:59"))
+    for fields in (minutely, {**minutely, "missed": {"grace_seconds": 5}}):
+        change = updated(parked(minutely, "09:00"), fields, "08:58:45", taken)
+        assert [(skip.first, skip.reason) for skip in change.skips] == [(at("08:59"), PAUSED)]
+        assert change.next_slot == at("09:00" if fields is minutely else "09:01")
+
+
+def test_a_delete_does_not_tell_again_of_a_slot_that_could_not_be_planned() -> None:
+    for fields in ({"cron_expr": "0 * * * *"}, {"once_at": "2026-03-02T09:00:00Z"}):
+        assert changing.delete(parked(fields, "09:00"), (), at("10:30")).skips == ()
+
+
+def test_a_schedule_whose_zone_is_gone_can_be_given_another_or_deleted() -> None:
+    known = parked(NINE, "09:00")
+    rule = structs.replace(known.definition.rule, timezone="Nowhere/Gone")
+    lost = structs.replace(known, definition=structs.replace(known.definition, rule=rule))
+    change = updated(lost, {**NINE, "timezone": "Europe/Berlin"}, "09:30")
+    assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("2026-03-03T08:00"))
+    assert changing.delete(lost, (), at("2026-03-04T09:30")).status is ScheduleStatus.DELETED

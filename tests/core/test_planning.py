@@ -21,6 +21,7 @@ from tickwork.core import when
 from tickwork.core.planning import (
     AHEAD_SECONDS,
     EXCLUDED,
+    EXPIRED,
     PAST_END,
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
@@ -32,19 +33,18 @@ from tickwork.core.planning import (
     coming,
     first_of,
     following,
-    is_delay,
-    is_single,
     look_at,
     parked,
     plan,
 )
 from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
+from tickwork.core.when import is_delay, is_single
 
 ID = UUID(int=7)
 MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 AHEAD = timedelta(seconds=AHEAD_SECONDS)
-OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP})
+OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP, EXPIRED})
 """Reasons for a slot that might have fired; the others are for what the rule leaves out."""
 
 
@@ -108,7 +108,9 @@ def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
     unfinished = draw(st.integers(0, 2)) if overlap.needs_the_present else 0
     late = draw(st.one_of(st.integers(-90, 400), st.integers(0, 200_000)))
     now = slot + timedelta(seconds=late)
-    return due_of(rule, slot, overlap=overlap, unfinished=unfinished, fired=fired), now
+    expires = draw(st.sampled_from([None, None, 1.0, 90.0, 7_200.0]))
+    fields = {"unfinished": unfinished, "fired": fired, "expires_after_seconds": expires}
+    return due_of(rule, slot, overlap=overlap, **fields), now
 
 
 @given(dues())
@@ -206,7 +208,10 @@ def test_it_is_looked_at_again_before_the_next_slot_is_due(given_: tuple[Due, da
     made = plan(due, now)
     if made.then_slot is None:
         assert (made.then_due_at, made.look_at) == (None, None)
-        assert made.fires or made.status is ScheduleStatus.COMPLETED
+        is_expired = any(skip.reason == EXPIRED for skip in made.skips)
+        is_parked = is_expired and isinstance(due.rule.timing, when.Once)
+        over = ScheduleStatus.PARKED if is_parked else ScheduleStatus.COMPLETED
+        assert made.fires or made.status is over
         return
     assert made.status is ScheduleStatus.ACTIVE
     assert made.then_slot > due.next_slot or made.then_slot == due.next_slot
@@ -231,6 +236,7 @@ def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
         assert fire.due_at == fire.visible_at == when.due_at(due.rule, fire.slot)
         assert fire.catch_up == (fire.due_at < now - grace)
         assert fire.run == 0
+        assert not when.is_expired(due.rule, fire.slot, now, due.expires_after_seconds)
         if due.overlap.needs_the_present and not is_single(due.rule):
             assert fire.due_at <= now
     if due.rule.max_firings is not None:
@@ -428,11 +434,12 @@ def test_days_of_a_calendar_are_left_out_and_on_record() -> None:
     assert (skip.first.day, skip.last.day, skip.count) == (25, 26, 2)
 
 
-def test_the_first_slot_past_the_end_is_on_record() -> None:
-    rule = every(60, end_at=(MONDAY + 2 * MINUTE).isoformat())
-    made = plan(due_of(rule, MONDAY + 2 * MINUTE), MONDAY + 2 * MINUTE)
-    assert [fire.is_last for fire in made.fires] == [True]
-    assert made.skips == (Skip(MONDAY + 3 * MINUTE, MONDAY + 3 * MINUTE, 1, PAST_END),)
+def test_the_first_slot_past_the_end_is_on_record_when_its_time_has_come() -> None:
+    rule, past = every(60, end_at=(MONDAY + 2 * MINUTE).isoformat()), MONDAY + 3 * MINUTE
+    for now, skips in ((MONDAY + 2 * MINUTE, ()), (past, (Skip(past, past, 1, PAST_END),))):
+        made = plan(due_of(rule, MONDAY + 2 * MINUTE), now)
+        assert [fire.is_last for fire in made.fires] == [True]
+        assert made.skips == skips
 
 
 @pytest.mark.parametrize("fired", [0, 1, 2])
@@ -450,6 +457,8 @@ def test_a_fixed_delay_does_not_go_past_its_end() -> None:
     made = plan(due_of(rule, late), late)
     assert (made.fires, made.status) == ((), ScheduleStatus.COMPLETED)
     assert made.skips == (Skip(late, late, 1, PAST_END),)
+    ahead = plan(due_of(rule, late), late - timedelta(seconds=10))
+    assert (ahead.skips, ahead.status) == ((), ScheduleStatus.COMPLETED)
 
 
 def test_a_fixed_delay_waits_over_a_day_off() -> None:
@@ -467,6 +476,35 @@ def test_a_missed_fixed_delay_that_is_skipped_goes_on_from_now() -> None:
     made = plan(due_of(rule, MONDAY + MINUTE), now)
     assert (made.fires, [skip.count for skip in made.skips]) == ((), [1])
     assert made.then_slot == now + MINUTE
+
+
+def test_what_has_expired_when_it_is_planned_is_on_record_and_does_not_fire() -> None:
+    due = due_of(every(60), MONDAY + MINUTE, expires_after_seconds=150.0)
+    made = plan(due, MONDAY + 20 * MINUTE)
+    minutes = [(fire.slot - MONDAY) // MINUTE for fire in made.fires]
+    assert minutes == [18, 19, 20]
+    assert [((skip.first - MONDAY) // MINUTE, skip.count, skip.reason) for skip in made.skips] == [
+        (1, 8, SKIPPED_MISSED),
+        (9, 9, EXPIRED),
+    ]
+
+
+def test_what_has_expired_uses_up_no_firing() -> None:
+    due = due_of(every(60, max_firings=3), MONDAY + MINUTE, expires_after_seconds=90.0)
+    made = plan(due, MONDAY + 10 * MINUTE)
+    assert [(fire.slot - MONDAY) // MINUTE for fire in made.fires] == [9, 10]
+    assert made.then_slot == MONDAY + 11 * MINUTE
+
+
+def test_a_single_slot_that_has_expired_is_parked_and_a_fixed_delay_goes_on() -> None:
+    once = when.parse({"once_at": MONDAY.isoformat()}, created_at=MONDAY - DAY)
+    made = plan(due_of(once, MONDAY, expires_after_seconds=60.0), MONDAY + MINUTE)
+    assert made.skips == (Skip(MONDAY, MONDAY, 1, EXPIRED),)
+    assert (made.fires, made.status, made.error) == ((), ScheduleStatus.PARKED, EXPIRED)
+    delay, now = every(60, interval_mode="fixed_delay"), MONDAY + 9 * MINUTE
+    made = plan(due_of(delay, MONDAY, expires_after_seconds=60.0), now)
+    assert made.skips == (Skip(MONDAY, MONDAY, 1, EXPIRED),)
+    assert (made.status, made.then_slot) == (ScheduleStatus.ACTIVE, now + MINUTE)
 
 
 def test_a_parked_one_keeps_its_slot_and_says_why() -> None:

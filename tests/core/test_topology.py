@@ -254,7 +254,9 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
          "queues[0].max_batch_timeout_seconds", "is the same as max_batch_timeout"),
         (queues("a") + "max_batch_timeout = 61", "queues[0].max_batch_timeout", "from 0 to 60"),
         (queues("a") + 'dead_letter_queue = "a"', "queues[0].dead_letter_queue", "another queue"),
-        (queues("emails") + 'dead_letter_queue = "emials"', "queues[0].dead_letter_queue",
+        (queues("emails") + 'dead_letter_queue = ""', "queues[0].dead_letter_queue",
+         "1 to 120 characters"),
+        (queues("emails") + '[[consumers]]\nqueue = "emials"', "consumers[0].queue",
          "did you mean 'emails'? Else add [[queues]] with name = \"emials\""),
         (queues("a") + 'shared = true\ndead_letter_queue = "b"\n' + queues("b"),
          "queues[0].dead_letter_queue", "say shared = true in queues[1]"),
@@ -279,6 +281,8 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
          "subscriptions[1].types", "the same as subscriptions[0]"),
         (queues("a") + '[[subscriptions]]\nqueue = "a"\ntypes = "x"\nshared = true',
          "subscriptions[0].shared", "say shared = true in queues[0]"),
+        (queues("a") + 'dead_letter_queue = "b"\n[[subscriptions]]\nqueue = "b"\ntypes = "x"\n'
+         "shared = true", "subscriptions[0].shared", 'true in [[queues]] with name = "b" as well'),
     ],
 )  # fmt: skip
 def test_a_fault_is_named_by_its_place_and_says_what_to_do(
@@ -287,6 +291,25 @@ def test_a_fault_is_named_by_its_place_and_says_what_to_do(
     found = faults(text)
     assert [*found] == [place]
     assert says in found[place]
+
+
+def test_to_name_a_dead_letter_queue_is_to_want_it() -> None:
+    text = (
+        "[limits]\nmax_retries = 9\n"
+        + queues("a", "b", "c")
+        + 'shared = true\ndead_letter_queue = "c-dlq"\n'
+        + "[[consumers]]\nqueue = 'a'\ndead_letter_queue = 'a-dlq'\n"
+        + "[[consumers]]\nqueue = 'b'\ndead_letter_queue = 'c-dlq'\n"
+        + "[[consumers]]\nqueue = 'a-dlq'\n"
+    )
+    found = {each.name: each for each in parse(text).queues}
+    assert [name for name, each in found.items() if each.implied] == ["c-dlq", "a-dlq"]
+    assert found["a-dlq"] == QueueEntry(
+        name="a-dlq", settings=QueueSettings(max_retries=9), implied=True
+    )
+    assert found["c-dlq"].shared
+    declared = {each.name: each for each in parse(text + queues("a-dlq")).queues}
+    assert not declared["a-dlq"].implied
 
 
 def test_dead_letters_may_not_go_round() -> None:

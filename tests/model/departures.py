@@ -70,6 +70,7 @@ class Departures:
                 state=State.READY,
                 holder=None,
                 attempts=row.message.attempts + ending.counts_attempt,
+                lost=0 if ending.counts_attempt else row.message.lost,
                 visible_at=self._now() + timedelta(seconds=ending.delay_seconds),
                 last_error=ending.error or row.message.last_error,
             )
@@ -98,7 +99,7 @@ class Departures:
                 schedule_id=message.schedule_id,
                 slot=message.slot,
                 run=message.run,
-                attempt=message.attempts + 1,
+                attempt=message.attempts + record.is_attempt,
                 status=record.status,
                 reason=record.reason,
                 due_at=message.due_at or message.visible_at,

@@ -102,9 +102,10 @@ class MemoryReaper:
         ended = [node for node in self._tables.nodes.values() if node.expires_at <= self._now()]
         before = len(self._tables.letters)
         released = sum(self._end_node(node) for node in ended) + self._end_leases(limit)
-        self._expire(limit)
+        slots = self._expire(limit)
         dead = len(self._tables.letters) - before
-        return Reaped(tuple(node.id for node in ended), released, dead, self._close(limit))
+        nodes = tuple(node.id for node in ended)
+        return Reaped(nodes, released, dead, self._close(limit), slots)
 
     async def next_expiry(self, scope: Scope) -> datetime | None:
         check_system(scope)
@@ -142,11 +143,15 @@ class MemoryReaper:
                 released += 1
         return released
 
-    def _expire(self, limit: int) -> None:
-        """The head of a key goes first, so that what waits behind it keeps its place."""
+    def _expire(self, limit: int) -> int:
+        """The head of a key goes first, so that what waits behind it keeps its place. How many
+        were slots that nobody had begun with."""
         unwanted = [row for row in self._tables.messages.values() if self._is_unwanted(row)]
-        for row in sorted(unwanted, key=lambda row: row.place)[:limit]:
+        chosen = sorted(unwanted, key=lambda row: row.place)[:limit]
+        for row in chosen:
             self._bury(self._tables.messages[row.name], REASON_EXPIRED)
+        slots = [row.message for row in chosen if row.message.slot and not row.message.run]
+        return sum(not message.attempts for message in slots)
 
     def _close(self, limit: int) -> int:
         """Batches that nobody goes on filling."""
@@ -175,7 +180,8 @@ class MemoryReaper:
     def _bury(self, row: Row, reason: str) -> None:
         # Nobody holds a message that expires: it is taken by the reaper itself.
         held = structs.replace(row.message, holder=row.message.holder or new_id()).held
-        record = of_dead(row.message.terms, row.message.run, reason, None)
+        error = LEASE_RAN_OUT if reason == REASON_MAX_RETRIES else None
+        record = of_dead(row.message.terms, row.message.run, reason, error)
         self._departures.record(row.message, record)
         self._departures.bury(row, Ending(held=held, fate=Fate.DEAD, reason=reason))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.acts import WORK, make_queue
-from tests.conformance.schedule_acts import end_next, plan_now
+from tests.conformance.acts import WORK, make_queue, pull
+from tests.conformance.schedule_acts import end, end_next, plan_now
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule import ScheduleSelection, ScheduleStatus
@@ -209,22 +209,53 @@ async def test_a_trigger_fires_at_once_also_when_paused(store: Store) -> None:
 
 
 async def test_a_backfill_leaves_out_what_succeeded(store: Store, clock: VirtualClock) -> None:
-    made = await make(store)
+    made = await make(store, missed={"policy": "skip"})
     first = made.next_slot
     assert first is not None
     clock.advance(seconds=3600)
     await plan_now(store, clock)
     await end_next(store)
-    clock.advance(seconds=2 * 3600)
-    end = await store.now()
-    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=end)
+    clock.advance(seconds=2 * 3600 + 120)
+    await plan_now(store, clock)
+    now = await store.now()
+    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=now)
     assert filled == (first + timedelta(hours=1), first + timedelta(hours=2))
-    forced = await schedules.backfill(store, DEFAULT, made.id, since=first, until=end, force=True)
+    for message in await pull(store):
+        await end(store, message)
+    forced = await schedules.backfill(store, DEFAULT, made.id, since=first, until=now, force=True)
     assert len(forced) == 3
     start = first
     with pytest.raises(InvalidInput) as refused:
-        await schedules.backfill(store, DEFAULT, made.id, since=end, until=start)
+        await schedules.backfill(store, DEFAULT, made.id, since=now, until=start)
     assert [each.field for each in refused.value.errors] == ["to"]
+
+
+async def test_a_backfill_leaves_out_what_comes_by_itself(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await make(store)
+    first = made.next_slot
+    assert first is not None
+    clock.advance(seconds=2 * 3600)
+    span = {"since": first, "until": await store.now()}
+    for force in (False, True):
+        # Nobody has planned them yet; then they are there; and then they are under way.
+        assert await schedules.backfill(store, DEFAULT, made.id, **span, force=force) == ()
+    await plan_now(store, clock)
+    for waiting in (2, 0):
+        assert await schedules.backfill(store, DEFAULT, made.id, **span, force=True) == ()
+        assert len(await pull(store)) == waiting
+    assert [each.run for each in await store.schedules.messages(DEFAULT, made.id, 10)] == [0, 0]
+
+
+async def test_a_backfill_while_paused_fills_what_passed(store: Store, clock: VirtualClock) -> None:
+    made = await make(store)
+    first = made.next_slot
+    assert first is not None
+    await schedules.pause(store, DEFAULT, made.id)
+    clock.advance(seconds=3600)
+    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=await store.now())
+    assert filled == (first,)
 
 
 async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) -> None:

@@ -32,6 +32,10 @@ def nested(depth: int) -> list[Any]:
         ({}, {"key": "a\0b"}, "key"),
         ({}, {"event_id": ""}, "event_id"),
         ({}, {"colour": "red"}, "colour"),
+        ({}, {"delay_seconds": "5"}, "delay_seconds"),
+        ({}, {"content_type": "xml"}, "content_type"),
+        ({}, {"content_type": None}, "content_type"),
+        ({"x": float("nan")}, {}, "body"),
     ],
 )
 async def test_what_cannot_be_stored_is_refused_by_field(

@@ -122,6 +122,28 @@ async def test_what_the_file_no_longer_names_is_told_and_stays(store: Store) -> 
     assert len(await store.subscriptions.list(DEFAULT)) == 1
 
 
+async def test_a_dead_letter_queue_that_is_only_named_is_made_and_then_left_alone(
+    store: Store,
+) -> None:
+    topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
+    steps = await apply(store, DEFAULT, topology)
+    assert actions(steps) == {"orders": Action.CREATE, "graves": Action.CREATE}
+    await store.queues.put(DEFAULT, "graves", QueueSettings(max_retries=7))
+    again = await apply(store, DEFAULT, topology)
+    assert actions(again) == {"orders": Action.KEEP, "graves": Action.KEEP}
+    assert (await store.queues.get(DEFAULT, "graves")).settings.max_retries == 7
+
+
+async def test_a_shared_queue_does_as_a_dead_letter_queue_that_is_only_named(store: Store) -> None:
+    await store.queues.put(SYSTEM, "graves", QueueSettings())
+    topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
+    assert actions(await apply(store, DEFAULT, topology)) == {
+        "orders": Action.CREATE,
+        "graves": Action.KEEP,
+    }
+    assert len(await store.queues.list(DEFAULT)) == 2
+
+
 async def test_tenants_have_each_their_own(store: Store) -> None:
     await make_queue(store, "others")
     (acme,) = await make_tenants(store, "acme")

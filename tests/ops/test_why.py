@@ -162,7 +162,7 @@ async def test_what_is_parked_says_why_and_what_to_do(store: Store, clock: Virtu
     later = await ask(store, made, hour(clock, 4))
     assert later.code == "no_slot"
     assert "parked since" in later.answer
-    assert "(it is broken); put right what is wrong and resume it." in later.answer
+    assert "(its last error: it is broken); put right what is wrong and resume it." in later.answer
 
 
 async def test_after_deletion_it_says_so_and_the_record_stays(
@@ -185,7 +185,7 @@ async def test_after_deletion_it_says_so_and_the_record_stays(
     never = await ask(store, fresh)
     assert (never.code, never.at) == ("deleted", clock.now())
     assert never.answer == f"{since} never fired."
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"no schedule fresh; one that was deleted has its id only"):
         await why(store, DEFAULT, "fresh")
 
 

@@ -150,3 +150,43 @@ async def test_an_error_after_the_acks_of_a_batch_is_told_once(
         await h.drain()
     told = [each.getMessage() for each in caplog.records if "had acked" in each.getMessage()]
     assert ["and 1 more" in each and "Traceback" in each for each in told] == [True]
+
+
+async def test_a_block_that_is_awaited_is_the_same_as_a_plain_one(
+    app: Tickwork, database: str | None
+) -> None:
+    work, own = app.queue("work", max_retries=0), OwnRows(app, database)
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        async with message.transaction() as rows:
+            own.insert(rows, message.body)
+        with suppress(ValueError):
+            async with message.transaction() as rows:
+                own.insert(rows, "dropped")
+                raise ValueError
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("x")
+        await h.drain()
+        assert await own.all(h) == ["x"]
+
+
+@pytest.mark.parametrize("isolation", ["task", "process"])
+async def test_who_awaits_a_statement_is_told_that_nothing_is_written_yet(
+    app: Tickwork, database: str | None, isolation: str
+) -> None:
+    work = app.queue("work", max_retries=0)
+    app.on("work", isolation=isolation)(await_a_statement)
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        (dead,) = await h.dead("work")
+        assert "Write rows.execute(…) without await" in (dead.error or "")
+
+
+async def await_a_statement(message: Message[Any]) -> None:
+    """As one writes it with a driver that waits."""
+    async with message.transaction() as rows:
+        await rows.execute("INSERT INTO nothing VALUES (1)")

@@ -16,6 +16,7 @@ from tickwork.errors import StoreUnavailable
 from tickwork.service.intake import Intake
 from tickwork.service.lateness import Latecomers
 from tickwork.service.settling import Settler
+from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.store.contract import Store
 from tickwork.testing.watching import Notes
 
@@ -38,7 +39,7 @@ class Consumer(NamedTuple):
 
 async def consumer(store: Store) -> Consumer:
     queue = await store.queues.get(DEFAULT, "work")
-    intake, settler = Intake(), Settler(store, queue, Notes(), lambda _: None)
+    intake, settler = Intake(), Settler(store, queue, Notes(SlotNumbers()), lambda _: None)
     return Consumer(intake, settler, Latecomers(store, intake, settler))
 
 

@@ -27,6 +27,7 @@ WAYS = {
     "bury": {BY_KEY, BY_PLACE},
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
     "claim_apart": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
+    "queues_with_suspects": {"tickwork_messages_suspect"},
     "delete_waiting": {BY_KEY, BY_PLACE},
     "expired_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},

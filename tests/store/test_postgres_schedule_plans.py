@@ -38,6 +38,7 @@ WAYS = {
         MESSAGES: {BY_SLOT, f"{MESSAGES}_pkey"},
     },
     "get_schedule": {SCHEDULES: {BY_KEY}},
+    "last_due_slots": {MESSAGES: {BY_SLOT}},
     "lock_schedule": {SCHEDULES: {BY_KEY}},
     "lock_schedules": {SCHEDULES: {BY_KEY}},
     "newer_due": {MESSAGES: {BY_SLOT}},
@@ -52,13 +53,21 @@ WAYS = {
     "schedules_known": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_key"}},
     "schedules_of_calendar": {SCHEDULES: {f"{SCHEDULES}_calendar"}},
     "schedules_of_shard": {SCHEDULES: {BY_LOOK}},
+    "shards_behind": {SCHEDULES: {BY_LOOK}},
     "slot_messages": {MESSAGES: {BY_SLOT}},
     "sweep_schedules": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_waiting", BY_PLACE}},
+    "unfinished_slots": {MESSAGES: {BY_SLOT}},
     "waiting_schedules": {SCHEDULES: {f"{SCHEDULES}_waiting"}, MESSAGES: {BY_SLOT}},
 }
 """By which ways each statement may reach the rows of each table that it is about."""
 
-IN_ORDER = ("next_look_at", "prune_schedules", "schedules_of_shard", "waiting_schedules")
+IN_ORDER = (
+    "next_look_at",
+    "prune_schedules",
+    "schedules_of_shard",
+    "shards_behind",
+    "waiting_schedules",
+)
 """These read as many rows as they give, where they lie."""
 
 TABLES = (MESSAGES, SCHEDULES)
@@ -217,3 +226,13 @@ async def test_a_page_of_records_costs_the_same_wherever_it_is(
     assert plan["Actual Rows"] == PAGE
     # Of each day its newest is looked at, and then as many as are wanted.
     assert records_read(plan) <= PAGE + 2 * DAYS
+
+
+async def test_the_last_slot_costs_one_record_of_each_day(connection: Connection) -> None:
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE last AS {SQL.last_due_slots}")
+    values = "ARRAY['tenant-7'], ARRAY[md5('schedule 7')::uuid], now()"
+    found = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE last ({values})")
+    plan = json.loads(found)[0]["Plan"]
+    assert plan["Actual Rows"] == 1
+    assert records_read(plan) <= 2 * DAYS

@@ -13,8 +13,9 @@ BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
-SORTED = {"held_kinds", "newer_due"}
-"""What is settled at once is sorted by kind; later slots are put together, as many as are counted."""
+SORTED = {"claim_apart", "held_kinds", "newer_due"}
+"""What is settled at once is sorted by kind; later slots are put together, as many as are counted;
+and suspects are sorted by what they cost."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
@@ -24,10 +25,12 @@ SEARCHES = {
     "carry_planned": {BY_SLOT, BY_PLACE},
     "claim": {"tickwork_messages_ready"},
     "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
+    "has_suspects": {"tickwork_messages_suspect"},
     "count_claimed": {"tickwork_messages_claimed"},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},
     "due_schedules": {BY_SLOT},
+    "unfinished_slots": {BY_SLOT},
     "end_leases": {BY_PLACE},
     "expired_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},
@@ -45,6 +48,7 @@ SEARCHES = {
     "held_slots": {BY_KEY},
     "lanes": {"tickwork_messages_ready", BY_PLACE},
     "last_slot_fired": {BY_SLOT},
+    "last_due_slot": {BY_SLOT},
     "list_batches": {"tickwork_messages_batch_claimed"},
     "lost_too_often": {"tickwork_messages_holder"},
     "move_letter": {"tickwork_messages_key"},

@@ -45,6 +45,7 @@ SEARCHES = {
     "schedule_origin": {BY_PLACE},
     "schedules_of_shard": {"tickwork_schedules_look"},
     "schedules_standing": {BY_KEY},
+    "shards_behind": {"tickwork_schedules_look"},
     "waiting_schedules": {"tickwork_schedules_waiting"},
 }
 """How each statement reaches the schedules it is about."""
@@ -56,6 +57,7 @@ firing, for a list that people look at."""
 FIRINGS = {
     "firing_runs_over": "tickwork_firings_runs",
     "firings_of_slot": "tickwork_firings_slot",
+    "last_due_slot": "tickwork_firings_slot",
     "last_slot_fired": "tickwork_firings_slot",
     "list_firings": "tickwork_firings_schedule",
     "succeeded_slots": "tickwork_firings_slot",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,7 +17,9 @@ from tickwork.api.context import Context
 from tickwork.api.problems import described
 from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
 from tickwork.core import when
+from tickwork.core.model import DEFAULT
 from tickwork.ops import preview_schedule
+from tickwork.ops.schedule_facts import holidays_among
 
 _BODIES = [
     Example(
@@ -66,17 +69,15 @@ _ANSWER = ResponseSpec(
 )
 
 
-# In a thread: a rare rule may take a while to search, and others must not wait for it.
 @post(
     "/preview",
     status_code=200,
     operation_id="preview_schedule",
     summary="When would it fire?",
-    responses={200: _ANSWER, **described(400, 413, 415, 422)},
+    responses={200: _ANSWER, **described(400, 413, 415, 422, 503)},
     dto=Documented[PreviewRequest],
-    sync_to_thread=True,
 )
-def preview(
+async def preview(
     data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
     context: NamedDependency[Context],
 ) -> PreviewAnswer:
@@ -84,7 +85,13 @@ def preview(
 
     Nothing is stored. Clock changes that touch a fire are told in words.
     """
-    answer = preview_schedule(data, now=context.now(), limits=context.limits)
+    calendars = {}
+    if context.store is not None:
+        calendars = await holidays_among(context.store, DEFAULT, [data])
+    # In a thread: a rare rule may take a while to search, and others must not wait for it.
+    answer = await asyncio.to_thread(
+        preview_schedule, data, now=context.now(), limits=context.limits, calendars=calendars
+    )
     return PreviewAnswer.of(answer)
 
 

@@ -40,10 +40,11 @@ def show(
 ) -> None:
     """The schedule that the work answers; `fields` were given by their own names, and not by
     options."""
-    from tickwork.ops.schedule_views import show_schedule
+    from tickwork.ops.schedule_views import show_schedules
 
     async def run(store: Store) -> dict[str, Any]:
-        return show_schedule(await work(store), await store.now())
+        (shown,) = await show_schedules(store, scope, [await work(store)])
+        return shown
 
     options = NAMES | OPTION_NAMES | _TARGET_NAMES
     names = {field: name for field, name in options.items() if _outer(field) not in fields}

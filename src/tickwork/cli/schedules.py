@@ -68,7 +68,7 @@ def list_command(
 ) -> None:
     """List schedules; without a status all but the deleted."""
     from tickwork.core.schedule import Order, ScheduleSelection, ScheduleStatus
-    from tickwork.ops.schedule_views import show_schedule
+    from tickwork.ops.schedule_views import show_schedules
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     selection = ScheduleSelection(
@@ -78,9 +78,9 @@ def list_command(
     )
 
     async def find(store: Store) -> list[dict[str, Any]]:
-        now = await store.now()
-        found = await store.schedules.list(scope, selection, most)
-        return [show_schedule(each, now) for each in found]
+        return await show_schedules(
+            store, scope, await store.schedules.list(scope, selection, most)
+        )
 
     found = ask(database, scope, find)
     if as_json:

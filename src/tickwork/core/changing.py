@@ -26,8 +26,6 @@ from tickwork.core.planning import (
     coming,
     first_of,
     following,
-    is_delay,
-    is_single,
     plan,
     skipped,
     with_days_off,
@@ -41,6 +39,9 @@ from tickwork.core.when import (
     Rule,
     due_at,
     has_days_off,
+    is_delay,
+    is_expired,
+    is_single,
     next_after,
     plan_missed,
 )
@@ -116,6 +117,8 @@ def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetim
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
         due = sorted(each.slot for each in withdrawn if each.due_at <= now)
         slot, passed = schedule.next_slot, tuple[Skip, ...]()
+        if schedule.status is ScheduleStatus.PARKED:
+            slot = None  # It is on record already; and its rule may be what nobody can read.
         if slot is not None and slot not in due and due_at(rule, slot) <= now:
             _, passed = _passed(rule, slot, now, schedule.fired)
         if schedule.status is not ScheduleStatus.PAUSED:
@@ -140,8 +143,10 @@ def resume(rule: Rule) -> Decide:
 
     def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
         slot = schedule.next_slot
-        if schedule.status is ScheduleStatus.PARKED and slot is not None and not is_single(rule):
+        if schedule.status is ScheduleStatus.PARKED and slot is not None:
             # The slot that could not be planned is on record already.
+            if is_single(rule):
+                return _begins_anew(schedule, rule, slot, now)
             slot = following(rule, slot, fired=schedule.fired)
         if slot is None or due_at(rule, slot) > now:
             return _goes_on(schedule, rule, slot, now)
@@ -161,17 +166,32 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
     """
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-        owed = _owed(schedule, old_rule, new_rule, now)
-        fired = schedule.fired - len(withdrawn) + len(owed.fires)
-        waiting = sorted([*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])])
         # A seed is stored only where something depends on it.
         old = structs.replace(old_rule, seed=new_rule.seed)
-        since = _since(schedule, withdrawn, new_rule, now)
-        slot = _next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
         is_anew = old.timing != new_rule.timing
+        is_parked = schedule.status is ScheduleStatus.PARKED
+        # With another rule it goes on by itself, but for a single slot that could not be planned.
+        stays = is_parked and (old == new_rule or (is_single(new_rule) and not is_anew))
+        failed = schedule.next_slot if is_parked else None
+        if failed is not None:
+            # The zone of a rule that could not be planned may be gone: then it tells nothing.
+            tells_nothing = stays or is_single(old) or old.timezone != new_rule.timezone
+            passed_from = None if tells_nothing else failed
+            owed = _after_failed(schedule, old_rule, passed_from, withdrawn, now)
+            waiting, since = [], max(now, failed)
+        else:
+            owed = _owed(schedule, old_rule, new_rule, now)
+            waiting = [*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])]
+            since = _since(schedule, withdrawn, new_rule, now)
+        waiting.sort()
+        fired = schedule.fired - len(withdrawn) + len(owed.fires)
+        slot = failed
+        if not stays and not _waits_for_its_run(schedule, withdrawn, old, new_rule):
+            slot = _next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
         status = schedule.status
         has_more = slot is not None and old != new_rule
-        if (is_anew or has_more) and status in (ScheduleStatus.COMPLETED, ScheduleStatus.PARKED):
+        is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
+        if (is_anew or has_more) and is_ended:
             status = ScheduleStatus.ACTIVE
         is_over = slot is None and not owed.fires and not withdrawn
         if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_delay(new_rule):
@@ -244,6 +264,21 @@ def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetim
     )
 
 
+def _begins_anew(schedule: Schedule, rule: Rule, slot: datetime, now: datetime) -> Change:
+    """After the one slot that was known could not be planned: another one takes its place, as soon
+    as it may, unless that is too late by the schedule's policies."""
+    if is_delay(rule):
+        then = following(rule, max(now, slot), fired=schedule.fired)
+    else:
+        expires, grace = schedule.definition.expires_after_seconds, rule.missed.grace_seconds
+        is_late = due_at(rule, slot) < now - timedelta(seconds=grace)
+        is_left_out = is_late and rule.missed.policy is MissedPolicy.SKIP
+        is_over = is_left_out or is_expired(rule, slot, now, expires)
+        then = None if is_over else max(now, slot + timedelta.resolution)
+    changed = _goes_on(schedule, rule, then, now)
+    return changed if then else structs.replace(changed, status=ScheduleStatus.COMPLETED)
+
+
 def _passed(
     rule: Rule, slot: datetime, now: datetime, fired: int
 ) -> tuple[datetime | None, tuple[Skip, ...]]:
@@ -293,9 +328,36 @@ def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owe
         overlap=overlap,
         fired=schedule.fired,
         unfinished=UNFINISHED_MAX,
+        expires_after_seconds=schedule.definition.expires_after_seconds,
     )
     planned = plan(due, now, ahead_seconds=0)
     return _Owed(planned.fires, planned.skips, planned.then_slot)
+
+
+def _waits_for_its_run(
+    schedule: Schedule, withdrawn: Sequence[Withdrawn], old: Rule, new: Rule
+) -> bool:
+    """Whether a run is under way from whose end the next slot is counted, with either rule."""
+    is_going = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
+    is_away = schedule.next_slot is None and not withdrawn
+    return is_going and is_away and is_delay(old) and is_delay(new)
+
+
+def _after_failed(
+    schedule: Schedule,
+    rule: Rule,
+    failed: datetime | None,
+    withdrawn: Sequence[Withdrawn],
+    now: datetime,
+) -> _Owed:
+    """Where a slot could not be planned, which is on record: nothing up to it comes again. What
+    passed after it is recorded, as when it is resumed, if it is given."""
+    skips = skipped(sorted(each.slot for each in withdrawn), PAUSED)
+    slot = None if failed is None else following(rule, failed, fired=schedule.fired)
+    if slot is not None and due_at(rule, slot) <= now:
+        slot, passed = _passed(rule, slot, now, schedule.fired)
+        skips += passed
+    return _Owed((), tuple(skips), slot)
 
 
 def _since(
@@ -325,7 +387,8 @@ def _next_slot(
     if new == old or (is_same and is_delay(new)):
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
-        return first_of(new, now)
+        first = first_of(new, now)
+        return first if first is None or not now < first == since else first + timedelta.resolution
     for slot in waiting:
         if slot <= now and next_after(new, before(slot), fired=fired) == slot:
             return slot

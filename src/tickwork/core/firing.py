@@ -46,10 +46,12 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
     """What a handler's end says about its slot; the message knows which slot that is.
 
     `then` and `next_after_seconds` are for its schedule: how it stands now, and, if its next slot
-    is counted from this end, after how long. `error` is what the schedule shows.
+    is counted from this end, after how long. `error` is what the schedule shows. `is_attempt`: a
+    handler really started.
     """
 
     status: FiringStatus
+    is_attempt: bool = True
     reason: str | None = None
     then: Then = Then.GO_ON
     next_after_seconds: float | None = None
@@ -82,7 +84,8 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
 
 class Firing(Struct, frozen=True):
     """A recorded attempt at a slot, or a run of slots that did not fire: `count` of them, from
-    `slot` to `last_slot`."""
+    `slot` to `last_slot`. `attempt` is how many there were by then: none, if no handler ever
+    started. `excerpt` is what came back, or in a line what went wrong."""
 
     id: UUID
     tenant: str

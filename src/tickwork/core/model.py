@@ -284,8 +284,8 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
     `holder` is a node, whose heartbeat keeps the claim alive; with `lease_seconds` it is a
     lease of its own instead (pull). `apart` asks for what already cost workers
-    their life, and must run with nothing else beside it: one message that cost many, or else some
-    of one tenant that cost fewer. They are handed out in no other way.
+    their life, and must run with nothing else beside it: some of one tenant, or, if there are only
+    such as cost very many, one. They are handed out in no other way.
     """
 
     queue: str
@@ -317,12 +317,14 @@ class Node(Struct, frozen=True):
 
 class Reaped(Struct, frozen=True):
     """What a pass of the reaper found: nodes gone, messages ready again, messages dead, and
-    batches whose completion nobody had told."""
+    batches whose completion nobody had told. Of the dead, so many were slots of schedules that
+    expired before anybody had begun with them."""
 
     nodes: tuple[UUID, ...] = ()
     released: int = 0
     dead: int = 0
     batches: int = 0
+    expired_slots: int = 0
 
 
 class Pruned(Struct, frozen=True):

@@ -25,8 +25,6 @@ from msgspec import Struct, structs
 
 from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.when import (
-    Interval,
-    IntervalMode,
     MissedPolicy,
     Once,
     Rule,
@@ -37,6 +35,9 @@ from tickwork.core.when import (
     first_slot,
     has_days_off,
     is_day_off,
+    is_delay,
+    is_expired,
+    is_single,
     next_after,
     plan_missed,
 )
@@ -55,6 +56,7 @@ SKIPPED_OVERLAP = "skipped_overlap"
 PAUSED = "paused"
 EXCLUDED = "excluded"
 PAST_END = "past_end"
+EXPIRED = "expired"
 PLAN_ERROR = "plan_error"
 DELETED = "deleted"
 """Beyond the contract's list: a slot that was due, not claimed yet, and withdrawn for good."""
@@ -95,6 +97,7 @@ class Due(Struct, frozen=True, kw_only=True):
     fired: int
     unfinished: int = 0
     calendar_version: int | None = None
+    expires_after_seconds: float | None = None
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -156,7 +159,7 @@ def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Pl
         judged = _judge(due, now, ahead)
     fires, skips, then = judged
     if then is None:
-        return _last(due, fires, [*skips, *_past_end(due)])
+        return _last(due, fires, [*skips, *_past_end(due, now)])
     if has_off:
         then_due_at, look = coming(rule, due.overlap, then, now, ahead=ahead)
     else:
@@ -181,7 +184,10 @@ def _last(due: Due, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
     if fires and is_over:
         fires = [*fires[:-1], structs.replace(fires[-1], is_last=True)]
     status = ScheduleStatus.ACTIVE if fires else ScheduleStatus.COMPLETED
-    return structs.replace(_nothing(due), fires=tuple(fires), skips=tuple(skips), status=status)
+    ended = structs.replace(_nothing(due), fires=tuple(fires), skips=tuple(skips), status=status)
+    if isinstance(due.rule.timing, Once) and any(skip.reason == EXPIRED for skip in skips):
+        return structs.replace(ended, status=ScheduleStatus.PARKED, error=EXPIRED)
+    return ended
 
 
 def parked(due: Due, error: str) -> Plan:
@@ -265,16 +271,6 @@ def look_at(
     return max(slot - ahead, now + ahead / 2)
 
 
-def is_delay(rule: Rule) -> bool:
-    """Whether its next slot is counted from the end of the one before."""
-    return isinstance(rule.timing, Interval) and rule.timing.mode is IntervalMode.FIXED_DELAY
-
-
-def is_single(rule: Rule) -> bool:
-    """Whether no more than one slot is known at a time."""
-    return isinstance(rule.timing, Once) or is_delay(rule)
-
-
 def before(instant: datetime) -> datetime:
     """The last instant before: intervals are open at the start."""
     return instant - timedelta.resolution
@@ -299,12 +295,15 @@ def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
         if _is_used_up(due):
             return Judged((), (), None)
         if rule.end_at is not None and slot > rule.end_at:
-            return Judged((), skipped([slot], PAST_END), None)
+            return Judged((), skipped([slot] if slot <= now else [], PAST_END), None)
     at = due_at(rule, slot)
     is_late = at < now - timedelta(seconds=rule.missed.grace_seconds)
-    if is_late and rule.missed.policy is MissedPolicy.SKIP:
+    reason = SKIPPED_MISSED if is_late and rule.missed.policy is MissedPolicy.SKIP else None
+    if reason is None and is_expired(rule, slot, now, due.expires_after_seconds):
+        reason = EXPIRED
+    if reason is not None:
         then = next_after(rule, now, fired=due.fired) if is_delay(rule) else None
-        return Judged((), skipped([slot], SKIPPED_MISSED), then)
+        return Judged((), skipped([slot], reason), then)
     return Judged((_fire(rule, slot, is_late),), (), None)
 
 
@@ -326,14 +325,15 @@ def _judge_around(due: Due, now: datetime, ahead: timedelta) -> Judged:
 
 
 def _judge(due: Due, now: datetime, ahead: timedelta) -> Judged:
-    rule, fired = due.rule, due.fired
+    rule, fired, expires = due.rule, due.fired, due.expires_after_seconds
     fires: list[Fire] = []
     skips: list[Skip] = []
     until = before(due.next_slot)
     if due.next_slot <= now:
-        missed = plan_missed(rule, until, now, fired=fired)
+        missed = plan_missed(rule, until, now, fired=fired, expires_after_seconds=expires)
         fires = [_fire(rule, each.slot, each.catch_up) for each in missed.fire]
         skips = [Skip(run.first, run.last, run.count, SKIPPED_MISSED) for run in missed.skipped]
+        skips += [Skip(run.first, run.last, run.count, EXPIRED) for run in missed.expired]
         fired += len(fires)
         until = missed.until
         if until < now:  # There are more than one plan holds.
@@ -380,13 +380,13 @@ def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:
     return Fire(slot=slot, due_at=at, visible_at=at, catch_up=catch_up)
 
 
-def _past_end(due: Due) -> Iterator[Skip]:
-    """The slot that would follow if the rule had no end."""
+def _past_end(due: Due, now: datetime) -> Iterator[Skip]:
+    """The slot that would follow if the rule had no end; before its time the end may be moved."""
     rule = due.rule
     if rule.end_at is not None and not is_delay(rule):
         endless = structs.replace(rule, end_at=None, max_firings=None)
         past = next_after(endless, max(rule.end_at, due.next_slot))
-        if past is not None:
+        if past is not None and past <= now:
             yield Skip(past, past, 1, PAST_END)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -267,6 +268,30 @@ def terms_text(terms: Terms) -> str | None:
 def read_terms(text: str | None) -> Terms:
     """The terms of a stored text."""
     return USUAL_TERMS if text is None else msgspec.json.decode(text, type=Terms)
+
+
+class Texts(NamedTuple):
+    """What is stored of a definition as text: its rule, its terms and its own retries."""
+
+    rule: str
+    terms: str | None
+    retry: str | None
+
+
+def texts_of(said: Definition) -> Texts:
+    """A definition's texts. Bulk has one rule for very many schedules; one with a seed is a single
+    schedule's."""
+    make = _make_texts if said.rule.seed else _shared_texts
+    return make(said.rule, said.on_dead, said.retry)
+
+
+def _make_texts(rule: Rule, on_dead: OnDead, retry: Retry | None) -> Texts:
+    terms = Definition(rule=rule, queue="", body=b"", on_dead=on_dead, retry=retry).terms
+    retry_text = None if retry is None else msgspec.json.encode(retry).decode()
+    return Texts(rule_text(rule), terms_text(terms), retry_text)
+
+
+_shared_texts = lru_cache(maxsize=4096)(_make_texts)
 
 
 def has_spread(rule: Rule) -> bool:

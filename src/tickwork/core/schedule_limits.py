@@ -13,8 +13,10 @@ from tickwork.core.schedule import (
     SCHEDULES_AT_ONCE_MAX,
     Definition,
     NewSchedule,
+    Schedule,
+    ScheduleStatus,
 )
-from tickwork.errors import FieldError, InvalidInput, TooMany
+from tickwork.errors import Conflict, FieldError, InvalidInput, TooMany
 
 
 def check_schedules(new: Sequence[NewSchedule]) -> None:
@@ -48,6 +50,21 @@ def within_rate(
             f"more; make {most} at a time, or raise its schedules_per_second meanwhile"
         )
     return first
+
+
+def check_repeat(new: NewSchedule, known: Schedule | NewSchedule) -> None:
+    """Raises `Conflict` unless a schedule that is there, under the key or the id of a new one, may
+    stand for it: it has the same contents, and was not deleted since."""
+    key = new.idempotency_key
+    is_of_key = key is not None and key == known.idempotency_key
+    what = f"idempotency_key {key}" if is_of_key else f"id {new.id}"
+    if known.fingerprint != new.fingerprint:
+        raise Conflict(f"the {what} is in use by a schedule with other contents")
+    if known.status is ScheduleStatus.DELETED:
+        raise Conflict(
+            f"the {what} is that of schedule {known.id}, which was deleted and fires no more; "
+            "take another one"
+        )
 
 
 def check_change(name: str | None, definition: Definition) -> None:

@@ -51,6 +51,7 @@ SCHEDULE_FIELDS = DEFINITION_FIELDS | {"name", "idempotency_key"}
 
 _TARGET_FIELDS = {"type", "queue", "message_type"}
 _NAME_LENGTH_MAX = 120
+_ID_DIGITS = 32
 
 
 def read_definition(
@@ -112,6 +113,26 @@ def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]
         reader.fault(field, f"must be at most {_NAME_LENGTH_MAX} printable characters")
         return None
     return text
+
+
+def read_own_name(fields: Mapping[str, object], faults: list[FieldError]) -> str | None:
+    """The name of a new schedule: one that reads as an id would never be found by it."""
+    name = read_name(fields, "name", faults)
+    if name is not None and as_id(name) is not None:
+        fault = "reads as the id of a schedule, and could not be found; take another name"
+        faults.append(FieldError("name", fault))
+        return None
+    return name
+
+
+def as_id(text: str) -> UUID | None:
+    """The id that a text is, in any spelling of one; None for every other text."""
+    if len(text) < _ID_DIGITS:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def render_definition(definition: Definition) -> dict[str, object]:

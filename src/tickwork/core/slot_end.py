@@ -21,6 +21,7 @@ from tickwork.core.firing import FiringRecord, FiringStatus, Then
 from tickwork.core.model import (
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
+    REASONS_UNSEEN,
     Ending,
     Fate,
     Message,
@@ -90,12 +91,14 @@ def of_dead(
     took_seconds: float = 0.0,
 ) -> FiringRecord:
     """The record of a slot whose message became a dead letter."""
-    is_expired = reason == REASON_EXPIRED
+    is_expired, line = reason == REASON_EXPIRED, summary(error)
     record = FiringRecord(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
+        is_attempt=reason not in REASONS_UNSEEN,
         reason=reason,
         took_seconds=took_seconds,
-        error=summary(error) or reason,
+        error=line or reason,
+        excerpt=line,
     )
     return _followed(record, read_terms(terms), run, dead=True)
 
@@ -110,7 +113,7 @@ def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringRecord:
 
 def too_late(message: Message) -> Ending:
     """The end of a slot's message that nobody may handle any more: it was missed."""
-    record = FiringRecord(status=FiringStatus.SKIPPED, reason=SKIPPED_MISSED)
+    record = FiringRecord(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
     record = _followed(record, read_terms(message.terms), message.run, dead=False)
     return Ending(held=message.held, fate=Fate.ACK, firing=record)
 
@@ -135,11 +138,13 @@ def summary(error: str | None) -> str | None:
 
 
 def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringRecord:
+    line = summary(error)
     return FiringRecord(
         status=FiringStatus.FAILED,
         took_seconds=took_seconds,
         reason=reason,
-        error=summary(error),
+        error=line,
+        excerpt=line,
     )
 
 

@@ -5,7 +5,7 @@
 | `message.dead` | a message became a dead letter | its tenant's |
 | `firing.dead` | that message was a slot of a schedule | its tenant's |
 | `schedule.paused` | a dead firing paused its schedule (`on_dead`) | its tenant's |
-| `shard.stalled` | schedules of a shard that is led wait for far too long | `default`'s |
+| `shard.stalled` | schedules of a shard wait for far too long | `default`'s |
 
 An event belongs to no queue: it goes to those who subscribe to its type, in the transaction in
 which it happened. Its id follows from what happened, so that a repeat is one. The death of such an

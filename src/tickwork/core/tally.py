@@ -11,7 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tickwork.core.model import Counts
+from tickwork.core.firing import FiringStatus
+from tickwork.core.model import REASON_EXPIRED, Counts, Ending
 
 TALLY_SECONDS = 86_400
 """So long tallies are kept."""
@@ -31,6 +32,19 @@ class Passing(StrEnum):
     REPLAYED = "replayed"
     DISCARDED = "discarded"
     PRUNED = "pruned"
+
+
+def left_out_because(ending: Ending) -> str | None:
+    """Why nobody handled a message that was acked: it was a slot that came too late."""
+    firing = ending.firing
+    return firing.reason if firing is not None and firing.status is FiringStatus.SKIPPED else None
+
+
+def has_run(passing: Passing | None, reason: str | None) -> bool:
+    """Whether a message that left was in somebody's hands, and not just let go for a reason."""
+    if passing is Passing.DEAD:
+        return reason != REASON_EXPIRED
+    return passing is Passing.DONE and reason is None
 
 
 class MinuteTally(Struct, frozen=True):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct, structs
@@ -12,9 +15,16 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.core import when
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Definition, Order, Schedule, ScheduleSelection
+from tickwork.core.schedule import (
+    Definition,
+    Order,
+    Schedule,
+    ScheduleSelection,
+    read_rule,
+    rule_text,
+)
 from tickwork.core.schedule_reading import read_definition
-from tickwork.errors import Conflict, FieldError, InvalidInput
+from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops import schedules
 from tickwork.ops.schedule_facts import holidays_among, limits_of
 from tickwork.ops.schedule_making import create
@@ -25,8 +35,13 @@ _log = logging.getLogger("tickwork")
 DECLARED = "declared"
 """In the metadata of a schedule that code declared."""
 
-LOOKED_AT_MAX = 1_000
-"""Named schedules among which those are looked for that no code declares any more."""
+TRIES_MAX = 10
+"""So often a declaration is compared anew with what another process made of it meanwhile."""
+
+PAGE = 1_000
+LOOKED_AT_MAX = 20_000
+"""Named schedules among which those are looked for that no code declares any more: there may be
+millions, and every start looks."""
 
 
 class Declared(Struct, frozen=True):
@@ -35,6 +50,12 @@ class Declared(Struct, frozen=True):
     created: tuple[str, ...]
     updated: tuple[str, ...]
     removed: tuple[str, ...]
+
+
+class _Done(StrEnum):
+    CREATED = "created"
+    UPDATED = "updated"
+    NOTHING = "nothing"
 
 
 async def declare_schedules(
@@ -46,65 +67,67 @@ async def declare_schedules(
 ) -> Declared:
     """Makes what is not there, and changes what differs; what an operator paused stays paused. What
     is there and no longer declared is told."""
-    created: list[str] = []
-    updated: list[str] = []
-    names: set[str] = set()
+    done: dict[str, _Done] = {}
     for each in declarations:
-        names.add(each.name)
-        fields = {**each.fields, "metadata": {**each.fields.get("metadata", {}), DECLARED: True}}
         try:
-            if await _declare(store, scope, each.name, fields, limits):
-                created.append(each.name)
-            elif await _bring_up_to_date(store, scope, each.name, fields, limits):
-                updated.append(each.name)
+            done[each.name] = await _declare(store, scope, each.name, _fields(each), limits)
         except InvalidInput as error:
             raise InvalidInput(
                 FieldError(f"{each.name}.{fault.field}", fault.message) for fault in error.errors
             ) from None
-    removed = await _removed(store, scope, names) if names else ()
+    removed = await _removed(store, scope, done.keys())
     if removed:
         told = "schedules that the code no longer declares go on (`tickwork schedules delete`): %s"
         _log.warning(told, ", ".join(removed))
-    return Declared(tuple(created), tuple(updated), removed)
+    return Declared(
+        tuple(name for name, what in done.items() if what is _Done.CREATED),
+        tuple(name for name, what in done.items() if what is _Done.UPDATED),
+        removed,
+    )
+
+
+def _fields(declaration: ScheduleDeclaration) -> dict[str, Any]:
+    metadata = declaration.fields.get("metadata")
+    if metadata is None or isinstance(metadata, Mapping):
+        metadata = {**(metadata or {}), DECLARED: True}
+    return {**declaration.fields, "metadata": metadata}
 
 
 async def _declare(
     store: Store, scope: Scope, name: str, fields: Mapping[str, Any], limits: when.Limits
-) -> bool:
-    if await store.schedules.find(scope, name) is not None:
-        return False
-    try:
-        await create(store, scope, fields, limits=limits)
-    except Conflict:
-        return False  # Another process of the app was first.
-    return True
+) -> _Done:
+    for tries_left in reversed(range(TRIES_MAX)):
+        known = await store.schedules.find(scope, name)
+        try:
+            if known is None:
+                await create(store, scope, fields, limits=limits, may_be_over=True)
+                return _Done.CREATED
+            return await _bring_up_to_date(store, scope, known, fields, limits)
+        except (Conflict, NotFound):
+            # Another process made it, changed it or deleted it since we looked.
+            if not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 async def _bring_up_to_date(
-    store: Store, scope: Scope, name: str, fields: Mapping[str, Any], limits: when.Limits
-) -> bool:
-    known = await store.schedules.find(scope, name)
-    if known is None:
-        return False
+    store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
+) -> _Done:
     wanted = await _wanted(store, scope, known, fields, limits)
     if wanted == known.definition:
-        return False
-    gone = {field: None for field in schedules.fields_of(known) if field not in fields}
-    if wanted.rule.timing == known.definition.rule.timing:
-        # The same timing again would begin a new count of its intervals.
-        fields = {field: value for field, value in fields.items() if field not in _TIMINGS}
-        gone = {field: None for field in gone if field not in _TIMINGS}
-    await schedules.update(store, scope, known.id, {**gone, **fields}, limits=limits)
-    return True
-
-
-_TIMINGS = frozenset({*when.TIMING_FIELDS, "interval_mode"})
+        return _Done.NOTHING
+    # The same timing again would begin a new count of its intervals.
+    is_anew = wanted.rule.timing != known.definition.rule.timing
+    changed = {field: value for field, value in fields.items() if field != "idempotency_key"}
+    await schedules.replace(store, scope, known, changed, is_anew=is_anew, limits=limits)
+    return _Done.UPDATED
 
 
 async def _wanted(
     store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
 ) -> Definition:
-    """The definition that the fields describe, anchored as the one that is there."""
+    """The definition that the fields describe, anchored as the one that is there, and with its rule
+    as it would be read again."""
     definition, _ = read_definition(
         {field: value for field, value in fields.items() if field != "name"},
         schedule_id=known.id,
@@ -112,23 +135,32 @@ async def _wanted(
         calendars=await holidays_among(store, scope, [fields]),
         limits=await limits_of(store, scope, limits),
     )
-    timing = known.definition.rule
-    is_same = definition.rule.timing == timing.timing
-    if is_same and definition.rule.start_at in (None, timing.start_at):
-        return structs.replace(
-            definition, rule=structs.replace(definition.rule, anchor=timing.anchor)
-        )
-    return definition
+    rule, timing = read_rule(rule_text(definition.rule), known.id), known.definition.rule
+    if rule.timing == timing.timing and rule.start_at in (None, timing.start_at):
+        rule = structs.replace(rule, anchor=timing.anchor)
+    return structs.replace(definition, rule=rule)
 
 
-async def _removed(store: Store, scope: Scope, names: set[str]) -> tuple[str, ...]:
-    selection = ScheduleSelection(order=Order.NAME)
-    found = await store.schedules.list(scope, selection, LOOKED_AT_MAX)
-    return tuple(
-        each.name
-        for each in found
-        if each.name is not None and each.name not in names and _is_declared(each)
-    )
+async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple[str, ...]:
+    removed: list[str] = []
+    after: UUID | None = None
+    for _ in range(LOOKED_AT_MAX // PAGE):
+        selection = ScheduleSelection(order=Order.NAME, after=after)
+        try:
+            found = await store.schedules.list(scope, selection, PAGE)
+        except NotFound:
+            return tuple(removed)  # What the page begins behind was pruned just now.
+        # By name, those without one come last.
+        named = {each.name: each for each in found if each.name is not None}
+        removed += [
+            name for name, each in named.items() if name not in names and _is_declared(each)
+        ]
+        if len(named) < PAGE:
+            return tuple(removed)
+        after = found[-1].id
+    told = "only the first %d named schedules were searched for those no longer declared"
+    _log.info(told, LOOKED_AT_MAX)
+    return tuple(removed)
 
 
 def _is_declared(schedule: Schedule) -> bool:

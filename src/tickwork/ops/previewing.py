@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from tickwork.core import when
 from tickwork.core.when.reading import Reader
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedule_facts import Holidays
 
 COUNT_DEFAULT = 5
 COUNT_MAX = when.COUNT_MAX
@@ -27,15 +28,19 @@ class Question(Struct, frozen=True):
 
 
 def preview_schedule(
-    body: Mapping[str, object], *, now: datetime, limits: when.Limits
+    body: Mapping[str, object],
+    *,
+    now: datetime,
+    limits: when.Limits,
+    calendars: Holidays | None = None,
 ) -> when.Preview:
     """The next `count` fires strictly after `from`.
 
     The body holds the fields of a schedule's rule, `count` (1 to 1000, default 5) and `from`
     (ISO 8601, with an offset or local in the zone; default `now`). An interval without
-    `start_at` counts from `from`.
+    `start_at` counts from `from`. The `calendars` are those that it may name.
     """
-    question = read_question(body, now=now, limits=limits)
+    question = read_question(body, now=now, limits=limits, calendars=calendars)
     shown = when.preview(question.rule, question.start, question.count)
     return structs.replace(shown, warnings=(*past_warning(question.rule, now), *shown.warnings))
 
@@ -47,7 +52,13 @@ def past_warning(rule: when.Rule, now: datetime) -> tuple[str, ...]:
     return ()
 
 
-def read_question(body: Mapping[str, object], *, now: datetime, limits: when.Limits) -> Question:
+def read_question(
+    body: Mapping[str, object],
+    *,
+    now: datetime,
+    limits: when.Limits,
+    calendars: Holidays | None = None,
+) -> Question:
     """The body as values; raises `InvalidInput` with every fault in it."""
     faults: list[FieldError] = []
     reader = Reader(body, faults)
@@ -56,7 +67,7 @@ def read_question(body: Mapping[str, object], *, now: datetime, limits: when.Lim
     start = _start(body, now, faults)
     fields = {name: body[name] for name in body if name in when.RULE_FIELDS}
     try:
-        rule = when.parse(fields, created_at=start or now, limits=limits)
+        rule = when.parse(fields, created_at=start or now, limits=limits, calendars=calendars)
     except InvalidInput as error:
         raise InvalidInput([*faults, *error.errors]) from None
     if faults or start is None or count is None:

@@ -12,6 +12,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Schedule
+from tickwork.core.schedule_reading import as_id
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -20,7 +21,7 @@ Holidays = Mapping[str, frozenset[date]]
 
 async def resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """The schedule of an id or a name."""
-    schedule_id = _as_id(reference)
+    schedule_id = reference if isinstance(reference, UUID) else as_id(reference)
     if schedule_id is not None:
         return await store.schedules.get(scope, schedule_id)
     found = await store.schedules.find(scope, str(reference))
@@ -119,15 +120,6 @@ async def _has_queue(store: Store, scope: Scope, queue: str) -> bool:
     except (NotFound, InvalidInput):
         return False
     return True
-
-
-def _as_id(reference: UUID | str) -> UUID | None:
-    if isinstance(reference, UUID):
-        return reference
-    try:
-        return UUID(reference)
-    except ValueError:
-        return None
 
 
 def calendar_of(schedule: Schedule) -> str | None:

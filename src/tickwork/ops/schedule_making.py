@@ -24,6 +24,7 @@ from tickwork.core.schedule_reading import (
     read_definition,
     read_name,
     read_own,
+    read_own_name,
 )
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import (
@@ -44,18 +45,29 @@ Progress = Callable[[int], None]
 
 
 async def create(
-    store: Store, scope: Scope, fields: Mapping[str, object], *, limits: when.Limits
+    store: Store,
+    scope: Scope,
+    fields: Mapping[str, object],
+    *,
+    limits: when.Limits,
+    may_be_over: bool = False,
 ) -> Schedule:
-    """Makes a schedule; a repeat with the same `idempotency_key` and fields is the first one."""
+    """Makes a schedule; a repeat with the same `idempotency_key` and fields is the first one. One
+    that has no slot any more is refused, unless it `may_be_over`."""
     try:
-        (made,) = await create_many(store, scope, [fields], limits=limits)
+        (made,) = await create_many(store, scope, [fields], limits=limits, may_be_over=may_be_over)
     except InvalidInput as error:
         raise of_one(error) from None
     return made
 
 
 async def create_many(
-    store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]], *, limits: when.Limits
+    store: Store,
+    scope: Scope,
+    bodies: Sequence[Mapping[str, object]],
+    *,
+    limits: when.Limits,
+    may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
     """Makes up to 1,000 schedules, all or none."""
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
@@ -68,7 +80,7 @@ async def create_many(
     new: list[NewSchedule] = []
     for index, fields in enumerate(bodies):
         try:
-            new.append(_new(fields, now, holidays, limits))
+            new.append(_new(fields, now, holidays, limits, may_be_over=may_be_over))
         except InvalidInput as error:
             faults += [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
     try:
@@ -105,11 +117,16 @@ async def create_bulk(
 
 
 def _new(
-    fields: Mapping[str, object], now: datetime, holidays: Holidays, limits: when.Limits
+    fields: Mapping[str, object],
+    now: datetime,
+    holidays: Holidays,
+    limits: when.Limits,
+    *,
+    may_be_over: bool = False,
 ) -> NewSchedule:
     schedule_id = new_id()
     faults: list[FieldError] = []
-    name = read_name(fields, "name", faults)
+    name = read_own_name(fields, faults)
     key = read_name(fields, "idempotency_key", faults)
     try:
         definition, rule = read_definition(
@@ -117,9 +134,11 @@ def _new(
         )
     except InvalidInput as error:
         raise InvalidInput([*faults, *error.errors]) from None
+    slot = first_of(rule, now)
+    if slot is None and not may_be_over:
+        faults.append(_over(rule))
     if faults:
         raise InvalidInput(faults)
-    slot = first_of(rule, now)
     soon = None if slot is None else coming(rule, definition.overlap, slot)
     return NewSchedule(
         id=schedule_id,
@@ -132,6 +151,12 @@ def _new(
         idempotency_key=key,
         fingerprint=None if key is None else _fingerprint(fields),
     )
+
+
+def _over(rule: when.Rule) -> FieldError:
+    """What is said of a rule that had slots, and has none to come."""
+    fault = "leaves no slot from now on: it would never fire; give a later one"
+    return FieldError("rrule" if rule.end_at is None else "end_at", fault)
 
 
 class _BulkReading:
@@ -172,7 +197,7 @@ class _BulkReading:
             self._templates[key] = template
         faults: list[FieldError] = []
         own = read_own(fields, faults)
-        name = read_name(fields, "name", faults) if "name" in fields else None
+        name = read_own_name(fields, faults) if "name" in fields else None
         if faults:
             raise InvalidInput(faults)
         definition = structs.replace(template.definition, **own)

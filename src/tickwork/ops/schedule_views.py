@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,12 @@ import msgspec
 
 from tickwork.core import when
 from tickwork.core.firing import Firing
-from tickwork.core.planning import before, is_single
+from tickwork.core.model import Scope
+from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import render_definition
+from tickwork.core.when import is_single
+from tickwork.store.contract import Store
 
 _KINDS: dict[type, str] = {
     when.Cron: "cron",
@@ -23,14 +27,33 @@ _KINDS: dict[type, str] = {
     when.Recurrence: "rrule",
 }
 
+SPREAD_SLOTS_MAX = 100
+"""So many slots may wait for their place in a window when the last one that has come is looked
+for."""
+
+
+async def show_schedules(
+    store: Store, scope: Scope, found: Sequence[Schedule]
+) -> list[dict[str, Any]]:
+    """Schedules as they stand now."""
+    now = await store.now()
+    ahead = [each for each in found if _is_ahead(each, now, each.definition.rule)]
+    fired = await store.firings.last_due(scope, ahead, now) if ahead else {}
+    return [show_schedule(each, now, fired=fired.get(each.id)) for each in found]
+
 
 def show_schedule(
-    schedule: Schedule, now: datetime, *, rule: when.Rule | None = None
+    schedule: Schedule,
+    now: datetime,
+    *,
+    rule: when.Rule | None = None,
+    fired: datetime | None = None,
 ) -> dict[str, Any]:
-    """A schedule; `rule` is its rule with the days of its calendar, where that is known."""
+    """A schedule; `rule` is its rule with the days of its calendar, `fired` the last slot of it
+    that is on record or under way, where they are known."""
     rule = rule or schedule.definition.rule
     upcoming = next_fire_at(schedule, now, rule)
-    last = schedule.last_slot if schedule.last_slot and schedule.last_slot <= now else None
+    last = fired if fired is not None else last_fire_at(schedule, now, rule)
     return {
         "id": str(schedule.id),
         "name": schedule.name,
@@ -55,10 +78,31 @@ def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
     if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     last = schedule.last_slot
-    if last is None or when.due_at(rule, last) <= now:
+    if last is None or not _is_ahead(schedule, now, rule):
         return fires_next(schedule)
     planned = when.next_after(rule, now)
     return last if planned is None or planned > last else planned
+
+
+def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
+    """The last slot that has come, as far as it stands in its row: one that is planned ahead has
+    not, and what was before that one is found by the rule, since the status is what it is."""
+    if not _is_ahead(schedule, now, rule):
+        return schedule.last_slot
+    planned = now if schedule.last_slot is None else schedule.last_slot
+    if is_single(rule) or schedule.fired <= when.count_between(rule, now, planned):
+        return None
+    slot = when.last_between(rule, schedule.changed_at, now)
+    for _ in range(SPREAD_SLOTS_MAX):
+        if slot is None or when.due_at(rule, slot) <= now:
+            return slot
+        slot = when.last_between(rule, schedule.changed_at, before(slot))
+    return None
+
+
+def _is_ahead(schedule: Schedule, now: datetime, rule: when.Rule) -> bool:
+    """Whether the last slot that became a message is still to come."""
+    return schedule.last_slot is not None and when.due_at(rule, schedule.last_slot) > now
 
 
 def fires_next(schedule: Schedule) -> datetime | None:

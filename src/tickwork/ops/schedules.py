@@ -16,9 +16,16 @@ from tickwork.core import changing, rezoning, when
 from tickwork.core.changing import Withdraw
 from tickwork.core.clock_jumps import anchor_of
 from tickwork.core.model import Scope
-from tickwork.core.planning import before, is_delay
+from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.schedule_reading import merged, read_definition, read_name, render_definition
+from tickwork.core.schedule_reading import (
+    merged,
+    read_definition,
+    read_name,
+    read_own_name,
+    render_definition,
+)
+from tickwork.core.when import is_delay
 from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.schedule_facts import (
     calendar_of,
@@ -46,11 +53,29 @@ async def update(
     if "idempotency_key" in patch:
         fault = "names the creation of a schedule, and stays as it is"
         raise InvalidInput([FieldError("idempotency_key", fault)])
+    if "name" in patch:
+        _check_name(patch)
     fields = merged(fields_of(known), patch)
+    is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
+    if patch.get("target") is not None:
+        await check_target(store, scope, fields)
+    return await replace(store, scope, known, fields, is_anew=is_anew, limits=limits)
+
+
+async def replace(
+    store: Store,
+    scope: Scope,
+    known: Schedule,
+    fields: Mapping[str, object],
+    *,
+    is_anew: bool,
+    limits: when.Limits,
+) -> Schedule:
+    """Gives a schedule these fields instead of those that it has; an interval that `is_anew` counts
+    from now on. `Conflict` if it is not as it is known any more."""
     limits = await limits_of(store, scope, limits)
     now = await store.now()
     holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
-    is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
     anchor = now if is_anew else known.definition.rule.anchor
     faults: list[FieldError] = []
     name = read_name(fields, "name", faults)
@@ -66,18 +91,23 @@ async def update(
     anchor = anchor_of(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
-    if patch.get("target") is not None:
-        await check_target(store, scope, fields)
     old_rule = with_holidays(known, holidays)
     decide = changing.update(definition, name, old_rule, rule)
 
     def unchanged_since(schedule: Schedule, withdrawn: Any, at: datetime) -> changing.Change | None:
-        # The patch was laid over what we read: over anything else it might say something else.
+        # The fields were made for what we read: for anything else they might say something else.
         if schedule.definition != known.definition or schedule.name != known.name:
             raise Conflict(f"schedule {schedule.id} was changed meanwhile; read it and try again")
         return decide(schedule, withdrawn, at)
 
     return await store.schedules.change(scope, known.id, Withdraw.COMING, unchanged_since)
+
+
+def _check_name(fields: Mapping[str, object]) -> None:
+    faults: list[FieldError] = []
+    read_own_name(fields, faults)
+    if faults:
+        raise InvalidInput(faults)
 
 
 def fields_of(schedule: Schedule) -> dict[str, object]:
@@ -150,7 +180,7 @@ async def backfill(
     force: bool = False,
 ) -> tuple[datetime, ...]:
     """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
-    are left out unless `force`. Says which slots."""
+    are left out unless `force`, and those that come or run by themselves. Says which slots."""
     known = await resolve(store, scope, reference)
     now = await store.now()
     _check_span(since, until, now)
@@ -161,9 +191,14 @@ async def backfill(
     if len(slots) > BACKFILL_SLOTS_MAX:
         fault = f"there are more than {BACKFILL_SLOTS_MAX} slots up to then; fill in parts"
         raise InvalidInput([FieldError("to", fault)])
+    if known.status is ScheduleStatus.ACTIVE and known.next_slot is not None:
+        slots = [slot for slot in slots if slot < known.next_slot]
     done: frozenset[datetime] = frozenset()
+    if slots:
+        # In this order: what ends between the two has succeeded, or may be filled.
+        done = await store.firings.unfinished(scope, known.id, slots[0], slots[-1])
     if slots and not force:
-        done = await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
+        done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
     await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.backfill(wanted))
     return wanted

@@ -14,8 +14,10 @@ from msgspec import Struct, structs
 from tickwork.core import when
 from tickwork.core.firing import Firing
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import before, is_delay
+from tickwork.core.planning import EXCLUDED, before
 from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.when import is_delay
+from tickwork.core.when.reading import Reader
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import resolve, rule_now
 from tickwork.ops.schedule_views import fires_next, show_firing
@@ -34,7 +36,8 @@ _OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 class Why(Struct, frozen=True, kw_only=True):
     """The answer: a code for programs, a sentence for people, and the facts behind it.
 
-    `fired` is None while that is still open.
+    `fired` is None while that is still open. `is_slot` is what the record says, and where it is
+    silent, the rule as it is now.
     """
 
     schedule_id: UUID
@@ -68,7 +71,10 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
     if at is not None and at.tzinfo is None:
         fault = "must have a time zone offset, such as 2027-03-14T09:00:00Z"
         raise InvalidInput([FieldError("at", fault)])
-    schedule = await resolve(store, scope, reference)
+    faults: list[FieldError] = []
+    if at is not None and not Reader({}, faults).is_in_years("at", at):
+        raise InvalidInput(faults)
+    schedule = await _resolve(store, scope, reference)
     rule, now = await rule_now(store, scope, schedule), await store.now()
     if at is None:
         at = _latest_slot(schedule, rule, now)
@@ -78,7 +84,9 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
     return Why(
         schedule_id=schedule.id,
         at=at,
-        is_slot=facts.is_slot or bool(facts.firings) or facts.message is not None,
+        is_slot=facts.is_slot
+        or (bool(facts.firings) and facts.is_recorded)
+        or facts.message is not None,
         fired=answer.fired,
         code=answer.code,
         answer=f"{answer.words[0].upper()}{answer.words[1:]}{hindered}.",
@@ -88,10 +96,23 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
     )
 
 
+async def _resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """A deleted one has given up its name, which another may have by now."""
+    try:
+        return await resolve(store, scope, reference)
+    except NotFound as error:
+        if isinstance(error.name, UUID):
+            raise
+        hint = "one that was deleted has its id only: tickwork schedules list --status deleted"
+        raise NotFound(error.kind, error.name, hint) from None
+
+
 async def _facts(
     store: Store, scope: Scope, schedule: Schedule, rule: when.Rule, now: datetime, at: datetime
 ) -> Facts:
-    firings = await store.firings.of_slot(scope, schedule.id, at)
+    found = await store.firings.of_slot(scope, schedule.id, at)
+    firings = [each for each in found if _covers(each, rule, at)]
+    possible = [each for each in found if _covers(each, rule, at) is None]
     waiting = await store.schedules.messages(scope, schedule.id, MESSAGES_MAX)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
@@ -114,12 +135,31 @@ async def _facts(
         rule=rule,
         now=now,
         at=at,
-        firings=firings,
+        firings=firings or possible,
+        is_recorded=bool(firings) or not possible,
         message=next((each for each in waiting if each.slot == at), None),
         previous=previous,
         following=following,
         is_slot=is_slot,
     )
+
+
+def _covers(firing: Firing, rule: when.Rule, at: datetime) -> bool | None:
+    """Whether an instant between the slots of a record is one of them. The rule knows, as far as it
+    is the one that they came from: it has the same first and last one, and as many. If not, nobody
+    knows any more."""
+    last = firing.last_slot
+    if last is None or at in (firing.slot, last):
+        return True
+    days = when.everyday(rule) if firing.reason == EXCLUDED else rule
+    slots = structs.replace(days, max_firings=None)
+    is_same = (
+        not is_delay(rule)
+        and when.next_after(slots, before(firing.slot)) == firing.slot
+        and when.next_after(slots, before(last)) == last
+        and when.count_between(slots, before(firing.slot), last) == firing.count
+    )
+    return when.next_after(slots, before(at)) == at if is_same else None
 
 
 def _nearest(known: set[datetime | None], at: datetime, *, later: bool) -> datetime | None:

@@ -27,10 +27,10 @@ from tickwork.core.planning import (
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
     before,
-    is_delay,
 )
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.states import State
+from tickwork.core.when import is_delay
 
 _REASONS = {
     SKIPPED_MISSED: "it was late by more than its grace, and its missed policy left it out",
@@ -53,7 +53,8 @@ _WAYS_OUT = {
 
 class Facts(Struct, frozen=True, kw_only=True):
     """All that is known about an instant of a schedule; `rule` has the days of its calendar,
-    `previous` and `following` are its slots around the instant."""
+    `previous` and `following` are its slots around the instant. Unless it `is_recorded`, all that
+    there is are records of several slots each, and whether it was one of them is not known."""
 
     schedule: Schedule
     rule: when.Rule
@@ -64,6 +65,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     previous: datetime | None
     following: datetime | None
     is_slot: bool
+    is_recorded: bool = True
 
 
 class Answer(NamedTuple):
@@ -112,8 +114,9 @@ def answer_from(facts: Facts) -> Answer:
 
 def _from_record(facts: Facts) -> Answer:
     last = facts.firings[-1]
-    tries = sum(1 for each in facts.firings if each.attempt > 0 and each.run == last.run)
+    tries = max(each.attempt for each in facts.firings if each.run == last.run)
     late = ", as a catch-up" if last.catch_up else ""
+    error = "" if last.excerpt is None else f": {last.excerpt}"
     match last.status:
         case FiringStatus.SUCCEEDED | FiringStatus.PARTIAL:
             took = (last.finished_at - last.started_at).total_seconds()
@@ -123,20 +126,29 @@ def _from_record(facts: Facts) -> Answer:
             return Answer(str(last.status), True, f"{words}, after {took:.3f} s")
         case FiringStatus.FAILED:
             rest = "it has not ended yet" if facts.message is not None else "no attempt followed"
-            return Answer("failed", True, f"it fired{late}, and failed {_times(tries)}; {rest}")
+            words = f"it fired{late}, and failed {_times(tries)}{error}; {rest}"
+            return Answer("failed", True, words)
         case FiringStatus.DEAD:
-            error = f": {last.excerpt or facts.schedule.last_error or ''}".rstrip(": ")
             words = f"it fired{late}, and died after {_attempts(tries)} ({last.reason}){error}"
             return Answer("dead", True, f"{words}; see its dead letter")
+        case FiringStatus.EXPIRED if tries:
+            words = f"it fired{late}, and failed {_times(tries)}; it expired before it was tried"
+            return Answer(str(last.status), True, f"{words} again; see its dead letter")
         case _:
-            reason = last.reason or str(last.status)
-            words = f"it did not fire: {_REASONS.get(reason, reason)}"
-            if last.count > 1:
-                until = _iso(last.last_slot or last.slot)
-                words += f"; one of {last.count} slots from {_iso(last.slot)} to {until}"
-            if reason == PLAN_ERROR and facts.schedule.last_error:
-                words += f": {facts.schedule.last_error}"
-            return Answer(reason, False, f"{words}; recorded {_said(last.finished_at)}")
+            return _not_fired(last, error, is_certain=facts.is_recorded)
+
+
+def _not_fired(last: Firing, error: str, *, is_certain: bool) -> Answer:
+    reason = last.reason or str(last.status)
+    why = f"{_REASONS.get(reason, reason)}{error}"
+    recorded = f"recorded {_said(last.finished_at)}"
+    if last.count == 1:
+        return Answer(reason, False, f"it did not fire: {why}; {recorded}")
+    run = f"{last.count} slots from {_iso(last.slot)} to {_iso(last.last_slot or last.slot)}"
+    if is_certain:
+        return Answer(reason, False, f"it did not fire: {why}; one of {run}; {recorded}")
+    words = f"it did not fire, but whether it was a slot is not known: there is one record of {run}"
+    return Answer("unknown", False, f"{words} ({why}), and the rule was another one then")
 
 
 def _from_message(message: Message, now: datetime) -> Answer:
@@ -181,7 +193,7 @@ def _standing_still(facts: Facts) -> Answer:
 def _how_it_stands(schedule: Schedule) -> str:
     words = f"the schedule has been {schedule.status} since {_iso(schedule.changed_at)}"
     if schedule.last_error and schedule.status is not ScheduleStatus.COMPLETED:
-        words += f" ({schedule.last_error})"
+        words += f" (its last error: {schedule.last_error})"
     way_out = _WAYS_OUT.get(schedule.status)
     return words if way_out is None else f"{words}; {way_out}"
 

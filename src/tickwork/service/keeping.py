@@ -34,6 +34,7 @@ def keepers(store: Store, observer: Observer) -> list[Keeper]:
 
     async def reap() -> float:
         reaped = await store.reaper.reap(SYSTEM, REAPED_AT_ONCE)
+        observer.reaped(reaped)
         return 0.0 if reaped.released + reaped.dead >= REAPED_AT_ONCE else REAP_SECONDS
 
     async def prune() -> float:

@@ -3,7 +3,8 @@
 ```
   consumer ── claimed, handled ──┐
   settler ──── settled ──────────┼──▶ Reports ──▶ lines.py    for people
-  loops ────── trouble ──────────┘            └─▶ metrics.py  for Prometheus
+  loops ────── trouble ──────────┘            ├─▶ metrics.py  for Prometheus
+                                              └─▶ slot_numbers.py  so are these
 ```
 
 A message is told when its end is stored, not before: only then is it known how it ended. Whole
@@ -16,13 +17,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tickwork.clock import monotonic
-from tickwork.core.model import Fate, Queue, SettleResult
+from tickwork.core.model import Fate, Queue, Reaped, SettleResult
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
     from tickwork.service.lines import Lines
     from tickwork.service.metrics import Metrics
     from tickwork.service.settling import End
+    from tickwork.service.slot_numbers import SlotNumbers
 
 OUTCOMES = {
     Fate.ACK: "succeeded",
@@ -54,6 +56,9 @@ class Observer(Protocol):
     def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
         """These ends are stored, but for those that the result names."""
 
+    def reaped(self, reaped: Reaped) -> None:
+        """This was ended by us, of what nobody else would end."""
+
     def trouble(self, what: str, error: Exception) -> None:
         """Something went wrong that will be tried again."""
 
@@ -71,6 +76,9 @@ class Unmoved:
         pass
 
     def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+        pass
+
+    def reaped(self, reaped: Reaped) -> None:
         pass
 
     def trouble(self, what: str, error: Exception) -> None:
@@ -116,10 +124,12 @@ class DatabaseClock:
 
 
 class Reports(Unmoved):
-    """Tells lines and metrics."""
+    """Tells lines and metrics, and of slots those who count them."""
 
-    def __init__(self, lines: Lines, metrics: Metrics, clock: DatabaseClock) -> None:
-        self._lines, self._metrics, self._clock = lines, metrics, clock
+    def __init__(
+        self, lines: Lines, metrics: Metrics, clock: DatabaseClock, slots: SlotNumbers
+    ) -> None:
+        self._lines, self._metrics, self._clock, self._slots = lines, metrics, clock, slots
 
     def claimed(self, queue: Queue, count: int) -> None:
         self._metrics.claimed(queue, count)
@@ -129,7 +139,11 @@ class Reports(Unmoved):
 
     def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
         self._metrics.settled(queue, ends, result)
+        self._slots.settled(ends, result)
         self._lines.settled(queue, ends, result)
+
+    def reaped(self, reaped: Reaped) -> None:
+        self._slots.expired(reaped.expired_slots)
 
     def trouble(self, what: str, error: Exception) -> None:
         self._lines.trouble(what, error)

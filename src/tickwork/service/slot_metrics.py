@@ -1,4 +1,4 @@
-"""The scheduler's numbers for Prometheus, read when somebody asks for them."""
+"""The numbers of slots and of the scheduler for Prometheus, read when somebody asks for them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ from tickwork.service.slot_numbers import LATENESS_SECONDS, SlotNumbers
 
 
 class SlotMetrics(Collector):
-    """What `SlotNumbers` counted, as Prometheus wants it."""
+    """What `SlotNumbers` counted, as Prometheus wants it: of slots, and unless it leads nothing
+    (`is_leading`) of what it leads."""
 
-    def __init__(self, numbers: SlotNumbers) -> None:
-        self._numbers = numbers
+    def __init__(self, numbers: SlotNumbers, *, is_leading: bool) -> None:
+        self._numbers, self._is_leading = numbers, is_leading
 
     def collect(self) -> Iterator[Metric]:
-        numbers = self._numbers
         slots = CounterMetricFamily(
             "tickwork_schedule_slots", "Slots by what became of them", labels=["outcome"]
         )
-        for outcome, count in sorted(numbers.slots.items()):
+        for outcome, count in sorted(self._numbers.slots.items()):
             slots.add_metric([outcome], count)
         yield slots
-        yield _lateness(numbers)
+        yield _lateness(self._numbers)
+        if self._is_leading:
+            yield from self._led()
+
+    def _led(self) -> Iterator[Metric]:
+        numbers = self._numbers
         for name, told, value in (
             ("tickwork_shards_held", "Shards that this node leads", numbers.shards_held),
             (
@@ -71,7 +76,7 @@ def _lateness(numbers: SlotNumbers) -> HistogramMetricFamily:
         buckets.append((bound, total))
     return HistogramMetricFamily(
         "tickwork_slot_lateness_seconds",
-        "How long after it was due a slot became claimable",
+        "How long after it was due a slot that fired became claimable",
         buckets=buckets,
         sum_value=numbers.lateness_seconds,
     )

@@ -1,4 +1,15 @@
-"""What a scheduler says about its work: numbers to be read, and lines for people."""
+"""What becomes of slots, in numbers to be read, and what a scheduler has to say to people.
+
+```
+  planning ── left out, and why ────────────────────────────┐
+  worker ──── a message's first end that is on record ──────┼──▶ SlotNumbers
+  reaper ──── it expired, and nobody had begun with it ─────┘
+```
+
+A slot is counted where its outcome is known, and once: one that is planned may be withdrawn and
+planned again, or be too late when it is claimed. What an operation records (a pause, a deletion) is
+in the record only.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +18,25 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from tickwork.core.planning import Fire, Plan
+from tickwork.core.firing import FiringRecord, FiringStatus
+from tickwork.core.model import Message, SettleResult
+from tickwork.core.planning import Plan
 from tickwork.ops.recomputing import Moved
 from tickwork.service.lines import shown
 
+if TYPE_CHECKING:
+    from tickwork.service.settling import End
+
 LATENESS_SECONDS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
-"""The upper bounds of the histogram; slots that were planned before they were due are in the
+"""The upper bounds of the histogram; slots that were claimable when they were due are in the
 first, what is later than the last has a place of its own."""
 
 FIRED = "fired"
 CATCH_UP = "catch_up"
+EXPIRED = "expired"
 
 _log = logging.getLogger("tickwork")
 
@@ -38,7 +55,7 @@ class SchedulerObserver(Protocol):
         is so long overdue."""
 
     def stalled(self, shard: int, overdue_seconds: float) -> None:
-        """A shard that is led has work that nobody does (`shard.stalled`)."""
+        """A shard, whoever leads it, has work that nobody does (`shard.stalled`)."""
 
     def jumped(self, seconds: float) -> None:
         """The database's clock was set, by so much."""
@@ -70,33 +87,53 @@ class SlotNumbers:
 
     def __init__(self) -> None:
         self.slots: Counter[str] = Counter()
-        """By what became of them: fired, catch_up, or why not."""
+        """By what became of them: fired, catch_up (late, as the policy says), or why not."""
         self.lateness = [0] * (len(LATENESS_SECONDS) + 1)
         self.lateness_seconds = 0.0
         self.shards_held = self.shards_lost = self.stalls = self.jumps = self.parks = 0
         self.rezones = self.shifts = 0
         self.planning_lag_seconds = self.oldest_overdue_seconds = 0.0
 
-    def planned(self, plans: Sequence[Plan], now: datetime) -> None:
-        ahead = 0
+    def planned(self, plans: Sequence[Plan], now: datetime) -> None:  # noqa: ARG002
         for plan in plans:
-            for fire in plan.fires:
-                if fire.due_at >= now:
-                    ahead += 1
-                else:
-                    self._fired_late(fire, now)
             for skip in plan.skips:
                 self.slots[skip.reason] += skip.count
-        if ahead:
-            self.slots[FIRED] += ahead
-            self.lateness[0] += ahead
 
-    def _fired_late(self, fire: Fire, now: datetime) -> None:
-        if fire.catch_up:
-            self.slots[CATCH_UP] += 1
+    def settled(self, ends: Sequence[End], result: SettleResult) -> None:
+        """These ends are stored, but for those that the result names. Of a slot the first one
+        counts that is on record; extra runs are no slots."""
+        first = [
+            end
+            for end in ends
+            if end.ending.firing is not None and not (end.message.attempts or end.message.run)
+        ]
+        if result.refused or result.duplicates:
+            odd = {*result.refused, *result.duplicates}
+            first = [end for end in first if end.ending.held not in odd]
+        for end in first:
+            if end.ending.firing is not None:
+                self._ended(end.message, end.ending.firing)
+
+    def expired(self, slots: int) -> None:
+        """So many slots expired before anybody began with them."""
+        if slots:
+            self.slots[EXPIRED] += slots
+
+    def _ended(self, message: Message, firing: FiringRecord) -> None:
+        if firing.status is FiringStatus.SKIPPED:
+            self.slots[firing.reason or str(firing.status)] += 1
             return
-        late = (now - fire.due_at).total_seconds()
-        self.slots[FIRED] += 1
+        if firing.status is FiringStatus.EXPIRED:
+            self.slots[EXPIRED] += 1
+            return
+        self.slots[CATCH_UP if message.catch_up else FIRED] += 1
+        # One that was given back became visible again: then only when it was stored is known.
+        visible_at = message.visible_at if message.claim == 1 else message.sent_at
+        due_at, claimable_at = message.due_at or visible_at, max(message.sent_at, visible_at)
+        if claimable_at <= due_at:
+            self.lateness[0] += 1
+            return
+        late = (claimable_at - due_at).total_seconds()
         self.lateness[bisect_left(LATENESS_SECONDS, late)] += 1
         self.lateness_seconds += late
 

@@ -29,8 +29,9 @@ class Schedules(Protocol):
         """Stores up to 1,000 schedules, all or none.
 
         A repeat under the same `idempotency_key` and with the same fingerprint is the first one;
-        with another fingerprint `Conflict`, as is a `name` that is in use. `NotFound` if a target
-        queue is not there, `TooMany` if the tenant may not have so many, or not so fast.
+        with another fingerprint, or if the first one was deleted, `Conflict`, as is a `name` that
+        is in use. `NotFound` if a target queue is not there, `TooMany` if the tenant may not have
+        so many, or not so fast.
         """
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
@@ -136,12 +137,21 @@ class Shards(Protocol):
     async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
         """Gives up what is beyond the node's share, takes what nobody alive holds up to it
         (`core.sharing`), and says what it leads now. A shard that is taken gets a token that
-        is higher than every one before, also those of a primary that this database replaced.
+        is higher than every one before, also those of a primary that this database replaced; so
+        does one that the node led there and leads still. Who is no scheduler leads nothing.
         `NodeExpired` if the node's lease ran out."""
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
         """The node leads nothing any more; how many shards that were. Nor is it a scheduler any
         more, while it may go on with other work: the others share out all shards among them."""
+
+    async def come_back(self, scope: Scope, node_id: UUID) -> None:
+        """The node is a scheduler, and has a share: also one that gave up. `NodeExpired` if its
+        lease ran out."""
+
+    async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
+        """The shards, also those that nobody leads, whose first schedule should have been looked at
+        before an instant; each with when that was."""
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         """Notes that the stored times of these shards may be from this version of the zone data,
@@ -191,3 +201,14 @@ class Firings(Protocol):
         self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
     ) -> frozenset[datetime]:
         """The slots from `since` to `until`, both with it, that succeeded, at least in part."""
+
+    async def unfinished(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        """The slots from `since` to `until`, both with it, that are messages, in whichever run."""
+
+    async def last_due(
+        self, scope: Scope, schedules: Sequence[Schedule], until: datetime
+    ) -> dict[UUID, datetime]:
+        """The last slot of each of these schedules that is due by then or was handled, as far as
+        there is a message or a record of it; extra runs do not count, nor what was skipped."""

@@ -266,7 +266,7 @@ def lost_messages(history: History) -> Iterator[str]:
     ended = {
         (each.schedule_id, each.slot, each.run)
         for each in history.firings
-        if each.status in _ENDED or (each.status is FiringStatus.SKIPPED and each.attempt > 0)
+        if each.status in _ENDED or _is_skipped_message(each)
     }
     for each in history.kept:
         if each.message_id in history.open_messages:
@@ -310,10 +310,16 @@ def _expired(history: History) -> set[tuple[UUID, datetime]]:
     }
 
 
+def _is_skipped_message(firing: Firing) -> bool:
+    """Whether a message was handed out too late: of skips, only those are marked late."""
+    return firing.status is FiringStatus.SKIPPED and firing.catch_up
+
+
 def _skipped(firings: Sequence[Firing]) -> dict[UUID, list[tuple[datetime, datetime]]]:
     """The runs of slots that did not fire and never were a message."""
     runs: dict[UUID, list[tuple[datetime, datetime]]] = defaultdict(list)
     for each in firings:
-        if each.status is FiringStatus.SKIPPED and each.attempt == 0 and each.run == 0:
+        is_skipped = each.status is FiringStatus.SKIPPED and each.run == 0
+        if is_skipped and not _is_skipped_message(each):
             runs[each.schedule_id].append((each.slot, each.last_slot or each.slot))
     return runs

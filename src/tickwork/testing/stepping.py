@@ -233,7 +233,7 @@ class Harness:
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # What is visible, and nobody is given, may have to run apart.
-            done = await self._worker.run_apart()
+            done = await self._worker.run_apart(self._patience_seconds)
         return done
 
     async def _ask(self) -> None:
@@ -275,6 +275,7 @@ class Harness:
             await self.join()
         for _ in range(ROUNDS_MAX):
             reaped = await self.store.reaper.reap(SYSTEM, REAPED_AT_ONCE)
+            self._notes.reaped(reaped)
             if reaped.released + reaped.dead < REAPED_AT_ONCE:
                 break
         await self.store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
@@ -308,7 +309,8 @@ async def harness(
     error is raised in the test instead.
     """
     app.registry.check()
-    clock, notes = VirtualClock(start), Notes()
+    clock, planned = VirtualClock(start), Planned()
+    notes = Notes(planned)
     async with open_empty(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
         node = Node(lambda: _none(), name="harness", roles=ROLES)
         context = Context(
@@ -324,7 +326,6 @@ async def harness(
         consumers = app.registry.consumers()
         watched = notes.watched(consumers) if raise_errors else consumers
         leadership = Leadership(store, lambda: node.id, is_trusted=lambda: True)
-        planned = Planned()
         scheduler = Scheduler(
             store, leadership, planned, tell=notes.trouble, monotonic=clock.monotonic
         )

@@ -14,11 +14,12 @@ from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.raising import Snooze
-from tickwork.core.model import Message, Queue, SettleResult
+from tickwork.core.model import Message, Queue, Reaped, SettleResult
 from tickwork.errors import TickworkError
 from tickwork.service.lines import Lines
 from tickwork.service.observing import Unmoved
 from tickwork.service.settling import End
+from tickwork.service.slot_numbers import SlotNumbers
 
 
 class HandlerFailed(TickworkError):
@@ -34,23 +35,28 @@ class NeverEnds(TickworkError):
 
 
 class Notes(Unmoved):
-    """Remembers every message that came to an end, and the first error."""
+    """Remembers every message that came to an end, and the first error; counts slots."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: SlotNumbers) -> None:
+        self._slots = slots
         self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
         self.settlements = 0
         self._raised: list[BaseException] = []
         self._failed: list[str] = []
         self._lines = Lines()
 
-    def settled(self, queue: Queue, ends: Sequence[End], _: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
         self.settlements += 1
+        self._slots.settled(ends, result)
         for end in ends:
             message, ending = end.message, end.ending
             self.handled_messages.setdefault(queue.id, {})[message.id] = message
             if ending.error is not None or ending.reason is not None:
                 what = ending.error or ending.reason
                 self._failed.append(f"a message of {queue.name!r} failed: {what}")
+
+    def reaped(self, reaped: Reaped) -> None:
+        self._slots.expired(reaped.expired_slots)
 
     def trouble(self, what: str, error: Exception) -> None:
         self._lines.trouble(what, error)

@@ -18,7 +18,13 @@ place that knows about daylight saving.
 
 from tickwork.core.when.days_off import apart, days_off, everyday, has_days_off, is_day_off
 from tickwork.core.when.describe import describe
-from tickwork.core.when.missed import MissedPlan, PlannedSlot, SkippedRun, plan_missed
+from tickwork.core.when.missed import (
+    MissedPlan,
+    PlannedSlot,
+    SkippedRun,
+    is_expired,
+    plan_missed,
+)
 from tickwork.core.when.model import (
     Cron,
     Daily,
@@ -38,6 +44,8 @@ from tickwork.core.when.model import (
     ShortMonth,
     Timing,
     Weekly,
+    is_delay,
+    is_single,
 )
 from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, iso, parse, render, validate
 from tickwork.core.when.preview import COUNT_MAX, Change, Fire, Preview, preview
@@ -88,6 +96,9 @@ __all__ = [
     "first_slot",
     "has_days_off",
     "is_day_off",
+    "is_delay",
+    "is_expired",
+    "is_single",
     "iso",
     "iterate",
     "last_between",

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from tickwork.core.when.model import Interval, IntervalMode, Missed, MissedPolicy, Rule
+from tickwork.core.when.model import Missed, MissedPolicy, Rule, is_delay
 from tickwork.core.when.slots import (
     before_last,
     count_between,
@@ -42,22 +42,30 @@ PLAN_SLOTS_MAX = 10_000
 
 
 class MissedPlan(Struct, frozen=True):
-    """Every slot in `(last_slot, until]`: to fire, or skipped."""
+    """Every slot in `(last_slot, until]`: to fire, skipped, or expired."""
 
     fire: tuple[PlannedSlot, ...]
     skipped: tuple[SkippedRun, ...]
     until: datetime
+    expired: tuple[SkippedRun, ...] = ()
 
 
 def plan_missed(
-    rule: Rule, last_slot: datetime, now: datetime, missed: Missed | None = None, *, fired: int = 0
+    rule: Rule,
+    last_slot: datetime,
+    now: datetime,
+    missed: Missed | None = None,
+    *,
+    fired: int = 0,
+    expires_after_seconds: float | None = None,
 ) -> MissedPlan:
     """Accounts for every slot after `last_slot`, up to `now` or the plan's `until` before it.
 
     A slot is missed when its due time is more than the grace ago. Slots on time always fire.
     Of the missed ones `fire_late` fires the last `cap`; `fire_most_recent` the latest, unless
     a slot on time stands for it; `skip` none. `fired` is how many fired before: the slot that
-    uses up `max_firings` is the last, and none after it is skipped either.
+    uses up `max_firings` is the last, and none after it is skipped either. What would fire, but
+    was due `expires_after_seconds` ago or longer, is expired.
     """
     policy = rule.missed if missed is None else missed
     budget = None if rule.max_firings is None else max(rule.max_firings - fired, 0)
@@ -65,7 +73,7 @@ def plan_missed(
         rule = structs.replace(rule, max_firings=None)
     surely_missed_until = _surely_missed_until(rule, last_slot, now, policy)
     # The slot after a fixed delay's next depends on a run that has not ended.
-    limit = 1 if _waits_for_its_run(rule) else PLAN_SLOTS_MAX
+    limit = 1 if is_delay(rule) else PLAN_SLOTS_MAX
     recent = slots_between(rule, surely_missed_until, now, limit=limit)
     until = recent[-1] if len(recent) == PLAN_SLOTS_MAX else now
     deadline = now - timedelta(seconds=policy.grace_seconds)
@@ -85,15 +93,33 @@ def plan_missed(
     planned.sort(key=lambda each: each.slot)
     first_run = _counted_run(rule, last_slot, cut, older - reach_back)
     skipped = _runs(first_run, recent, on_time.union(catch_up))
-    planned, skipped = _within(budget, planned, skipped)
-    return MissedPlan(tuple(planned), tuple(skipped), until)
+    expired: list[SkippedRun] = []
+    if expires_after_seconds is not None:
+        slots = {each.slot for each in planned}
+        over = {slot for slot in slots if is_expired(rule, slot, now, expires_after_seconds)}
+        planned = [each for each in planned if each.slot not in over]
+        others = slots - over | {run.first for run in skipped}
+        expired = _runs(None, sorted(over | others), others)
+    if budget is not None and len(planned) >= budget:
+        planned = planned[:budget]
+        skipped, expired = _up_to_last(planned, skipped), _up_to_last(planned, expired)
+    return MissedPlan(tuple(planned), tuple(skipped), until, tuple(expired))
+
+
+def is_expired(
+    rule: Rule, slot: datetime, now: datetime, expires_after_seconds: float | None
+) -> bool:
+    """Whether nobody may begin with a slot any more; that counts from when it was due."""
+    if expires_after_seconds is None:
+        return False
+    return due_at(rule, slot) + timedelta(seconds=expires_after_seconds) <= now
 
 
 def _surely_missed_until(
     rule: Rule, last_slot: datetime, now: datetime, policy: Missed
 ) -> datetime:
     """Slots up to here are late whatever their spread; later ones are judged one by one."""
-    if _waits_for_its_run(rule):
+    if is_delay(rule):
         return last_slot
     late_by = timedelta(seconds=policy.grace_seconds) + spread_max(rule)
     return max(last_slot, now - late_by - timedelta.resolution)
@@ -141,16 +167,6 @@ def _runs(
     return runs
 
 
-def _within(
-    budget: int | None, planned: list[PlannedSlot], skipped: list[SkippedRun]
-) -> tuple[list[PlannedSlot], list[SkippedRun]]:
-    """What is left up to the slot that uses up the budget."""
-    if budget is not None and len(planned) >= budget:
-        planned = planned[:budget]
-        skipped = [run for run in skipped if planned and run.last < planned[-1].slot]
-    return planned, skipped
-
-
-def _waits_for_its_run(rule: Rule) -> bool:
-    timing = rule.timing
-    return isinstance(timing, Interval) and timing.mode is IntervalMode.FIXED_DELAY
+def _up_to_last(planned: list[PlannedSlot], runs: list[SkippedRun]) -> list[SkippedRun]:
+    """The runs before the slot that uses up the budget."""
+    return [run for run in runs if planned and run.last < planned[-1].slot]

@@ -163,3 +163,13 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     @property
     def excluded_days(self) -> frozenset[date]:
         return self.holidays.union(self.exclude)
+
+
+def is_delay(rule: Rule) -> bool:
+    """Whether its next slot is counted from the end of the one before."""
+    return isinstance(rule.timing, Interval) and rule.timing.mode is IntervalMode.FIXED_DELAY
+
+
+def is_single(rule: Rule) -> bool:
+    """Whether no more than one slot is known at a time."""
+    return isinstance(rule.timing, Once) or is_delay(rule)

@@ -360,7 +360,8 @@ def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
     except RecurrenceError as error:
         fault = FieldError("rrule", str(error))
     if fault is not None:
-        reader.fault(fault.field, fault.message)
+        in_minutes = fault.field == "interval_seconds" and reader.has("interval_minutes")
+        reader.fault("interval_minutes" if in_minutes else fault.field, fault.message)
 
 
 def _knows_no_days(timing: Timing) -> bool:

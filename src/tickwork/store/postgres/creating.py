@@ -17,7 +17,7 @@ from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.policy.rate import allowance, spend
 from tickwork.core.schedule import NewSchedule, Schedule
-from tickwork.core.schedule_limits import check_schedules, within_rate
+from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
 from tickwork.errors import Conflict, NotFound, TooMany
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
@@ -217,8 +217,6 @@ def _as_made(
         found = by_id.get(each.id) if key is None or each.id in stored else by_key.get(key)
         if found is None:
             raise Conflict(f"the name {each.name} is in use; take another one, or update it")
-        if found.id not in stored and found.fingerprint != each.fingerprint:
-            what = f"id {each.id}" if key is None else f"idempotency key {key}"
-            raise Conflict(f"the {what} is in use by a schedule with other contents")
+        check_repeat(each, found)
         made.append(found)
     return tuple(made)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tickwork.core.model import ContentType, Ending, Fate, Held, NewMessage, SettleResult
 from tickwork.core.policy.fingerprint import fingerprint
-from tickwork.core.tally import Passing
+from tickwork.core.tally import Passing, left_out_because
 from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
@@ -206,7 +206,7 @@ class Ender:
         self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
     ) -> None:
         acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
-        _acked(acked, places, ended)
+        _acked(acked, endings, places, ended)
 
     async def _put_back(
         self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
@@ -265,11 +265,16 @@ def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
     return [each for place in sorted(places & caused.keys()) for each in caused[place]]
 
 
-def _acked(rows: Sequence[Any], places: Sequence[int], ended: Ended) -> None:
+def _acked(
+    rows: Sequence[Any], endings: Sequence[Ending], places: Sequence[int], ended: Ended
+) -> None:
     """Notes what was acked."""
     ended.done.update([places[row["number"] - 1] for row in rows])
     ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
-    ended.left.add(rows, Passing.DONE)
+    reasons = [left_out_because(endings[places[row["number"] - 1]]) for row in rows]
+    for reason in set(reasons):
+        alike = [row for row, own in zip(rows, reasons, strict=True) if own == reason]
+        ended.left.add(alike, Passing.DONE, reason)
 
 
 def _onward(row: Any) -> Group:

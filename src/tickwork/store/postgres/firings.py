@@ -16,6 +16,7 @@ import msgspec
 from tickwork.core.firing import ChannelOutcome, Firing, FiringStatus
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
+from tickwork.core.schedule import Schedule
 from tickwork.store.postgres.database import SQL, Database
 
 _FIELDS = Firing.__struct_fields__
@@ -53,6 +54,22 @@ class PostgresFirings:
     ) -> frozenset[datetime]:
         found = await self._read(SQL.succeeded_slots, scope, schedule_id, since, until)
         return frozenset(row["slot"] for row in found)
+
+    async def unfinished(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        found = await self._read(SQL.unfinished_slots, scope, schedule_id, since, until)
+        return frozenset(row["slot"] for row in found)
+
+    async def last_due(
+        self, scope: Scope, schedules: Sequence[Schedule], until: datetime
+    ) -> dict[UUID, datetime]:
+        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
+        keys = [each.tenant for each in own], [each.id for each in own]
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.last_due_slots, *keys, until)
+        )
+        return {row["id"]: row["slot"] for row in found}
 
     async def _read(
         self, statement: str, scope: Scope, schedule_id: UUID, *values: object

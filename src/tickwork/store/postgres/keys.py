@@ -67,18 +67,23 @@ class Keys:
         return standings
 
     async def free(
-        self, connection: Connection, keys: Collection[tuple[str, UUID, str]]
+        self,
+        connection: Connection,
+        keys: Collection[tuple[str, UUID, str]],
+        *,
+        behind_run: Collection[tuple[str, UUID, str]] = (),
     ) -> set[UUID]:
-        """Lets the next of each key go; returns the queues that have something new.
+        """Lets the next of each key go; returns the queues that have something new. `behind_run`:
+        those of them whose earliest message ran, and did not just go.
 
         Two statements: the second sees what was sent while the first waited.
         """
         if not keys:
             return set()
         await self.lock(connection, keys)
-        promoted = await connection.fetch(
-            SQL.free_keys, self._moment(), *_columns(sorted(set(keys)))
-        )
+        freed = sorted(set(keys))
+        has_run = [key in behind_run for key in freed]
+        promoted = await connection.fetch(SQL.free_keys, self._moment(), *_columns(freed), has_run)
         return {row["queue_id"] for row in promoted}
 
     async def take(self, connection: Connection, keys: Collection[Key]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.batch import ItemStatus
-from tickwork.core.tally import Passing
+from tickwork.core.tally import Passing, has_run
 from tickwork.errors import StoreError
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room, change_backlog
@@ -26,7 +26,7 @@ from tickwork.store.tallying import Tallied, Tallies
 
 
 class Gone(NamedTuple):
-    """A message that left, and how: `reason` None if it was done. Bytes only if they count."""
+    """A message that left, and how: `reason` None if it was handled. Bytes only if they count."""
 
     tenant: str
     queue_id: UUID
@@ -115,7 +115,9 @@ class Leaving:
         """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
         then nobody waits for each other crosswise."""
         gone = left.gone
-        queues = await self._keys.free(connection, keys_of(gone).union(more_keys))
+        behind_run = keys_of(each for each in gone if has_run(each.passing, each.reason))
+        keys = keys_of(gone).union(more_keys)
+        queues = await self._keys.free(connection, keys, behind_run=behind_run)
         ended = [
             EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
             for each in gone

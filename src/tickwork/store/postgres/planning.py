@@ -322,7 +322,8 @@ def _unless(at: datetime | None, usual: datetime | None) -> datetime | None:
 
 
 def _due(row: Any) -> Due:
-    tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, unfinished, calendar = row
+    tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+    unfinished, calendar, expires = more
     return Due(
         tenant=tenant,
         id=id_,
@@ -334,6 +335,7 @@ def _due(row: Any) -> Due:
         fired=fired,
         unfinished=unfinished,
         calendar_version=calendar,
+        expires_after_seconds=expires,
     )
 
 

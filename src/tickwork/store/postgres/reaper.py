@@ -62,8 +62,9 @@ class PostgresReaper:
         return Reaped(
             nodes.nodes,
             nodes.released + leases.released,
-            nodes.dead + leases.dead + expired.dead + retired,
+            nodes.dead + leases.dead + expired.dead + sum(each.dead for each in retired),
             batches,
+            expired.expired_slots + sum(each.expired_slots for each in retired),
         )
 
     async def next_expiry(self, scope: Scope) -> datetime | None:
@@ -108,7 +109,7 @@ class PostgresReaper:
         found = await connection.fetch(SQL.expired_messages, self._moment(), limit)
         return await self._bury(connection, found)
 
-    async def _retire(self, limit: int) -> int:
+    async def _retire(self, limit: int) -> list[Reaped]:
         """Expires what waited too long, some queues a pass, in turn."""
         queues = await self._database.run(
             lambda connection: connection.fetch(
@@ -116,15 +117,14 @@ class PostgresReaper:
             )
         )
         self._last_queue_id = queues[-1]["id"] if len(queues) == QUEUES_PER_PASS else None
-        dead = 0
-        for queue in queues:
-            reaped = await self._pass(
+        return [
+            await self._pass(
                 lambda connection, queue_id=queue["id"]: self._retire_from(  # type: ignore[misc]
                     connection, queue_id, limit
                 )
             )
-            dead += reaped.dead
-        return dead
+            for queue in queues
+        ]
 
     async def _retire_from(
         self, connection: Connection, queue_id: UUID, limit: int
@@ -161,7 +161,9 @@ class PostgresReaper:
         # In the order of their keys: so they go on to a dead-letter queue.
         in_order = sorted(taken, key=lambda row: row["place"] or 0)
         settled = await self._end(connection, _dead(in_order, REASON_EXPIRED))
-        return Reaped(dead=len(settled.ended.done)), settled
+        done = [in_order[place] for place in settled.ended.done]
+        slots = sum(map(_is_unseen_slot, done))
+        return Reaped(dead=len(done), expired_slots=slots), settled
 
     async def _end(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
         return await self._ender.carry_out(connection, endings, NOTHING)
@@ -176,6 +178,11 @@ def _buried(row: Any, reason: str) -> Ending:
     if row["schedule_id"] is not None:
         firing = slot_end.of_dead(row["terms"], row["run"], reason, None)
     return Ending(held=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
+
+
+def _is_unseen_slot(row: Any) -> bool:
+    """Whether it was a slot, and no extra run, that nobody had begun with."""
+    return row["slot"] is not None and not row["run"] and not row["attempts"]
 
 
 def _lease_end(row: Any) -> Ending:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -20,10 +19,8 @@ from tickwork.core.schedule import (
     ScheduleStatus,
     bucket_of,
     read_rule,
-    rule_text,
-    terms_text,
+    texts_of,
 )
-from tickwork.core.when import Rule
 
 COPIED = (
     "tenant", "id", "queue_id", "bucket", "status", "next_slot", "due_at", "look_at",
@@ -41,24 +38,23 @@ _RETRY = msgspec.json.Decoder(Retry)
 def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
     """A new schedule, in the order of `COPIED`."""
     definition = new.definition
-    rule = definition.rule
+    rule, texts = definition.rule, texts_of(definition)
     return (
         tenant, new.id, queue_id, bucket_of(new.id), new.status, new.next_slot, new.due_at,
         new.look_at, rule.missed.grace_seconds, definition.expires_after_seconds,
-        definition.priority, definition.overlap, definition.on_dead, _rule_text(rule),
-        rule.calendar, terms_text(definition.terms), _retry_text(definition.retry),
-        definition.queue, definition.type, definition.content_type, new.name, new.idempotency_key,
-        new.fingerprint, definition.metadata, definition.body,
+        definition.priority, definition.overlap, definition.on_dead, texts.rule, rule.calendar,
+        texts.terms, texts.retry, definition.queue, definition.type, definition.content_type,
+        new.name, new.idempotency_key, new.fingerprint, definition.metadata, definition.body,
     )  # fmt: skip
 
 
 def definition_row(definition: Definition) -> tuple[Any, ...]:
     """A definition, in the order in which a change writes it."""
-    rule = definition.rule
+    rule, texts = definition.rule, texts_of(definition)
     return (
         rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
-        definition.overlap, definition.on_dead, _rule_text(rule), rule.calendar,
-        terms_text(definition.terms), _retry_text(definition.retry), definition.queue,
+        definition.overlap, definition.on_dead, texts.rule, rule.calendar, texts.terms,
+        texts.retry, definition.queue,
         definition.type, definition.content_type, definition.metadata, definition.body,
     )  # fmt: skip
 
@@ -108,16 +104,3 @@ def schedule(row: Any) -> Schedule:
         updated_at=row["updated_at"],
         changed_at=row["changed_at"],
     )
-
-
-def _rule_text(rule: Rule) -> str:
-    """Bulk has one rule for very many schedules; one with a seed is a single schedule's."""
-    return rule_text(rule) if rule.seed else _shared_rule_text(rule)
-
-
-_shared_rule_text = lru_cache(maxsize=4096)(rule_text)
-
-
-@lru_cache(maxsize=4096)
-def _retry_text(retry: Retry | None) -> str | None:
-    return None if retry is None else msgspec.json.encode(retry).decode()

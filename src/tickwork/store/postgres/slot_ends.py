@@ -89,6 +89,7 @@ class SlotEnds:
             once([firing.result_code for firing in firings]),
             once([firing.excerpt for firing in firings]),
             once([_channels(firing) for firing in firings]),
+            once([firing.is_attempt for firing in firings]),
         )
         recorded: dict[Held, Recorded] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status in rows:

@@ -28,7 +28,7 @@ from tickwork.store.sqlite.leaving import (
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import take_backlog
-from tickwork.store.sqlite.slot_ends import Dead, dead_slots, end_slots
+from tickwork.store.sqlite.slot_ends import Dead, dead_slots, end_slots, is_expired_unseen
 from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.telling import tell_of_dead
 
@@ -40,6 +40,14 @@ class Burial(NamedTuple):
     reason: str
     error: str | None = None
     counted: int = 0
+
+
+class Buried(NamedTuple):
+    """How many became dead letters, and how many of these were slots that expired before anybody
+    had begun with them."""
+
+    dead: int
+    expired_slots: int
 
 
 def bury(
@@ -68,12 +76,12 @@ def bury(
     return len(gone)
 
 
-def bury_unseen(transaction: Transaction, burials: Sequence[Burial]) -> int:
+def bury_unseen(transaction: Transaction, burials: Sequence[Burial]) -> Buried:
     """Buries messages that die by themselves: of slots among them, nobody else tells."""
     ended = dead_slots(transaction, [Dead(each.place, each.reason, each.error) for each in burials])
     buried = bury(transaction, burials)
     end_slots(transaction, ended)
-    return buried
+    return Buried(buried, sum(map(is_expired_unseen, ended)))
 
 
 def _move_on(transaction: Transaction, gone: dict[int, Gone], letter_ids: dict[int, bytes]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from tickwork.core.firing import Firing, FiringRecord, FiringStatus
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
 from tickwork.core.planning import Skip
+from tickwork.core.schedule import Schedule
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
@@ -24,6 +26,11 @@ from tickwork.store.sqlite.times import duration, from_microseconds, to_microsec
 
 SkipValues = tuple[int, int | None, int, str]
 """A run of slots that do not fire: first, last if there is another, how many, and why."""
+
+NO_ERRORS: Mapping[tuple[str, bytes], str] = MappingProxyType({})
+
+ATTEMPT = 4
+"""Where a slot, as it is recorded, has the number of the attempt at it."""
 
 _AFTER_ALL = (2**62, b"")
 
@@ -62,6 +69,28 @@ class SqliteFirings:
         found = await self._read(scope, schedule_id, (SQL.succeeded_slots,), values)
         return frozenset(from_microseconds(slot) for (slot,) in found)
 
+    async def unfinished(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        values = (to_microseconds(since), to_microseconds(until))
+        found = await self._read(scope, schedule_id, (SQL.unfinished_slots,), values)
+        return frozenset(from_microseconds(slot) for (slot,) in found)
+
+    async def last_due(
+        self, scope: Scope, schedules: Sequence[Schedule], until: datetime
+    ) -> dict[UUID, datetime]:
+        def work(transaction: Transaction) -> dict[UUID, datetime]:
+            found: dict[UUID, datetime] = {}
+            for each in schedules:
+                if scope.tenant in (None, each.tenant):
+                    asked = (each.tenant, each.id.bytes, to_microseconds(until))
+                    (slot,) = transaction.execute(SQL.last_due_slot, asked).fetchone()
+                    if slot is not None:
+                        found[each.id] = from_microseconds(slot)
+            return found
+
+        return await self._database.read(work)
+
     async def _read(
         self,
         scope: Scope,
@@ -91,13 +120,19 @@ def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringRe
         transaction,
         [
             (
-                *slot, new_id().bytes, str(firing.status), firing.reason,
+                *(slot if firing.is_attempt else _unseen(slot)), new_id().bytes,
+                str(firing.status), firing.reason,
                 now - duration(firing.took_seconds), now, firing.result_code, firing.excerpt,
                 _channels(firing), 1, None,
             )
             for slot, firing in attempts
         ],
     )  # fmt: skip
+
+
+def _unseen(slot: rows.Row) -> rows.Row:
+    """A slot whose message ended without another attempt."""
+    return (*slot[:ATTEMPT], slot[ATTEMPT] - 1, *slot[ATTEMPT + 1 :])
 
 
 def skip_values(skip: Skip) -> SkipValues:
@@ -108,15 +143,18 @@ def skip_values(skip: Skip) -> SkipValues:
 
 
 def record_skips(
-    transaction: Transaction, skips: Sequence[tuple[tuple[str, bytes], SkipValues]]
+    transaction: Transaction,
+    skips: Sequence[tuple[tuple[str, bytes], SkipValues]],
+    errors: Mapping[tuple[str, bytes], str] = NO_ERRORS,
 ) -> None:
-    """Records runs of slots that did not fire, each of a tenant's schedule."""
+    """Records runs of slots that did not fire, each of a tenant's schedule; what could not be
+    planned, with what was wrong."""
     now, skipped = transaction.now, str(FiringStatus.SKIPPED)
     _write(
         transaction,
         [
-            (*key, first, 0, 0, first, 0, new_id().bytes, skipped, reason, now, now, None, None,
-             "[]", count, last)
+            (*key, first, 0, 0, first, 0, new_id().bytes, skipped, reason, now, now, None,
+             errors.get(key), "[]", count, last)
             for key, (first, last, count, reason) in skips
         ],
     )  # fmt: skip

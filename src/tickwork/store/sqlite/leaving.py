@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core.batch import ItemStatus
-from tickwork.core.tally import Passing
+from tickwork.core.tally import Passing, has_run
 from tickwork.store.sqlite.completing import BatchName, EndedItem, complete, end_items
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
@@ -42,7 +42,7 @@ def leave(
     *,
     later: set[BatchName] | None = None,
 ) -> None:
-    """Carries out what follows; `reason` says why, of messages that are not done. Nothing passed
+    """Carries out what follows; `reason` says why, of messages that nobody finished. Nothing passed
     (None) if nobody was to see them yet. Batches that may have ended are completed, or noted as the
     caller's to complete `later`: their events come after what is sent with the last end."""
     ended = _follow(transaction, gone, passing, reason)
@@ -84,7 +84,7 @@ def _follow(
         freed = sum(row[BYTES] for row in gone if row[QUEUE_ID] == queue_id)
         transaction.execute(SQL.free_backlog, (queue_id, freed))
     for key in {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in gone if row[KEY] is not None}:
-        _free(transaction, key)
+        _free(transaction, key, has_run=has_run(passing, reason))
     status = ItemStatus.COMPLETED if passing is Passing.DONE else ItemStatus.FAILED
     ended = [
         EndedItem(row[TENANT], row[BATCH_ID], row[ID], status, reason)
@@ -94,7 +94,7 @@ def _follow(
     return end_items(transaction, ended) if ended else set()
 
 
-def _free(transaction: Transaction, key: tuple[bytes, str, str]) -> None:
+def _free(transaction: Transaction, key: tuple[bytes, str, str], *, has_run: bool) -> None:
     """Lets the next message of a key take its turn, if the earliest one is gone."""
-    if transaction.execute(SQL.promote, (*key, transaction.now)).rowcount:
+    if transaction.execute(SQL.promote, (*key, transaction.now, has_run)).rowcount:
         transaction.woken.add(UUID(bytes=key[0]))

@@ -13,7 +13,7 @@ from uuid import UUID
 from tickwork.core.model import DEFAULT, Scope
 from tickwork.core.policy import rate
 from tickwork.core.schedule import NewSchedule, Schedule
-from tickwork.core.schedule_limits import check_schedules, within_rate
+from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
 from tickwork.errors import Conflict, TooMany
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue, is_storable
@@ -102,12 +102,7 @@ def _create(
             first = keyed.setdefault(each.idempotency_key, each)
         if first is None or first is each:
             really_new[each.id] = first = each
-        elif first.fingerprint != each.fingerprint:
-            raise Conflict(
-                f"idempotency_key {each.idempotency_key} was used for another schedule"
-                if each.idempotency_key == first.idempotency_key is not None
-                else f"schedule {each.id} is there already, and another one"
-            )
+        check_repeat(each, first)
         ids.append(first.id)
     _store(transaction, tenant, _ready(really_new.values()))
     return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)

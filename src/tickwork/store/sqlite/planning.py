@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.limits import check_limit, check_system
+from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.planning import Due, Plan, PlanResult
 from tickwork.core.rezoning import Waiting
@@ -187,7 +187,11 @@ def _carry_out(
         Makings(origin, steps[place].source, steps[place].fires) for place, origin in done.items()
     ]
     make(transaction, [each for each in firing if each.slots])
-    record_skips(transaction, [(step.fence[:2], skip) for _, step in moving for skip in step.skips])
+    record_skips(
+        transaction,
+        [(step.fence[:2], skip) for _, step in moving for skip in step.skips],
+        {step.fence[:2]: step.error[:EXCERPT_LENGTH_MAX] for _, step in moving if step.error},
+    )
     return PlanResult(
         done=tuple(sorted(done)),
         lost=tuple(place for place in range(len(steps)) if place not in led),

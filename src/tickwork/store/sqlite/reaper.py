@@ -18,7 +18,7 @@ from tickwork.core.model import (
 from tickwork.core.slot_end import LEASE_RAN_OUT, retries_of
 from tickwork.core.tally import Passing
 from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.burying import Burial, bury, bury_unseen
+from tickwork.store.sqlite.burying import Burial, Buried, bury, bury_unseen
 from tickwork.store.sqlite.claiming import lanes
 from tickwork.store.sqlite.completing import complete, seal
 from tickwork.store.sqlite.database import Database
@@ -50,12 +50,14 @@ class SqliteReaper:
         # What is retired is the head of its key: it goes before what expires behind it.
         retired = await self._retire(limit)
         expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
+        unseen = [*retired, expired]
         batches = await self._database.write(lambda transaction: _end_batches(transaction, limit))
         return Reaped(
             nodes.nodes,
             nodes.released + released,
-            nodes.dead + dead + expired + retired,
+            nodes.dead + dead + sum(each.dead for each in unseen),
             batches,
+            sum(each.expired_slots for each in unseen),
         )
 
     async def next_expiry(self, scope: Scope) -> datetime | None:
@@ -68,21 +70,21 @@ class SqliteReaper:
         at = await self._database.read(work)
         return None if at is None else from_microseconds(at)
 
-    async def _retire(self, limit: int) -> int:
+    async def _retire(self, limit: int) -> list[Buried]:
         """Expires what waited too long, some queues a pass, in turn."""
         values = (self._last_queue_id, QUEUES_PER_PASS)
         queues = await self._database.read(
             lambda transaction: transaction.execute(SQL.next_queues, values).fetchall()
         )
         self._last_queue_id = queues[-1][0] if len(queues) == QUEUES_PER_PASS else b""
-        dead = 0
-        for (queue_id,) in queues:
-            dead += await self._database.write(
+        return [
+            await self._database.write(
                 lambda transaction, queue_id=queue_id: _retire_from(  # type: ignore[misc]
                     transaction, queue_id, limit
                 )
             )
-        return dead
+            for (queue_id,) in queues
+        ]
 
 
 def _end_nodes(transaction: Transaction) -> Reaped:
@@ -93,7 +95,7 @@ def _end_nodes(transaction: Transaction) -> Reaped:
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
         dead += bury_unseen(
             transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers]
-        )
+        ).dead
         released += ready_again(transaction, SQL.give_back, (node_id, 1))
         execute(SQL.end_node, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
@@ -120,12 +122,12 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     return len(ended), dead
 
 
-def _bury_expired(transaction: Transaction, limit: int) -> int:
+def _bury_expired(transaction: Transaction, limit: int) -> Buried:
     found = transaction.execute(SQL.expired_messages, (transaction.now, limit)).fetchall()
     return bury_unseen(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
 
 
-def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> int:
+def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> Buried:
     found: list[rows.Row] = []
     for lane in lanes(transaction, queue_id, None):
         if len(found) >= limit:

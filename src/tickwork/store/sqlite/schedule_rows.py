@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,16 +22,13 @@ from tickwork.core.schedule import (
     ScheduleStatus,
     bucket_of,
     read_rule,
-    rule_text,
-    terms_text,
+    texts_of,
 )
-from tickwork.core.when import Rule
 from tickwork.store.sqlite.rows import Row
 from tickwork.store.sqlite.times import from_microseconds, to_microseconds
 
 _RETRY = msgspec.json.Decoder(Retry)
 _OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
-_KEPT = 4_096
 
 
 class Stored(NamedTuple):
@@ -103,7 +99,7 @@ def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
     found: list[Due] = []
     for row in rows:
         _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
-        unfinished, days = more
+        unfinished, days, expires = more
         schedule_id = UUID(bytes=id_)
         found.append(
             Due(
@@ -117,6 +113,7 @@ def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
                 fired=fired,
                 unfinished=unfinished,
                 calendar_version=days,
+                expires_after_seconds=expires,
             )
         )
     return tuple(found)
@@ -146,32 +143,23 @@ def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
 def new_values(new: NewSchedule) -> tuple[Any, ...]:
     """A new schedule as `make_schedules` takes it, but for its queue's id after its own."""
     said = new.definition
-    rule, grace, calendar, terms, retry = _kept(said.rule, said.on_dead, said.retry)
+    rule, texts = said.rule, texts_of(said)
     return (
         new.id.bytes, bucket_of(new.id), str(new.status),
         optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
-        optional_microseconds(new.look_at), grace, said.expires_after_seconds, said.priority,
-        str(said.overlap), str(said.on_dead), rule, calendar, terms, retry, said.queue, said.type,
-        str(said.content_type), new.name, new.idempotency_key, new.fingerprint, said.metadata,
+        optional_microseconds(new.look_at), rule.missed.grace_seconds,
+        said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead), texts.rule,
+        rule.calendar, texts.terms, texts.retry, said.queue, said.type, str(said.content_type),
+        new.name, new.idempotency_key, new.fingerprint, said.metadata,
         said.body,
     )  # fmt: skip
 
 
 def definition_values(said: Definition) -> tuple[Any, ...]:
     """What a user says of a schedule, as `change_schedule` takes it."""
-    rule, grace, calendar, terms, retry = _kept(said.rule, said.on_dead, said.retry)
+    rule, texts = said.rule, texts_of(said)
     return (
-        grace, said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead),
-        rule, calendar, terms, retry, said.queue, said.type, str(said.content_type), said.metadata,
-        said.body,
-    )  # fmt: skip
-
-
-@lru_cache(_KEPT)
-def _kept(rule: Rule, on_dead: OnDead, retry: Retry | None) -> tuple[Any, ...]:
-    """What many schedules have in common, made once."""
-    terms = Definition(rule=rule, queue="", body=b"", on_dead=on_dead, retry=retry).terms
-    return (
-        rule_text(rule), rule.missed.grace_seconds, rule.calendar, terms_text(terms),
-        None if retry is None else msgspec.json.encode(retry).decode(),
+        rule.missed.grace_seconds, said.expires_after_seconds, said.priority, str(said.overlap),
+        str(said.on_dead), texts.rule, rule.calendar, texts.terms, texts.retry, said.queue,
+        said.type, str(said.content_type), said.metadata, said.body,
     )  # fmt: skip

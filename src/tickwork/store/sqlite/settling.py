@@ -17,7 +17,7 @@ from uuid import UUID
 from tickwork.core.firing import FiringRecord
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
-from tickwork.core.tally import Passing
+from tickwork.core.tally import Passing, left_out_because
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.joining import Gathering, Joint
@@ -215,7 +215,10 @@ def _ack(
     events = [row for row in gone if row[EVENT_ID] is not None]
     events.sort(key=lambda row: order[row[FENCE]])  # Of two with one event the first is fresh.
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
-    leave(transaction, gone, Passing.DONE, later=batches)
+    reasons = {row[FENCE]: left_out_because(endings[row[FENCE]]) for row in gone}
+    for reason in set(reasons.values()):
+        alike = [row for row in gone if reasons[row[FENCE]] == reason]
+        leave(transaction, alike, Passing.DONE, reason, later=batches)
     return done, duplicates
 
 

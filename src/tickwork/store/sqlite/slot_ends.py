@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tickwork.core.changing import Withdraw
-from tickwork.core.firing import FiringRecord, Then
+from tickwork.core.firing import FiringRecord, FiringStatus, Then
 from tickwork.core.planning import AHEAD_SECONDS, PAUSED, Skip
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.slot_end import of_dead, of_lease
@@ -103,6 +103,12 @@ def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
     return ended
 
 
+def is_expired_unseen(ended: Ended) -> bool:
+    """Whether a slot, and no extra run, expired before anybody had begun with it."""
+    run, next_attempt = ended.slot[3:5]
+    return ended.record.status is FiringStatus.EXPIRED and not run and next_attempt == 1
+
+
 def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
     """The ends of those among some messages that are slots and whose pull lease ran out, by where
     they lie, and whether that was the last attempt; to be read before they are ended."""
@@ -135,13 +141,12 @@ def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> bo
 
 
 def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
-    """Sets the next slot of a schedule that is active and has none; whether it did."""
-    slot = transaction.now + duration(after_seconds)
-    look_at = slot - duration(AHEAD_SECONDS)
-    is_moved = transaction.execute(SQL.begin_next_run, (place, slot, look_at)).rowcount == 1
-    if is_moved:
-        wake_leaders(transaction, look_at)
-    return is_moved
+    """Sets the next slot of a schedule that has none, after its own delay; whether it did."""
+    values = (place, transaction.now, duration(after_seconds), duration(AHEAD_SECONDS))
+    moved = transaction.execute(SQL.begin_next_run, values).fetchone()
+    if moved is not None:
+        wake_leaders(transaction, moved[0])
+    return moved is not None
 
 
 def end_schedule(transaction: Transaction, place: int, status: ScheduleStatus) -> None:

@@ -10,13 +10,14 @@ SELECT
     ) ELSE 0 END AS unfinished,
     CASE WHEN s.calendar IS NOT NULL THEN (
         SELECT version FROM tickwork_calendars AS c WHERE c.tenant = s.tenant AND c.name = s.calendar
-    ) END AS calendar_version
+    ) END AS calendar_version,
+    s.expires_after_seconds
 FROM (
     SELECT due.*
     FROM unnest($2::integer[]) AS led (shard)
     CROSS JOIN LATERAL (
         SELECT tenant, id, bucket, version, next_slot, rule, shift, overlap, fired, calendar,
-            look_at
+            look_at, expires_after_seconds
         FROM tickwork_schedules
         WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL
             AND look_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))

@@ -33,7 +33,7 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
         FROM unnest($3::uuid[]) WITH ORDINALITY AS given (id, number)
     ) AS given
 CROSS JOIN LATERAL (
-    SELECT ctid AS at, status, next_slot FROM tickwork_schedules
+    SELECT ctid AS at, status, next_slot, terms FROM tickwork_schedules
     WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1
 ) AS was
 CROSS JOIN LATERAL (
@@ -47,9 +47,12 @@ CROSS JOIN LATERAL (
     END AS status
 ) AS stands
 CROSS JOIN LATERAL (
-    SELECT CASE WHEN was.next_slot IS NULL AND was.status = 'active'
-            AND stands.status IN ('active', 'paused')
-        THEN moment.now + make_interval(secs => given.delay)
+    -- After its delay as that is by now, which may be another than when the run began.
+    SELECT CASE WHEN given.delay IS NOT NULL AND was.next_slot IS NULL
+            AND was.status IN ('active', 'paused') AND stands.status IN ('active', 'paused')
+        THEN moment.now + make_interval(
+            secs => coalesce((was.terms::jsonb ->> 'delay_seconds')::float8, given.delay)
+        )
     END AS at
 ) AS moves
 WHERE s.ctid = was.at

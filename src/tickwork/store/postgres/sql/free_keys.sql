@@ -1,7 +1,9 @@
--- Lets the earliest message of each key go, if it was held; forgets keys that have none.
+-- Lets the earliest message of each key go, if it was held; forgets keys that have none. Behind one that
+-- ran a slot has not been missed: its grace counts from now.
 WITH head AS MATERIALIZED (
-    SELECT freed.tenant, freed.queue_id, freed.key, first.at, first.state
-    FROM unnest($2::text[], $3::uuid[], $4::text[]) AS freed (tenant, queue_id, key)
+    SELECT freed.tenant, freed.queue_id, freed.key, freed.has_run, first.at, first.state
+    FROM unnest($2::text[], $3::uuid[], $4::text[], $5::boolean[])
+        AS freed (tenant, queue_id, key, has_run)
     LEFT JOIN LATERAL (
         SELECT ctid AS at, state FROM tickwork_messages
         WHERE queue_id = freed.queue_id AND tenant = freed.tenant AND key = freed.key
@@ -15,6 +17,11 @@ emptied AS (
         AND known.key = head.key
 )
 UPDATE tickwork_messages AS m
-SET state = 'ready', visible_at = greatest(m.visible_at, coalesce($1::timestamptz, clock_timestamp()))
+SET state = 'ready', visible_at = greatest(m.visible_at, coalesce($1::timestamptz, clock_timestamp())),
+    grace_seconds = CASE WHEN m.ctid = ANY (ARRAY (SELECT at FROM head WHERE has_run)) THEN
+        m.grace_seconds + greatest(
+            ceil(extract(epoch FROM coalesce($1::timestamptz, clock_timestamp()) - m.due_at)), 0
+        )::integer
+    ELSE m.grace_seconds END
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM head WHERE state = 'held')) AND m.state = 'held'
 RETURNING m.queue_id

@@ -61,7 +61,7 @@ moved AS (
             OR (found.is_keyed = $32 AND found.queue_id IN (SELECT id FROM target))
         )
     RETURNING found.number, found.first_fire, found.last_fire, found.first_skip, found.last_skip,
-        found.fires, found.is_keyed, s.tenant, s.id, s.queue_id, s.type, s.content_type, s.priority,
+        found.fires, found.is_keyed, found.error, s.tenant, s.id, s.queue_id, s.type, s.content_type, s.priority,
         s.grace_seconds, s.expires_after_seconds, s.terms, s.body
 ),
 stored AS (
@@ -73,7 +73,7 @@ stored AS (
         moved.tenant, moved.queue_id, ($18::uuid[])[n],
         CASE WHEN ($22::boolean[])[n] THEN greatest(moved.priority - 1, 0) ELSE moved.priority END,
         due.visible_at, moment.now,
-        due.visible_at + make_interval(secs => moved.expires_after_seconds),
+        due.at + make_interval(secs => moved.expires_after_seconds),
         CASE WHEN moved.is_keyed THEN 'schedule:' || moved.id END, moved.type, moved.id::text, moved.id,
         ($19::timestamptz[])[n], ($23::integer[])[n], ($22::boolean[])[n], due.at,
         CASE WHEN NOT ($22::boolean[])[n] THEN moved.grace_seconds END,
@@ -95,12 +95,13 @@ stored AS (
 recorded AS (
     INSERT INTO tickwork_firings (
         tenant, id, schedule_id, slot, last_slot, run, attempt, status, reason, due_at, started_at,
-        finished_at, count
+        finished_at, excerpt, count
     )
     SELECT
         moved.tenant, ($27::uuid[])[n], moved.id, ($28::timestamptz[])[n],
         CASE WHEN ($30::integer[])[n] > 1 THEN ($29::timestamptz[])[n] END, 0, 0, 'skipped',
-        ($31::text[])[n], ($28::timestamptz[])[n], moment.now, moment.now, ($30::integer[])[n]
+        ($31::text[])[n], ($28::timestamptz[])[n], moment.now, moment.now, left(moved.error, 2000),
+        ($30::integer[])[n]
     FROM moment, moved
     CROSS JOIN LATERAL generate_series(moved.first_skip, moved.last_skip) AS skip (n)
 ),

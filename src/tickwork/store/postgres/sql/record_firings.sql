@@ -14,7 +14,8 @@ held AS MATERIALIZED (
             ($8::text[])[least(number, cardinality($8))] AS reason,
             ($10::integer[])[least(number, cardinality($10))] AS result_code,
             ($11::text[])[least(number, cardinality($11))] AS excerpt,
-            ($12::text[])[least(number, cardinality($12))] AS channels
+            ($12::text[])[least(number, cardinality($12))] AS channels,
+            ($13::boolean[])[least(number, cardinality($13))] AS is_attempt
         FROM unnest($3::uuid[], $6::uuid[], $9::float8[])
             WITH ORDINALITY AS given (id, firing, took_seconds, number)
     ) AS held
@@ -30,9 +31,10 @@ recorded AS (
         result_code, excerpt, channels, catch_up
     )
     SELECT
-        held.tenant, held.firing, held.schedule_id, held.slot, held.run, held.attempts + 1, held.status,
-        held.reason, held.due_at, moment.now - make_interval(secs => held.took_seconds), moment.now,
-        held.result_code, held.excerpt, held.channels::jsonb, held.catch_up
+        held.tenant, held.firing, held.schedule_id, held.slot, held.run,
+        held.attempts + held.is_attempt::integer, held.status, held.reason, held.due_at,
+        moment.now - make_interval(secs => held.took_seconds), moment.now, held.result_code, held.excerpt,
+        held.channels::jsonb, held.catch_up
     FROM moment, held
 )
 SELECT held.number, held.schedule_id, held.slot, held.run, moment.now AS finished_at,

@@ -21,4 +21,4 @@ picked AS MATERIALIZED (
 UPDATE tickwork_messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $2
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING m.tenant, m.id, m.claim, m.holder, m.schedule_id, m.run, m.terms,
-    m.place
+    m.slot, m.attempts, m.place

@@ -13,7 +13,8 @@ SELECT
     ELSE 0 END,
     CASE WHEN s.calendar IS NOT NULL THEN
         (SELECT version FROM tickwork_calendars WHERE tenant = s.tenant AND name = s.calendar)
-    END
+    END,
+    s.expires_after_seconds
 FROM (
     /*each*/
     SELECT look_at, id, place FROM tickwork_schedules

@@ -7,7 +7,7 @@ SELECT
     s.tenant, s.queue_id, ?3, max(s.priority - ?7, 0), ?6, ?1,
     ?5, CASE WHEN ?7 THEN NULL ELSE s.grace_seconds END,
     coalesce(?9, s.terms),
-    ?6 + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),
+    ?5 + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),
     s.type, ?10, s.id, ?4, ?8, ?7, s.content_type, s.body, ?11,
     CASE WHEN EXISTS (
         SELECT 1 FROM tickwork_messages AS m

@@ -7,7 +7,7 @@ SELECT
     s.tenant, s.queue_id, fire.id, max(s.priority - fire.catch_up, 0), fire.visible_at, ?1,
     fire.due_at, CASE WHEN fire.catch_up THEN NULL ELSE s.grace_seconds END,
     coalesce(fire.terms, s.terms),
-    fire.visible_at + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),
+    fire.due_at + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),
     s.type, fire.source, s.id, fire.slot, fire.run, fire.catch_up, s.content_type, s.body
 FROM (
     SELECT column1 AS place, column2 AS id, column3 AS slot, column4 AS due_at,

@@ -1,5 +1,9 @@
--- Lets the next message of a key that is free take its turn.
-UPDATE tickwork_messages SET state = 'ready', visible_at = max(visible_at, ?4)
+-- Lets the next message of a key that is free take its turn. Behind one that ran (`?5`) a slot has not
+-- been missed: its grace counts from now.
+UPDATE tickwork_messages
+SET state = 'ready', visible_at = max(visible_at, ?4),
+    grace_seconds = grace_seconds
+        + CASE WHEN ?5 AND due_at < ?4 THEN (?4 - due_at + 999999) / 1000000 ELSE 0 END
 WHERE state = 'held' AND place = (
     SELECT place FROM tickwork_messages
     WHERE queue_id = ?1 AND tenant = ?2 AND key = ?3

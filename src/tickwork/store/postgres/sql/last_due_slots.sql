@@ -1,0 +1,18 @@
+-- For each schedule given its last slot that is due by then or was handled, as far as there is a message or a record of it.
+SELECT given.id, greatest(waiting.slot, handled.slot) AS slot
+FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
+LEFT JOIN LATERAL (
+    SELECT m.slot FROM tickwork_messages AS m
+    WHERE m.tenant = given.tenant AND m.schedule_id = given.id AND m.schedule_id IS NOT NULL
+        AND m.run = 0 AND coalesce(m.due_at, m.visible_at) <= $3
+    ORDER BY m.slot DESC
+    LIMIT 1
+) AS waiting ON true
+LEFT JOIN LATERAL (
+    SELECT f.slot FROM tickwork_firings AS f
+    WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.run = 0
+        AND f.status IN ('succeeded', 'partial', 'failed', 'dead')
+    ORDER BY f.slot DESC
+    LIMIT 1
+) AS handled ON true
+WHERE waiting.slot IS NOT NULL OR handled.slot IS NOT NULL

@@ -1,0 +1,8 @@
+-- The slots between two instants that are messages: still to come, waiting, or under way, in whichever run.
+SELECT DISTINCT m.slot
+FROM tickwork_tenants AS owner
+CROSS JOIN LATERAL (
+    SELECT slot FROM tickwork_messages
+    WHERE tenant = owner.id AND schedule_id = $2 AND schedule_id IS NOT NULL AND slot BETWEEN $3 AND $4
+) AS m
+WHERE $1::text IS NULL OR owner.id = $1

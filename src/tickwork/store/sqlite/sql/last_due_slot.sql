@@ -1,0 +1,18 @@
+-- The last slot of a schedule that is due by then or was handled, as far as there is a message or a record of it.
+SELECT max(slot) FROM (
+    SELECT * FROM (
+        SELECT slot FROM tickwork_messages
+        WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL AND run = 0
+            AND coalesce(due_at, visible_at) <= ?3
+        ORDER BY slot DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT slot FROM tickwork_firings
+        WHERE tenant = ?1 AND schedule_id = ?2 AND run = 0
+            AND status IN ('succeeded', 'partial', 'failed', 'dead')
+        ORDER BY slot DESC
+        LIMIT 1
+    )
+)

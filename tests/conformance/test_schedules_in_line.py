@@ -1,0 +1,80 @@
+"""A slot that stands in line is not late for that: its grace counts from its turn, if what was
+before it ran. If that was left out itself, for coming too late, nobody was there, and the slot is
+as late as it is."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import ALL, make_queue, pull_one, settle
+from tests.conformance.schedule_acts import create, end, plan_now, records
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core import slot_end
+from tickwork.core.model import SYSTEM
+from tickwork.core.outcome import Outcome, Permanent, Succeeded
+from tickwork.core.schedule import OverlapPolicy, Schedule
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+HOUR = 3_600.0
+
+
+async def line_of(store: Store, clock: VirtualClock, minutes: int, **fields: Any) -> Schedule:
+    """A schedule with so many slots in line, each planned in time; the first is the oldest."""
+    await make_queue(store)
+    made = await create(store, clock, overlap=OverlapPolicy.BUFFER_ALL, **fields)
+    for _ in range(minutes):
+        clock.advance(seconds=60)
+        await plan_now(store, clock)
+    return made
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Permanent("no")])
+async def test_what_waited_for_a_run_is_not_late(
+    store: Store, clock: VirtualClock, outcome: Outcome
+) -> None:
+    await line_of(store, clock, 1)
+    first = await pull_one(store, lease_seconds=HOUR)
+    for _ in range(20):
+        clock.advance(seconds=60)
+        await plan_now(store, clock)
+    for _ in range(2):
+        await end(store, first, outcome)
+        clock.advance(seconds=59)
+        second = await pull_one(store, lease_seconds=HOUR)
+        assert (second.catch_up, second.is_late) == (False, False)
+        first = second
+
+
+async def test_the_grace_counts_from_its_turn(store: Store, clock: VirtualClock) -> None:
+    await line_of(store, clock, 20, missed={"grace_seconds": 1_500})
+    await end(store, await pull_one(store, lease_seconds=HOUR))
+    clock.advance(seconds=1_502)
+    late = await pull_one(store, lease_seconds=HOUR)
+    assert (late.catch_up, late.is_late) == (True, True)
+
+
+async def test_what_waited_for_one_that_came_too_late_is_late_itself(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await line_of(store, clock, 20)
+    first = await pull_one(store, lease_seconds=HOUR)
+    assert first.is_late
+    await settle(store, slot_end.too_late(first))
+    second = await pull_one(store, lease_seconds=HOUR)
+    assert second.is_late
+    assert await records(store, made) == [("skipped", "skipped_missed", 1)]
+    # It runs, though late: what is behind it has waited for that.
+    await end(store, second)
+    assert not (await pull_one(store, lease_seconds=HOUR)).is_late
+
+
+async def test_what_waited_for_one_that_expired_is_late_itself(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await line_of(store, clock, 20, expires_after_seconds=1_130.0)
+    await store.reaper.reap(SYSTEM, ALL)
+    assert await records(store, made) == [("expired", "expired", 1)]
+    assert (await pull_one(store, lease_seconds=HOUR)).is_late

@@ -1,0 +1,155 @@
+"""Schedules that code declares, on both stores: many start at once, and again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import WORK, make_queue
+from tests.conformance.schedule_acts import messages, plan_now
+from tests.stores.clock import VirtualClock
+from tickwork.app.declarations import ScheduleDeclaration
+from tickwork.core.model import DEFAULT
+from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.when import Cron, Limits
+from tickwork.errors import Conflict
+from tickwork.ops import declaring, schedules
+from tickwork.ops.declaring import Declared, declare_schedules
+from tickwork.ops.schedule_facts import resolve
+from tickwork.ops.schedule_views import show_schedule
+from tickwork.store.contract import Store
+
+LIMITS = Limits(min_interval_seconds=1)
+HOURLY: dict[str, Any] = {"cron_expr": "0 * * * *"}
+NODES = 4
+
+
+@pytest.fixture(autouse=True)
+async def queue(store: Store) -> None:
+    await make_queue(store)
+
+
+async def declare(store: Store, **fields: dict[str, Any]) -> Declared:
+    """Declares schedules by their names."""
+    target = {"type": "queue", "queue": WORK}
+    declared = [
+        ScheduleDeclaration(name, {"target": target, "name": name, **each})
+        for name, each in fields.items()
+    ]
+    return await declare_schedules(store, DEFAULT, declared, limits=LIMITS)
+
+
+async def stored(store: Store, name: str = "report") -> Schedule:
+    return await resolve(store, DEFAULT, name)
+
+
+@pytest.mark.parametrize("round_", range(5))
+async def test_nodes_that_start_at_once_agree_on_what_changed(store: Store, round_: int) -> None:
+    await declare(store, report=HOURLY)
+    changed = {"cron_expr": f"{round_} 9 * * *"}
+    done = await asyncio.gather(*(declare(store, report=changed) for _ in range(NODES)))
+    assert sum(len(each.updated) for each in done) == 1
+    assert (await stored(store)).definition.rule.timing == Cron(changed["cron_expr"])
+
+
+async def test_nodes_that_start_at_once_make_a_schedule_once(store: Store) -> None:
+    done = await asyncio.gather(*(declare(store, report=HOURLY) for _ in range(NODES)))
+    assert sorted(len(each.created) for each in done) == [0] * (NODES - 1) + [1]
+    assert (await stored(store)).version == 1
+
+
+async def test_a_conflict_that_stays_is_told_in_the_end(store: Store) -> None:
+    keyed = {**HOURLY, "idempotency_key": "k"}
+    await declare(store, report=keyed)
+    changed = await declare(store, report={**keyed, "priority": 7})
+    assert changed.updated == ("report",)
+    await schedules.delete(store, DEFAULT, "report")
+    with pytest.raises(Conflict, match="was deleted"):
+        await declare(store, report=keyed)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        HOURLY,
+        {"interval_minutes": 1},
+        {"interval_seconds": 40, "start_at": "2020-01-01T00:00:00Z"},
+        {"interval_seconds": 40, "interval_mode": "fixed_delay"},
+        {"cron_expr": "H * * * *"},
+        {**HOURLY, "jitter_seconds": 60, "fire_window_seconds": 90},
+        {"rrule": "FREQ=HOURLY", "start_at": "2020-01-01T00:00:00"},
+        {
+            "daily_time": {"hour": 9, "minute": 0},
+            "timezone": "Europe/Berlin",
+            "dst": {"gap": "skip"},
+            "missed": {"policy": "skip"},
+            "overlap": "skip",
+            "on_dead": "pause",
+            "exclude": ["2027-01-02", "2027-01-01"],
+            "retry": {"max_attempts": 3, "backoff": {"kind": "fixed", "seconds": 5}},
+            "expires_after_seconds": 60,
+            "payload": {"b": 1, "a": [None, 1.5]},
+            "metadata": {"z": 1, "a": 2},
+        },
+    ],
+)
+async def test_to_declare_again_touches_nothing(
+    store: Store, clock: VirtualClock, fields: dict[str, Any]
+) -> None:
+    assert (await declare(store, report=fields)).created == ("report",)
+    for _ in range(2):
+        clock.advance(seconds=35)
+        await plan_now(store, clock)
+        before, planned = await stored(store), await messages(store, await stored(store))
+        again = await declare(store, report=fields)
+        assert again == Declared((), (), ())
+        assert await stored(store) == before
+        assert await messages(store, before) == planned
+
+
+async def test_what_the_code_takes_out_of_a_field_is_gone(store: Store) -> None:
+    first = {**HOURLY, "missed": {"policy": "skip", "cap": 3}, "metadata": {"a": 1, "b": 2}}
+    then = {**HOURLY, "missed": {"cap": 4}, "metadata": {"c": 3, "b": 2}}
+    await declare(store, report=first)
+    assert (await declare(store, report=then)).updated == ("report",)
+    shown = show_schedule(await stored(store), await store.now())
+    assert shown["missed"] == {"policy": "fire_late", "cap": 4, "grace_seconds": 60}
+    assert shown["metadata"] == {"b": 2, "c": 3, "declared": True}
+    assert (await declare(store, report=then)).updated == ()
+
+
+async def test_what_is_over_does_not_keep_the_code_from_starting(store: Store) -> None:
+    over = {**HOURLY, "end_at": "2020-01-01T00:00:00Z"}
+    assert (await declare(store, report=over)).created == ("report",)
+    assert (await stored(store)).status is ScheduleStatus.COMPLETED
+    assert await declare(store, report=over) == Declared((), (), ())
+
+
+async def test_what_is_no_longer_declared_is_told_also_the_last_one(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    await declare(store, first=HOURLY, second=HOURLY)
+    await schedules.update(store, DEFAULT, "first", {"priority": 7}, limits=LIMITS)
+    assert (await declare(store, first=HOURLY)).removed == ("second",)
+    with caplog.at_level(logging.WARNING, "tickwork"):
+        assert (await declare(store)).removed == ("first", "second")
+    assert "first, second" in caplog.text
+    await schedules.delete(store, DEFAULT, "first")
+    await schedules.delete(store, DEFAULT, "second")
+    assert (await declare(store)).removed == ()
+
+
+async def test_what_is_no_longer_declared_is_found_page_by_page_up_to_a_bound(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"n{number}" for number in range(6)]
+    await declare(store, **dict.fromkeys(names, HOURLY))
+    monkeypatch.setattr(declaring, "PAGE", 2)
+    assert (await declare(store)).removed == tuple(names)
+    monkeypatch.setattr(declaring, "LOOKED_AT_MAX", 4)
+    with caplog.at_level(logging.INFO, "tickwork"):
+        assert (await declare(store)).removed == tuple(names[:4])
+    assert "only the first 4 named schedules" in caplog.text

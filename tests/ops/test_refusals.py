@@ -1,0 +1,158 @@
+"""What cannot be is refused by field wherever it is given, on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.conformance.acts import WORK, make_queue
+from tests.conformance.schedule_acts import create
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT
+from tickwork.core.schedule import ScheduleSelection
+from tickwork.core.when import Limits, iso
+from tickwork.errors import Conflict, InvalidInput
+from tickwork.ops import schedule_making
+from tickwork.scheduling import Calendars, Schedules
+from tickwork.store.contract import Store
+
+HOURLY: dict[str, Any] = {"cron_expr": "0 * * * *", "target": {"queue": WORK}}
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+@pytest.fixture
+async def app(store: Store) -> Schedules:
+    await make_queue(store)
+
+    async def open_store() -> Store:
+        return store
+
+    return Schedules(open_store, DEFAULT, Limits)
+
+
+@pytest.fixture
+async def days(store: Store) -> Calendars:
+    async def open_store() -> Store:
+        return store
+
+    return Calendars(open_store, DEFAULT)
+
+
+async def faults(asked: Awaitable[object]) -> list[str]:
+    with pytest.raises(InvalidInput) as refused:
+        await asked
+    return [each.field for each in refused.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"end_at": LONG_AGO}, "end_at"),
+        (
+            {
+                "cron_expr": None,
+                "rrule": "FREQ=DAILY;COUNT=2",
+                "start_at": LONG_AGO,
+            },
+            "rrule",
+        ),
+        ({"name": "01981f1c-7a3c-7d11-9c1e-5a1f9c5d0a11"}, "name"),
+        ({"name": "01981F1C7A3C7D119C1E5A1F9C5D0A11"}, "name"),
+        ({"payload": {"n": [1, float("nan")]}}, "payload"),
+        ({"metadata": {"n": float("-inf")}}, "metadata"),
+        ({"cron_expr": None, "interval_minutes": 1}, "interval_minutes"),
+        ({"cron_expr": None, "interval_seconds": 60}, "interval_seconds"),
+    ],
+)
+async def test_what_no_schedule_may_be_is_refused_however_it_is_made(
+    app: Schedules, store: Store, fields: dict[str, Any], field: str
+) -> None:
+    body, limits = {**HOURLY, **fields}, Limits(min_interval_seconds=90)
+    single = schedule_making.create(store, DEFAULT, body, limits=limits)
+    assert await faults(single) == [field]
+    many = schedule_making.create_many(store, DEFAULT, [HOURLY, body], limits=limits)
+    assert await faults(many) == [f"[1].{field}"]
+    bulk = schedule_making.create_bulk(store, DEFAULT, [body], limits=limits)
+    assert await faults(bulk) == [f"[0].{field}"]
+    assert await app.list() == ()
+
+
+async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
+    app: Schedules, store: Store
+) -> None:
+    now = (await store.now()).replace(minute=0, second=0, microsecond=0)
+    daily = {"cron_expr": f"0 {now.hour} * * *", "end_at": iso(now + timedelta(hours=23))}
+    assert await faults(app.create(**{**HOURLY, **daily})) == ["end_at"]
+    await app.create(**{**HOURLY, **daily, "end_at": iso(now + timedelta(hours=25))})
+
+
+async def test_an_update_may_end_a_schedule(app: Schedules) -> None:
+    await app.create(**HOURLY, name="report")
+    assert (await app.update("report", end_at=LONG_AGO)).next_slot is None
+
+
+async def test_an_update_is_not_kept_from_a_schedule_by_the_name_that_it_has(
+    app: Schedules, store: Store, clock: VirtualClock
+) -> None:
+    made = await create(store, clock, name=str(uuid4()))
+    assert await faults(app.update(made.id, name=str(uuid4()))) == ["name"]
+    assert (await app.update(made.id, priority=7)).name == made.name
+    assert (await app.update(made.id, name="other")).name == "other"
+
+
+async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Schedules, store: Store) -> None:
+    made = await app.create(**HOURLY, idempotency_key="k")
+    assert (await app.create(**HOURLY, idempotency_key="k")).id == made.id
+    await app.delete(made.id)
+    with pytest.raises(Conflict, match="was deleted and fires no more; take another one"):
+        await app.create(**HOURLY, idempotency_key="k")
+    with pytest.raises(Conflict, match="was deleted"):
+        await app.create_many([HOURLY, {**HOURLY, "idempotency_key": "k"}])
+    assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
+
+
+async def test_words_that_are_no_choice_are_refused_by_field(app: Schedules) -> None:
+    made = await app.create(**HOURLY)
+    wrong: Any = "bogus"
+    assert await faults(app.list(status=wrong)) == ["status"]
+    assert await faults(app.list(order=wrong)) == ["order"]
+    assert await faults(app.firings(made.id, status=wrong)) == ["status"]
+    assert await app.list(status="active", order="name") == (made,)
+    assert await app.firings(made.id, status="dead") == ()
+
+
+@pytest.mark.parametrize("year", [1, 1969, 9999])
+async def test_why_is_not_answered_for_years_that_no_schedule_has(
+    app: Schedules, year: int
+) -> None:
+    made = await app.create(**HOURLY)
+    assert await faults(app.why(made.id, datetime(year, 1, 1, tzinfo=UTC))) == ["at"]
+
+
+async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Calendars) -> None:
+    made = await days.put("closed", {date(2027, 1, 2), "2027-01-01"})
+    assert made.days == ("2027-01-01", "2027-01-02")
+    put: Callable[..., Awaitable[object]] = days.put
+    assert await faults(put("closed", ["2027-13-01", 5, datetime(2027, 1, 1, tzinfo=UTC)])) == [
+        "days[0]",
+        "days[1]",
+        "days[2]",
+    ]
+    assert await faults(put("closed", "2027-01-01")) == ["days"]
+    assert await faults(put("closed", 5)) == ["days"]
+    assert await faults(put(" ", [])) == ["name"]
+    assert (await days.list()) == (made,)
+
+
+async def test_a_preview_knows_the_calendars_that_are_there(
+    app: Schedules, days: Calendars
+) -> None:
+    await days.put("closed", ["2027-03-02"])
+    asked: dict[str, Any] = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "count": 2}
+    shown = await app.preview(**asked, calendar="closed")
+    assert [fire.fire_at.day for fire in shown.fires] == [1, 3]
+    assert await faults(app.preview(**asked, calendar="nowhere")) == ["calendar"]

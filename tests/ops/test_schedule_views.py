@@ -1,0 +1,123 @@
+"""Schedules as they are shown, on both stores: what is planned ahead has not fired."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import make_queue
+from tests.conformance.schedule_acts import again, create, end_next, pause, plan_now, resume
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.core.schedule import Schedule
+from tickwork.core.when import iso
+from tickwork.ops.schedule_views import show_schedule, show_schedules
+from tickwork.ops.schedules import trigger
+from tickwork.store.contract import Store
+
+
+@pytest.fixture(autouse=True)
+async def queue(store: Store) -> None:
+    await make_queue(store)
+
+
+async def shown(store: Store, schedule: Schedule) -> tuple[Any, Any]:
+    found = await again(store, schedule)
+    (with_records,) = await show_schedules(store, DEFAULT, [found])
+    return with_records["last_fire_at"], with_records["next_fire_at"]
+
+
+async def shown_by_its_row(store: Store, schedule: Schedule) -> Any:
+    found = await again(store, schedule)
+    return show_schedule(found, await store.now())["last_fire_at"]
+
+
+@pytest.mark.parametrize("seconds", [60, 5])
+async def test_the_last_fire_is_the_last_slot_that_has_come(
+    store: Store, clock: VirtualClock, seconds: int
+) -> None:
+    made = await create(store, clock, interval_seconds=seconds)
+    first, step = made.next_slot, timedelta(seconds=seconds)
+    assert first is not None
+    clock.advance(seconds=seconds - 1)
+    await plan_now(store, clock)
+    assert await shown(store, made) == (None, iso(first))
+    for number in range(3):
+        clock.advance(seconds=1)
+        await plan_now(store, clock)
+        slot = first + number * step
+        assert await shown(store, made) == (iso(slot), iso(slot + step))
+        clock.advance(seconds=seconds - 1)
+        await plan_now(store, clock)
+        planned = (await again(store, made)).last_slot
+        assert planned is not None
+        assert planned > clock.now(), "nothing is planned ahead"
+        assert await shown_by_its_row(store, made) == iso(slot)
+        assert await shown(store, made) == (iso(slot), iso(slot + step))
+
+
+async def test_a_slot_whose_place_in_the_window_is_to_come_is_not_the_last_fire(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await create(store, clock, interval_seconds=60, fire_window_seconds=55)
+    first, due = made.next_slot, made.due_at
+    assert first is not None
+    assert due is not None
+    clock.advance(seconds=(due - clock.now()).total_seconds() - 0.5)
+    await plan_now(store, clock)
+    assert (await again(store, made)).last_slot is not None
+    assert (await shown(store, made))[0] is None
+    assert await shown_by_its_row(store, made) is None
+    clock.advance(seconds=0.5)
+    assert (await shown(store, made))[0] == iso(first)
+    assert await shown_by_its_row(store, made) == iso(first)
+
+
+async def test_slots_of_a_pause_are_no_fires(store: Store, clock: VirtualClock) -> None:
+    made = await create(store, clock, interval_seconds=60)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    await end_next(store)
+    await pause(store, made)
+    clock.advance(seconds=220)
+    await resume(store, made)
+    clock.advance(seconds=10)
+    await plan_now(store, clock)
+    assert made.next_slot is not None
+    assert (await shown(store, made))[0] == iso(made.next_slot)
+    assert await shown_by_its_row(store, made) is None
+
+
+async def test_the_last_fire_of_a_fixed_delay_is_on_record(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await create(store, clock, interval_seconds=60, interval_mode="fixed_delay")
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    assert made.next_slot is not None
+    assert (await shown(store, made))[0] == iso(made.next_slot)
+    clock.advance(seconds=7)
+    await end_next(store)
+    clock.advance(seconds=45)
+    await plan_now(store, clock)
+    found = await again(store, made)
+    assert found.last_slot == made.next_slot + timedelta(seconds=67)
+    assert (await shown(store, made))[0] == iso(made.next_slot)
+
+
+async def test_extra_runs_and_other_tenants_are_no_fires_of_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await create(store, clock, interval_seconds=60)
+    await trigger(store, DEFAULT, made.id)
+    clock.advance(seconds=59)
+    await plan_now(store, clock)
+    assert (await shown(store, made))[0] is None
+    assert await store.firings.last_due(DEFAULT, [made], clock.now()) == {}
+    clock.advance(seconds=1)
+    due = {made.id: made.next_slot}
+    assert await store.firings.last_due(DEFAULT, [made], clock.now()) == due
+    assert await store.firings.last_due(SYSTEM, [made], clock.now()) == due
+    assert await store.firings.last_due(Scope("other"), [made], clock.now()) == {}

@@ -1,0 +1,151 @@
+"""`why` tells of a slot what is on record of it, and of no other one, on both stores."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import ALL, WORK, make_queue
+from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
+from tests.stores.clock import VirtualClock
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.outcome import Failed, Permanent
+from tickwork.core.planning import parked
+from tickwork.core.schedule import Schedule
+from tickwork.core.when import Limits, iso
+from tickwork.ops import schedule_making, schedules
+from tickwork.ops.why import Why, why
+from tickwork.store.contract import Store
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+async def nine(store: Store, clock: VirtualClock) -> datetime:
+    """Nine o'clock; it is half past eight."""
+    await make_queue(store)
+    now = clock.now()
+    nine = now.replace(hour=9, minute=0, second=0, microsecond=0) + 24 * HOUR
+    clock.advance(seconds=(nine - now).total_seconds() - 1_800)
+    return nine
+
+
+async def make(store: Store, **fields: Any) -> Schedule:
+    body = {"cron_expr": "0 * * * *", "target": {"queue": WORK}, **fields}
+    return await schedule_making.create(store, DEFAULT, body, limits=Limits())
+
+
+async def plan_at(store: Store, clock: VirtualClock, at: datetime) -> None:
+    clock.advance(seconds=(at - clock.now()).total_seconds())
+    await plan_now(store, clock)
+
+
+async def ask(store: Store, schedule: Schedule, at: datetime) -> Why:
+    return await why(store, DEFAULT, schedule.id, at)
+
+
+async def test_every_slot_has_its_own_error(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store)
+    for hours, error in enumerate(("boom 1", "boom 2")):
+        await plan_at(store, clock, nine + hours * HOUR)
+        await end_next(store, Permanent(error))
+    await plan_at(store, clock, nine + 2 * HOUR)
+    await end_next(store, Failed("boom 3"))
+    said = [(await ask(store, made, nine + hours * HOUR)).answer for hours in range(3)]
+    assert said == [
+        "It fired, and died after 1 attempt (permanent): boom 1; see its dead letter.",
+        "It fired, and died after 1 attempt (permanent): boom 2; see its dead letter.",
+        "It fired, and failed once: boom 3; it has not ended yet.",
+    ]
+
+
+async def test_what_died_without_a_word_has_no_error_of_another(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store, expires_after_seconds=3_000)
+    await plan_at(store, clock, nine)
+    await plan_at(store, clock, nine + HOUR)
+    await store.reaper.reap(SYSTEM, ALL)
+    await end_next(store, Failed("boom"))
+    clock.advance(seconds=3_000)
+    await store.reaper.reap(SYSTEM, ALL)
+    first, second = [await ask(store, made, nine + hours * HOUR) for hours in range(2)]
+    assert (first.code, first.fired) == ("expired", False)
+    assert first.answer.startswith("It did not fire: nobody began with it before it expired; rec")
+    assert (second.code, second.fired) == ("expired", True)
+    assert second.answer == (
+        "It fired, and failed once; it expired before it was tried again; see its dead letter."
+    )
+
+
+async def test_a_slot_that_could_not_be_planned_says_why_whatever_came_later(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store)
+    clock.advance(seconds=1_800)
+    leader = await lead(store)
+    (due,) = await look(store, leader)
+    await write(store, leader, [parked(due, "no such zone")])
+    await store.nodes.leave(SYSTEM, leader.node)
+    recorded = iso(clock.now())
+    clock.advance(seconds=1)
+    await schedules.resume(store, DEFAULT, made.id)
+    await plan_at(store, clock, nine + HOUR)
+    await end_next(store, Permanent("later"))
+    assert (await ask(store, made, nine)).answer == (
+        f"It did not fire: the slot could not be planned: no such zone; recorded at {recorded}."
+    )
+
+
+async def test_between_the_slots_of_one_record_the_rule_knows(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store, missed={"policy": "skip"})
+    await plan_at(store, clock, nine + 4 * HOUR - timedelta(minutes=30))
+    run = f"one of 4 slots from {iso(nine)} to {iso(nine + 3 * HOUR)}"
+    for hours in range(4):
+        found = await ask(store, made, nine + hours * HOUR)
+        assert (found.code, found.is_slot, found.fired) == ("skipped_missed", True, False)
+        assert run in found.answer
+    found = await ask(store, made, nine + timedelta(minutes=77))
+    assert (found.code, found.is_slot, found.firings) == ("no_slot", False, ())
+    assert found.answer == (
+        f"That is none of its slots: the previous one is {iso(nine + HOUR)} "
+        f"and the next one is {iso(nine + 2 * HOUR)}."
+    )
+
+
+async def test_under_another_rule_only_the_ends_of_a_record_are_known(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store, missed={"policy": "skip"})
+    await plan_at(store, clock, nine + 4 * HOUR - timedelta(minutes=30))
+    patch = {"cron_expr": "*/15 * * * *"}
+    await schedules.update(store, DEFAULT, made.id, patch, limits=Limits())
+    for hours in (0, 3):
+        assert (await ask(store, made, nine + hours * HOUR)).code == "skipped_missed"
+    for minutes, is_slot in ((60, True), (75, True), (77, False)):
+        found = await ask(store, made, nine + timedelta(minutes=minutes))
+        assert (found.code, found.fired, found.is_slot) == ("unknown", False, is_slot)
+        assert found.answer == (
+            "It did not fire, but whether it was a slot is not known: there is one record of "
+            f"4 slots from {iso(nine)} to {iso(nine + 3 * HOUR)} (it was late by more than its "
+            "grace, and its missed policy left it out), and the rule was another one then."
+        )
+
+
+async def test_days_off_in_one_record_are_known_by_the_rule(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    day = (nine + 24 * HOUR).date().isoformat()
+    made = await make(store, cron_expr="0 9,10,11 * * *", exclude=[day])
+    await plan_at(store, clock, nine + 27 * HOUR)
+    off = await ask(store, made, nine + 25 * HOUR)
+    assert (off.code, off.is_slot, len(off.firings)) == ("excluded", True, 1)
+    assert off.firings[0].count == 3
+    between = await ask(store, made, nine + 25 * HOUR + timedelta(minutes=1))
+    assert (between.code, between.is_slot) == ("no_slot", False)
