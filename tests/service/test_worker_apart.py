@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec import structs
@@ -76,6 +77,21 @@ async def claimed_by(store: Store, running: Worker, count: int) -> tuple[Stored,
     """What a worker claims of `other` ahead of its slots."""
     request = ClaimRequest(queue="other", holder=running._context.holder(), limit=count)
     return await store.messages.claim(DEFAULT, request)
+
+
+def counted_looks(running: Worker, monkeypatch: pytest.MonkeyPatch) -> list[frozenset[UUID]]:
+    """What a worker finds when it looks for suspects, from the first time that there are some."""
+    looks: list[frozenset[UUID]] = []
+    look = running._suspected
+
+    async def counted() -> frozenset[UUID]:
+        found = await look()
+        if found or looks:
+            looks.append(found)
+        return found
+
+    monkeypatch.setattr(running, "_suspected", counted)
+    return looks
 
 
 class Busy:
@@ -293,6 +309,56 @@ async def test_of_batches_as_many_run_as_fit_into_one(app: Tickwork) -> None:
     async with app.running():
         await until(lambda: sum(sizes) == 25, "all of them")
     assert sizes == [10, 10, 5]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) -> None:
+    work, other = app.queue("work"), app.queue("other", max_batch_timeout=60)
+    order: list[str] = []
+
+    @app.on("work", max_concurrency=1)
+    async def suspect(_: Message[Any]) -> None:
+        order.append("suspect")
+
+    @app.consumer("other")
+    async def gather(_: MessageBatch[Any]) -> None:
+        order.append("batch")
+
+    await work.send_batch([*range(5)])
+    for _ in range(LOST_CLAIMS_APART):
+        await die_with(await app.open(), 5)
+    store = await app.open()
+    await store.queues.pause(DEFAULT, "work")
+    async with app.running() as running:
+        await other.send(1)
+        gathering = next(each for each in running.consumers if each.queue.name == "other")
+        await until(lambda: gathering._intake, "a batch")
+        await store.queues.resume(DEFAULT, "work")
+        await until(lambda: order.count("suspect") == 5, "all of them")
+    assert order == ["batch", *["suspect"] * 5]
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
+    app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "APART_LATER", (300.0, 300.0))
+    busy, idle = Busy(app), Busy(Tickwork(home.url))
+    await send_poison(app)
+    store = await app.open()
+    await store.queues.pause(DEFAULT, "work")
+    async with app.running() as running:
+        await app.queue("long").send(1)
+        await until(lambda: busy.long_running == 1, "the long handler")
+        looks = counted_looks(running, monkeypatch)
+        await store.queues.resume(DEFAULT, "work")
+        await until(lambda: looks, "a look")
+        async with idle.app.running():
+            await until(lambda: idle.seen, "the poison in the idle worker")
+        await until(lambda: len(looks) > 1, "another look")
+        assert not any(each._is_paused for each in running.consumers)
+        busy.go_on.set()
+    assert busy.seen == []
 
 
 @pytest.mark.usefixtures("soon")

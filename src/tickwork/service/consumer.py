@@ -14,14 +14,15 @@ slots, what is claimed ahead of them, and what waits to be settled.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any
 
 from tickwork.app.declarations import Consumer
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
+from tickwork.clock import monotonic
 from tickwork.core import decide
 from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
 from tickwork.core.model import Message as Stored
@@ -33,6 +34,7 @@ from tickwork.service.invoking import Given, Invoked, Said, payload_of
 from tickwork.service.lateness import Latecomers
 from tickwork.service.settling import End, Settler
 from tickwork.service.slots import Invocation, Slots, Work
+from tickwork.service.unhandled import Unhandled
 from tickwork.store.contract import Watch
 
 POLL_SECONDS_MIN = 0.05
@@ -44,11 +46,6 @@ SUSPECTS_MAX = 100
 
 UNSETTLED_MAX = 5_000
 """With so many ends that are not settled yet, nothing new is begun."""
-
-TYPES_WARNED_MAX = 1_000
-"""Of so many types that nobody handles somebody is told, once for each."""
-
-_log = logging.getLogger("tickwork")
 
 
 class QueueConsumer:
@@ -72,7 +69,7 @@ class QueueConsumer:
         )
         self._settler = Settler(context.store, queue, context.observer, self._room_again)
         self._late = Latecomers(context.store, self._intake, self._settler)
-        self._unhandled: set[str | None] = set()
+        self._unhandled = Unhandled(queue.name)
         self._is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
         self._has_room = asyncio.Event()
         context.claims.add(self._in_hand)
@@ -133,8 +130,8 @@ class QueueConsumer:
         self._context.observer.claimed(self.queue, len(found))
         self._more_waiting = len(found) >= room
         # What a lost identity claimed is not mixed with the next one's: an invocation's messages
-        # are all held, or all lost. Who pauses holds nothing that does not run.
-        if self._is_draining or self._is_paused or holder != self._context.holder():
+        # are all held, or all lost.
+        if self._is_draining or holder != self._context.holder():
             self.give_back(found)
         else:
             await self._late.sift(found)
@@ -156,7 +153,7 @@ class QueueConsumer:
     def give_back_waiting(self) -> None:
         """Gives back what has waited too long for a slot: somebody else may have one, and what
         is more urgent may come first."""
-        self.give_back(self._intake.overstayed(0 if self._is_paused else max(self._places(), 0)))
+        self.give_back(self._intake.overstayed(max(self._places(), 0)))
 
     def _room_again(self, _: int) -> None:
         self._has_room.set()
@@ -192,7 +189,7 @@ class QueueConsumer:
     def _next_work(self) -> Work | None:
         """What a free slot may begin with. While the lease is not trusted nothing begins: it is
         renewed, or the node finds that it is lost and forgets."""
-        while self._intake and not self._is_paused and self._context.is_trusted():
+        while self._intake and self._context.is_trusted():
             if self._consumer.batch is None:
                 claimed = self._intake.take_one()
             elif self._is_batch_due():
@@ -207,6 +204,7 @@ class QueueConsumer:
         return (
             len(self._intake) >= self._settings.max_batch_size
             or self._intake.waits_seconds() >= self._batch_seconds
+            or self._is_paused
         )
 
     def _work_with(self, claimed: Sequence[Stored]) -> Work | None:
@@ -229,7 +227,8 @@ class QueueConsumer:
         if handler is None or unseen is not None:
             assert unseen is not None
             self._end_unseen(stored, unseen)
-            self._warn_of_unhandled(stored, unseen)
+            if isinstance(unseen, UnhandledType):
+                self._unhandled.warn(stored.type)
             return None
         try:
             body = payload_of(handler, stored)
@@ -243,22 +242,6 @@ class QueueConsumer:
             monotonic=self._now,
             deadline=deadline,
         )
-
-    def _warn_of_unhandled(self, stored: Stored, unseen: Outcome) -> None:
-        if (
-            isinstance(unseen, UnhandledType)
-            and stored.type not in self._unhandled
-            and len(self._unhandled) < TYPES_WARNED_MAX
-        ):
-            self._unhandled.add(stored.type)
-            _log.warning(
-                "queue %s: no handler here for %s; it is left to other workers for some ten "
-                "minutes, and is then a dead letter. Add @app.on(%r%s) (told once for each type)",
-                self.queue.name,
-                "a message without a type" if stored.type is None else f"the type {stored.type!r}",
-                self.queue.name,
-                "" if stored.type is None else f", type={stored.type!r}",
-            )
 
     def stop_overdue(self) -> None:
         """Stops what has run for longer than the queue allows, and goes on."""
@@ -339,8 +322,9 @@ class QueueConsumer:
     # With nothing beside it
 
     def pause(self) -> None:
-        """Begins nothing more."""
+        """Claims nothing more, and does what it has in hand."""
         self._is_paused = True
+        self._dispatch()
 
     def resume(self) -> None:
         """Goes on."""
@@ -348,9 +332,27 @@ class QueueConsumer:
         self._has_room.set()
         self._dispatch()
 
+    @property
+    def is_working(self) -> bool:
+        """Whether something runs, or waits for that."""
+        return len(self._slots) + len(self._intake) + len(self._late.waiting) > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds nothing, and nothing is coming."""
+        return not self.is_working and self._coming + self._settler.waiting == 0
+
     async def idle(self, seconds: float) -> bool:
-        """Waits, for so long, until nothing runs; whether nothing does."""
-        return await self._slots.idle(seconds)
+        """Waits, for so long, until it has nothing in hand; whether it has nothing."""
+        until = monotonic() + seconds
+        while not self.is_idle and (left := until - monotonic()) > 0:
+            if not await self._slots.idle(left):
+                return False
+            self._has_room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, POLL_SECONDS_MIN)):
+                    await self._has_room.wait()
+        return self.is_idle
 
     async def quiet(self, seconds: float) -> bool:
         """Waits, for so long, until nothing runs and all is settled; False if something runs."""
@@ -364,11 +366,6 @@ class QueueConsumer:
         """How many invocations have begun since it is there."""
         return self._slots.begun
 
-    async def give_all_back(self) -> None:
-        """Gives back what waits for a slot; when it returns, nothing is held here."""
-        self.give_back([*self._intake.give_up(), *self._late.give_up()])
-        await self._settler.drain()
-
     @property
     def suspects_max(self) -> int:
         """How many suspects to claim at a time: no handler waits for another one."""
@@ -381,7 +378,7 @@ class QueueConsumer:
             work = self._work_with(suspects[start : start + self._batch_size])
             if work is not None:
                 self._slots.begin(work)
-        await self.idle(seconds)
+        await self._slots.idle(seconds)
         self._more_suspects = False
 
     # The end

@@ -9,12 +9,14 @@ anything else stops.
 A message that cost other workers their life is a suspect, and runs with nothing beside it but its
 like. For a worker takes down all that it had claimed, and most of that is innocent: who lives
 through it is cleared, with many others at once. Who cost another worker its life there runs all
-alone. The worker looks for suspects now and then. If a queue has some it begins nothing else, lets
-what runs come to its end, gives back what it holds, claims suspects, as many as there are slots,
-runs them, and goes on. So neither they nor others pay for what they have nothing to do with.
+alone. The worker looks for suspects now and then. If a queue has some it claims nothing else, comes
+to the end of what it has in hand, claims suspects, as many as there are slots, runs them, and goes
+on. So neither they nor others pay for what they have nothing to do with.
 
 It does not stand still for long: what others have to do must not wait for the longest handler.
 
+- A worker that is busy looks again a little later, each after another time: an idle one may have
+  taken them, and not all stand still at once.
 - After `APART_WAIT_SECONDS` it goes on; nothing was claimed, and a worker that is idle takes them.
 - For `APART_REST` times as long as it stood still it does not look again, if there is anything else
   to do.
@@ -66,6 +68,9 @@ APART_WAIT_SECONDS = 5.0
 APART_REST = 4.0
 """So many times as long we go on afterwards: we stand still for a fifth of the time at most."""
 
+APART_LATER = (1.0, 10.0)
+"""So many times as long a worker that is busy leaves them to others."""
+
 REST_STEP_SECONDS = 0.05
 """So often we look whether anything else was there to do meanwhile."""
 
@@ -88,7 +93,8 @@ class Worker:
         self._open = AsyncExitStack()
         self._apart_wait_seconds = APART_WAIT_SECONDS
         self._is_stopping = False
-        self._last_apart, self._rest_until, self._begun_before = 0, -inf, 0
+        self._last_apart, self._stood_seconds = 0, 0.0
+        self._rest_until, self._begun_before = -inf, 0
 
     @property
     def consumers(self) -> Sequence[QueueConsumer]:
@@ -181,14 +187,17 @@ class Worker:
         they were."""
         if self._is_stopping or not self._consumers:
             return 0
-        queue_ids = [each.queue.id for each in self._consumers]
-        waiting = await self._context.store.messages.suspects(SYSTEM, queue_ids)
+        waiting = await self._suspected()
+        if waiting and any(each.is_working for each in self._consumers):
+            await asyncio.sleep(self._later_seconds())
+            waiting = await self._suspected()
         if not waiting:
             self._apart_wait_seconds = APART_WAIT_SECONDS
             return 0
         places = [place for place, each in enumerate(self._consumers) if each.queue.id in waiting]
         self._last_apart = next((p for p in places if p > self._last_apart), places[0])
         consumer = self._consumers[self._last_apart]
+        paused_at = monotonic()
         for each in self._consumers:
             each.pause()
         try:
@@ -200,14 +209,16 @@ class Worker:
         finally:
             for each in self._consumers:
                 each.resume()
+            self._stood_seconds = monotonic() - paused_at
 
     async def _look_for_suspects(self) -> float:
-        if monotonic() < self._rest_until and self._begun() > self._begun_before:
+        has_more = self._begun() > self._begun_before or not self._is_idle
+        if monotonic() < self._rest_until and has_more:
             return REST_STEP_SECONDS
-        began, ran = monotonic(), 0
+        ran, self._stood_seconds = 0, 0.0
         with suppress(NodeExpired):  # The node takes a new identity by itself.
             ran = await self.run_apart()
-        rest_seconds = (monotonic() - began) * APART_REST
+        rest_seconds = self._stood_seconds * APART_REST
         self._rest_until, self._begun_before = monotonic() + rest_seconds, self._begun()
         return REST_STEP_SECONDS if ran else max(rest_seconds, APART_SECONDS)
 
@@ -215,8 +226,6 @@ class Worker:
         self, consumer: QueueConsumer, patience_seconds: float
     ) -> int:
         """How many suspects ran: all that were claimed, or none."""
-        for each in self._consumers:
-            await each.give_all_back()
         if not self._may_begin():
             return 0
         holder = self._context.holder()
@@ -229,6 +238,21 @@ class Worker:
         await consumer.run_apart(found, limit, patience_seconds)
         return len(found)
 
+    async def _suspected(self) -> frozenset[UUID]:
+        """The queues that have suspects."""
+        queue_ids = [each.queue.id for each in self._consumers]
+        return await self._context.store.messages.suspects(SYSTEM, queue_ids)
+
+    def _later_seconds(self) -> float:
+        """How long to leave suspects to others: another time for each node."""
+        least, most = APART_LATER
+        chance = self._context.holder().int % 1_000 / 1_000
+        return (least + (most - least) * chance) * APART_SECONDS
+
+    @property
+    def _is_idle(self) -> bool:
+        return all(each.is_idle for each in self._consumers)
+
     def _begun(self) -> int:
         return sum(each.begun for each in self._consumers)
 
@@ -236,7 +260,7 @@ class Worker:
         return not self._is_stopping and self._context.is_trusted()
 
     async def _idle(self) -> bool:
-        """Waits until nothing runs; False if that takes too long."""
+        """Waits until nothing is in hand; False if that takes too long."""
         until = monotonic() + self._apart_wait_seconds
         for each in self._consumers:
             if not await each.idle(until - monotonic()):
