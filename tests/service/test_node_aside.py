@@ -32,12 +32,14 @@ BOTH = ("scheduler", "worker")
 
 
 class Server:
-    """Knows the roles of each identity, as the nodes' rows do; `away` so many times."""
+    """Knows the roles of each identity, as the nodes' rows do; `away` so many times, `broken`
+    once."""
 
     def __init__(self) -> None:
         self.roles: dict[UUID, tuple[str, ...]] = {}
         self.gave_up: list[UUID] = []
         self.away = 0
+        self.broken = False
         self.is_over = False
         self.on_come_back: Callable[[], None] = lambda: None
 
@@ -66,6 +68,9 @@ class Server:
 
     async def come_back(self, _: object, node_id: UUID) -> None:
         self._fail()
+        if self.broken:
+            self.broken = False
+            raise RuntimeError("nobody thought of it")
         self.roles[node_id] = BOTH
         self.on_come_back()
 
@@ -121,6 +126,18 @@ async def test_a_database_that_is_away_is_asked_until_it_is_done(
     assert len(server.gave_up) == 4
     server.away = 3
     await eventually(lambda: server.roles[node.id] == BOTH)
+
+
+async def test_what_nobody_thought_of_is_tried_again_when_the_loop_turns(
+    server: Server, node: Node
+) -> None:
+    told: list[str] = []
+    node.on_trouble(lambda what, _: told.append(what))
+    block(lambda: server.roles[node.id] == ("worker",))
+    server.broken = True
+    await eventually(lambda: told)
+    await eventually(lambda: server.roles[node.id] == BOTH)
+    assert told == ["watch"]
 
 
 async def test_a_new_identity_of_a_loop_that_stands_still_has_not_the_role(

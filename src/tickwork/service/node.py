@@ -243,6 +243,8 @@ class Node:
         for _ in range(BEATS_PER_TTL):
             # In pieces: who was stopped as a whole, loop and all, finds but one of them over.
             if await _comes(turned, piece):
+                if self._is_aside:  # Something went wrong the last time, and was told.
+                    await self._until_done(lambda: self._come_back(store))
                 return piece
         if ROLE not in self._roles:
             return piece
@@ -251,7 +253,7 @@ class Node:
         await self._until_done(lambda: self._stand_aside(store))
         await turned.wait()
         await self._until_done(lambda: self._come_back(store))
-        if not self._is_aside:
+        if ROLE in self._roles:
             _log.info(Line("the event loop turns again: this node leads schedules as before"))
         return piece
 
@@ -285,9 +287,9 @@ class Node:
     async def _come_back(self, store: Store) -> None:
         if ROLE in self._roles:
             await store.shards.come_back(SYSTEM, self.id)
-            self._is_aside = False
         if ROLE not in self._roles:  # Dropped, and what was given up then may have come first.
             await store.shards.give_up(SYSTEM, self.id)
+        self._is_aside = False
 
 
 async def _comes(event: asyncio.Event, seconds: float) -> bool:
