@@ -250,6 +250,24 @@ def test_a_fixed_delay_that_could_not_be_planned_goes_on_from_when_it_is_resumed
     assert (change.next_slot, change.skips) == (at("09:40"), ())
 
 
+def test_a_fixed_delay_whose_last_run_is_under_way_goes_on_if_it_is_given_more() -> None:
+    delay = {"interval_seconds": 600, "interval_mode": "fixed_delay"}
+    last = {**delay, "max_firings": 1}
+    schedule = a_schedule(last, next_slot=None, fired=1, last_slot=at("09:00"))
+    more = {"max_firings": 3}, {"max_firings": None}
+    for bounds in more:
+        change = updated(schedule, {**delay, **bounds}, "09:05")
+        assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("09:15"))
+        change = updated(schedule, {**delay, **bounds, "interval_seconds": 120}, "09:05")
+        assert (change.status, change.next_slot) == (ScheduleStatus.ACTIVE, at("09:07"))
+    for still in (last, {**last, "interval_seconds": 120}):
+        assert updated(schedule, still, "09:05").next_slot is None
+    # The end of this one sets the next slot, and whether that is past the end is seen then.
+    bounded = {**delay, "end_at": "2026-03-02T09:04:00Z"}
+    ended = a_schedule(bounded, next_slot=None, fired=1, last_slot=at("09:00"))
+    assert updated(ended, {**delay, "interval_seconds": 120}, "09:05").next_slot is None
+
+
 def test_an_update_steps_past_a_slot_that_could_not_be_planned() -> None:
     every_hour = {"cron_expr": "0 * * * *"}
     patient = {**every_hour, "missed": {"grace_seconds": 120}}

@@ -11,6 +11,7 @@ from tickwork.ops import ics
 from tickwork.ops.ics import read_ics
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
+DAY = "DTSTART;VALUE=DATE:20270302"
 YEARLY = "DTSTART;VALUE=DATE:20260308\nRRULE:FREQ=YEARLY"
 
 
@@ -78,6 +79,51 @@ def test_a_day_of_a_series_is_where_it_was_moved_to() -> None:
     moved = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270308\nDTSTART;VALUE=DATE:20270309"
     gone = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270315\nDTSTART;VALUE=DATE:20270315\nSTATUS:CANCELLED"
     assert days(series, moved, gone) == ["2027-03-01", "2027-03-09"]
+
+
+NEW_YORK = "UID:1\nDTSTART;TZID=America/New_York:20260101T210000"
+
+
+@pytest.mark.parametrize("without", ["EXDATE:20260104T020000Z", "RECURRENCE-ID:20260104T020000Z"])
+def test_an_instant_is_the_day_that_it_is_where_its_series_is(without: str) -> None:
+    series = f"{NEW_YORK}\nRRULE:FREQ=DAILY;COUNT=5"
+    if without.startswith("EXDATE"):
+        found = days(f"{series}\n{without}")
+    else:
+        gone = f"UID:1\nDTSTART:20260104T020000Z\n{without}\nSTATUS:CANCELLED"
+        found = days(series, gone)
+    assert found == ["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05"]
+
+
+def test_an_end_in_another_zone_is_the_day_that_it_is_where_the_event_begins() -> None:
+    assert days(f"{NEW_YORK}\nDTEND:20260102T040000Z") == ["2026-01-01"]
+    assert days(f"{NEW_YORK}\nRDATE:20260104T020000Z") == ["2026-01-01", "2026-01-03"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"{DAY}\nDTSTART;VALUE=DATE:20270303",
+        f"{DAY}\nDTEND;VALUE=DATE:20270303\nDTEND;VALUE=DATE:20270304",
+        f"{DAY}\nDURATION:P1D\nDURATION:P2D",
+        f"{DAY}\nRECURRENCE-ID;VALUE=DATE:20270302\nRECURRENCE-ID;VALUE=DATE:20270303",
+        "DTSTART:garbage",
+        f"{DAY}\nDTEND:garbage",
+        f"{DAY}\nEXDATE:garbage",
+        "DTSTART;VALUE=PERIOD:20270302T090000Z/PT1H",
+        "DTSTART;VALUE=TIME:090000",
+        f"{DAY}\nEXDATE;VALUE=TIME:090000",
+        f"{DAY}\nRECURRENCE-ID;VALUE=TIME:090000",
+        f"{DAY}\nDURATION;VALUE=TEXT:long",
+        "DTSTART;VALUE=DATE:00010101\nDTEND;VALUE=DATE:00010101",
+        "DTSTART;VALUE=DATE:00010101\nRRULE:FREQ=DAILY",
+        "DTSTART;VALUE=DATE:99991231\nDURATION:P3D",
+        "DTSTART:99991231T000000\nDURATION:P1D",
+    ],
+)
+def test_an_event_that_cannot_be_read_is_refused_by_its_name(lines: str) -> None:
+    for name in ("UID:some-event", "UID:1\nSUMMARY:some-event"):
+        assert "cannot be read (some-event)" in refusal(DAY, f"{name}\n{lines}")
 
 
 @pytest.mark.parametrize(

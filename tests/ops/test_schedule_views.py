@@ -6,16 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.conformance.acts import make_queue
 from tests.conformance.schedule_acts import again, create, end_next, pause, plan_now, resume
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.ops.schedule_views import show_schedule, show_schedules
 from tickwork.ops.schedules import trigger
 from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +107,27 @@ async def test_the_last_fire_of_a_fixed_delay_is_on_record(
     found = await again(store, made)
     assert found.last_slot == made.next_slot + timedelta(seconds=67)
     assert (await shown(store, made))[0] == iso(made.next_slot)
+
+
+@pytest.mark.parametrize("status", [each for each in ScheduleStatus if each != "active"])
+async def test_one_that_is_not_active_is_shown_though_its_zone_is_gone(
+    store: Store, clock: VirtualClock, status: ScheduleStatus
+) -> None:
+    fields: dict[str, Any] = {"cron_expr": "* * * * *", "jitter_seconds": 20}
+    made, other = [await create(store, clock, **fields) for _ in range(2)]
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    clock.advance(seconds=40)
+    found, now = await again(store, made), await store.now()
+    rule = structs.replace(found.definition.rule, timezone="Nowhere/Gone")
+    definition = structs.replace(found.definition, rule=rule)
+    lost = structs.replace(found, status=status, definition=definition)
+    fired, _ = await show_schedules(store, DEFAULT, [lost, await again(store, other)])
+    assert (fired["status"], fired["next_fire_at"]) == (status, None)
+    assert fired["last_fire_at"] == iso(made.next_slot or now)
+    ahead = structs.replace(lost, id=new_id(), last_slot=now + timedelta(seconds=1))
+    (unknown,) = await show_schedules(store, DEFAULT, [ahead])
+    assert unknown["last_fire_at"] is None
 
 
 async def test_extra_runs_and_other_tenants_are_no_fires_of_it(

@@ -137,6 +137,27 @@ async def test_another_delay_waits_for_the_run_that_is_under_way(
         assert minutes(begun) == [10, 32, 34]
 
 
+@pytest.mark.parametrize("timing", [{}, {"interval_seconds": 300, "interval_mode": "fixed_delay"}])
+async def test_a_delay_that_is_given_more_runs_during_its_last_one_goes_on(
+    app: Tickwork, database: str | None, timing: dict[str, Any]
+) -> None:
+    async with living(app, database, START) as life:
+        retry = {"max_attempts": 9, "backoff": {"kind": "fixed", "seconds": 60}}
+        made = await life.create(
+            interval_seconds=600,
+            interval_mode="fixed_delay",
+            max_firings=1,
+            payload={"fails": 2},
+            retry=retry,
+        )
+        await life.h.advance(seconds=630)
+        await life.schedules.update(made.id, **timing, max_firings=3, payload=None)
+        await life.h.advance(minutes=60)
+        begun = [each.slot for each in life.fired_of(made) if each.attempt == 1]
+        assert len(begun) == 3
+        assert (await life.now(made)).status is ScheduleStatus.COMPLETED
+
+
 async def test_a_delay_whose_run_ended_while_it_was_paused_goes_on_when_it_is_resumed(
     app: Tickwork, database: str | None
 ) -> None:

@@ -338,9 +338,20 @@ def _waits_for_its_run(
     schedule: Schedule, withdrawn: Sequence[Withdrawn], old: Rule, new: Rule
 ) -> bool:
     """Whether a run is under way from whose end the next slot is counted, with either rule."""
+    if _is_raised(old, new, schedule.fired):
+        return False  # Its run was to be the last one, and its end sets no slot.
     is_going = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
     is_away = schedule.next_slot is None and not withdrawn
     return is_going and is_away and is_delay(old) and is_delay(new)
+
+
+def _is_raised(old: Rule, new: Rule, fired: int) -> bool:
+    """Whether the old rule may not fire any more, by their number, and the new one may."""
+    return _is_used_up(old, fired) and not _is_used_up(new, fired)
+
+
+def _is_used_up(rule: Rule, fired: int) -> bool:
+    return rule.max_firings is not None and fired >= rule.max_firings
 
 
 def _after_failed(
@@ -373,18 +384,12 @@ def _since(
 
 
 def _next_slot(
-    old: Rule,
-    new: Rule,
-    now: datetime,
-    *,
-    waiting: Sequence[datetime],
-    since: datetime,
-    fired: int,
+    old: Rule, new: Rule, now: datetime, *, waiting: Sequence[datetime], since: datetime, fired: int
 ) -> datetime | None:
     """The first slot under the new rule: one that was taken back, or was not planned yet, if the
     new rule has it, too; else the first one that is still to come."""
     is_same = old.timing == new.timing
-    if new == old or (is_same and is_delay(new)):
+    if new == old or (is_same and is_delay(new) and not _is_raised(old, new, fired)):
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
         first = first_of(new, now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,12 @@ RULES_MAX = 1_000
 DAYS_WRITTEN_MAX = 10 * EXCLUDED_DAYS_MAX
 """Days as the events have them: a day that several have counts for each."""
 
+NAME_LENGTH_MAX = 100
+"""An event is named with so much of its summary."""
+
+_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError)
+"""What reading a file, or an event with a property that is not what it should be, ends with."""
+
 _DAY = timedelta(days=1)
 _DAY_SECONDS = 86_400
 _EPOCH = date(1970, 1, 1)
@@ -42,7 +49,7 @@ def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:
         raise _refused(f"has {len(text)} bytes; at most {ICS_BYTES_MAX}")
     try:
         events = icalendar.Calendar.from_ical(text).walk("VEVENT")
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise _refused(f"is not an ICS file: {error}") from None
     if sum("RRULE" in event for event in events) > RULES_MAX:
         raise _refused(f"has more than {RULES_MAX} events that come again")
@@ -58,44 +65,63 @@ def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:
 
 
 def _days_of(events: Sequence[Any], until: date) -> Iterator[date]:
-    moved: dict[str, set[date]] = defaultdict(set)
+    moved: dict[str, list[date]] = defaultdict(list)
     for event in events:
         if "RECURRENCE-ID" in event:
-            moved[str(event.get("UID"))].add(_day(event["RECURRENCE-ID"].dt))
+            with _reading(event):
+                moved[str(event.get("UID"))].append(_moment(event, "RECURRENCE-ID"))
     for event in events:
         if "DTSTART" not in event or str(event.get("STATUS", "")).upper() == "CANCELLED":
             continue
-        elsewhere = set() if "RECURRENCE-ID" in event else moved[str(event.get("UID"))]
-        length = _length_days(event)
-        for start in _starts(event, until):
-            if start not in elsewhere:
-                yield from (start + offset * _DAY for offset in range(length))
+        elsewhere = [] if "RECURRENCE-ID" in event else moved[str(event.get("UID"))]
+        with _reading(event):
+            yield from _days_of_event(event, elsewhere, until)
 
 
-def _length_days(event: Any) -> int:
-    begin = event["DTSTART"].dt
+@contextmanager
+def _reading(event: Any) -> Iterator[None]:
+    """Refuses an event that has not what it should have, by the name that people know it by."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        name = str(event.get("SUMMARY") or event.get("UID") or "it has no name")
+        raise _refused(
+            f"has an event that cannot be read ({name[:NAME_LENGTH_MAX]}): {error}"
+        ) from None
+
+
+def _days_of_event(event: Any, elsewhere: Sequence[date], until: date) -> Iterator[date]:
+    begin = _moment(event, "DTSTART")
+    moved = {_day(each, begin) for each in elsewhere}
+    length = _length_days(event, begin)
+    for start in _starts(event, begin, until):
+        if start not in moved:
+            yield from (start + offset * _DAY for offset in range(length))
+
+
+def _length_days(event: Any, begin: date) -> int:
     end = begin
     if "DTEND" in event:
-        end = event["DTEND"].dt
+        end = _moment(event, "DTEND")
     elif "DURATION" in event:
-        end = begin + event["DURATION"].dt
-    first = _day(begin)
+        end = begin + _moment(event, "DURATION", timedelta)
+    first = _day(begin, begin)
     # The end of an event is the first instant that is not in it any more.
-    last = (end - timedelta.resolution).date() if isinstance(end, datetime) else end - _DAY
+    last = _day(end - timedelta.resolution, begin) if isinstance(end, datetime) else end - _DAY
     length = (max(first, last) - first).days + 1
     if length > EVENT_DAYS_MAX:
         raise _refused(f"has an event of {length} days on {first}; at most {EVENT_DAYS_MAX}")
     return length
 
 
-def _starts(event: Any, until: date) -> Iterator[date]:
+def _starts(event: Any, begin: date, until: date) -> Iterator[date]:
     """The days that an event begins on: its first, or those of its rule, and those that are
     listed, without those that are left out."""
-    first, left_out = _day(event["DTSTART"].dt), {*_listed(event, "EXDATE")}
+    first, left_out = _day(begin, begin), {*_listed(event, "EXDATE", begin)}
     rules = event.get("RRULE", [])
     for rule in rules if isinstance(rules, list) else [rules]:
         yield from (day for day in _days_of_rule(rule, first, until) if day not in left_out)
-    more = [*_listed(event, "RDATE"), *([] if rules else [first])]
+    more = [*_listed(event, "RDATE", begin), *([] if rules else [first])]
     yield from (day for day in more if day not in left_out)
 
 
@@ -124,16 +150,35 @@ def _days_of_rule(rule: Any, first: date, until: date) -> Iterator[date]:
         naive = found.next_naive(naive)
 
 
-def _listed(event: Any, name: str) -> list[date]:
+def _listed(event: Any, name: str, begin: date) -> list[date]:
     """The days that a property lists; of a period, the first one."""
     given = event.get(name, [])
     lists = given if isinstance(given, list) else [given]
     moments = [each.dt for listed in lists for each in listed.dts]
-    return [_day(each[0] if isinstance(each, tuple) else each) for each in moments]
+    firsts = [each[0] if isinstance(each, tuple) else each for each in moments]
+    return [_day(_checked(each, name, date), begin) for each in firsts]
 
 
-def _day(moment: date | datetime) -> date:
-    return moment.date() if isinstance(moment, datetime) else moment
+def _moment(event: Any, name: str, kind: type = date) -> Any:
+    given = event[name]
+    if isinstance(given, list):
+        raise ValueError(f"{name} is there more than once")
+    return _checked(getattr(given, "dt", given), name, kind)
+
+
+def _checked(value: Any, name: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is no {'date' if kind is date else 'duration'}")
+    return value
+
+
+def _day(moment: date, begin: date) -> date:
+    """The day of a moment where its event begins: an instant has another day elsewhere."""
+    if not isinstance(moment, datetime):
+        return moment
+    if isinstance(begin, datetime) and begin.tzinfo is not None and moment.tzinfo is not None:
+        moment = moment.astimezone(begin.tzinfo)
+    return moment.date()
 
 
 def _refused(message: str) -> InvalidInput:

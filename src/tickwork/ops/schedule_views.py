@@ -15,6 +15,7 @@ from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import render_definition
 from tickwork.core.when import is_single
+from tickwork.core.when.spread import spread_max
 from tickwork.store.contract import Store
 
 _KINDS: dict[type, str] = {
@@ -86,9 +87,12 @@ def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
 
 def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
     """The last slot that has come, as far as it stands in its row: one that is planned ahead has
-    not, and what was before that one is found by the rule, since the status is what it is."""
+    not, and what was before that one is found by the rule of an active schedule, since the status
+    is what it is."""
     if not _is_ahead(schedule, now, rule):
         return schedule.last_slot
+    if schedule.status is not ScheduleStatus.ACTIVE:
+        return None
     planned = now if schedule.last_slot is None else schedule.last_slot
     if is_single(rule) or schedule.fired <= when.count_between(rule, now, planned):
         return None
@@ -101,8 +105,14 @@ def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
 
 
 def _is_ahead(schedule: Schedule, now: datetime, rule: when.Rule) -> bool:
-    """Whether the last slot that became a message is still to come."""
-    return schedule.last_slot is not None and when.due_at(rule, schedule.last_slot) > now
+    """Whether the last slot that became a message is still to come, or may be, for a schedule that
+    is not active: its rule is not asked, since its zone may be gone."""
+    slot = schedule.last_slot
+    if slot is None:
+        return False
+    if schedule.status is not ScheduleStatus.ACTIVE:
+        return slot + spread_max(rule) > now
+    return when.due_at(rule, slot) > now
 
 
 def fires_next(schedule: Schedule) -> datetime | None:
@@ -114,8 +124,8 @@ def fires_next(schedule: Schedule) -> datetime | None:
     )
     if slot is None or due is None or is_plain:
         return slot
-    spread = timedelta(seconds=rule.jitter_seconds + rule.fire_window_seconds)
-    near = when.slots_between(when.everyday(rule), before(max(slot, due - spread)), due)
+    earliest = max(slot, due - spread_max(rule))
+    near = when.slots_between(when.everyday(rule), before(earliest), due)
     return next((each for each in near if when.due_at(rule, each) == due), slot)
 
 
