@@ -14,25 +14,25 @@ LIMIT = 1_000
 
 
 class Reaping:
-    """Reaps until the block is left; a failure of it is raised then."""
+    """Reaps until the block is left; a failure of it is raised then. A pass that is under way ends
+    first: what it found is in the history, too."""
 
     def __init__(self, store: Store, history: HistoryWriter) -> None:
         self._store, self._history = store, history
         self._task: asyncio.Task[None] | None = None
+        self._is_over = False
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._reap_for_ever())
+        self._task = asyncio.create_task(self._reap())
         return self
 
     async def __aexit__(self, *error: object) -> None:
         assert self._task is not None
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        if not self._task.cancelled():
-            self._task.result()
+        self._is_over = True
+        await self._task
 
-    async def _reap_for_ever(self) -> None:
-        while True:
+    async def _reap(self) -> None:
+        while not self._is_over:
             call = self._history.invoke("reap")
             try:
                 reaped = await self._store.reaper.reap(SYSTEM, LIMIT)

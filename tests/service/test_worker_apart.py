@@ -342,7 +342,7 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
 async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_LATER", (300.0, 300.0))
+    monkeypatch.setattr(worker, "APART_LATER", (150.0, 150.0))
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     await send_poison(app)
     store = await app.open()
