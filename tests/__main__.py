@@ -1,4 +1,4 @@
-"""`python -m tests`: all tests, in some processes side by side, one more than the machine has cores:
+"""`python -m tests`: all tests, in processes side by side, one more than the machine has cores:
 many a test waits for something.
 
 Contract: every test runs once, and as `pytest` alone would run it. What the processes say is shown
