@@ -100,13 +100,22 @@ class Exactness:
         child.kill9()
 
     async def _until_done(self) -> None:
-        """Nothing is left, and nothing is dead."""
+        """Nothing is left, and nothing is dead. The end of a batch may be told after its last item
+        is gone: so it is looked at when no more can be made, and what is left once more then."""
         store = await self._app.open()
 
-        async def is_done() -> bool:
+        async def is_empty() -> bool:
             counts = [await store.queues.counts(DEFAULT, queue) for queue in exact.CONSUMED]
             assert not any(each.dead for each in counts)
             return counts == [Counts()] * len(counts)
+
+        async def is_done() -> bool:
+            if not await is_empty():
+                return False
+            open_ = await tables.fetch(
+                self._url, "SELECT id FROM tickwork_batches WHERE completed_at IS NULL"
+            )
+            return not open_ and await is_empty()
 
         await eventually(is_done, timeout_seconds=WAIT_SECONDS, what="all to be done")
 
