@@ -1,5 +1,4 @@
-"""`python -m tests`: all tests, in processes side by side, one more than the machine has cores:
-many a test waits for something.
+"""`python -m tests`: all tests, in as many processes side by side as the machine has cores for.
 
 Contract: every test runs once, and as `pytest` alone would run it. What the processes say is shown
 one after the other; the exit status is the worst of theirs. Options are pytest's. Each process has
@@ -41,7 +40,7 @@ def shared_out(weights: Mapping[str, int], processes: int) -> list[list[str]]:
 
 def run(options: Sequence[str]) -> int:
     """Runs everything. The first share is seen at once, the others when it is through."""
-    first, *others = shared_out(parts(), min((os.cpu_count() or 1) + 1, PROCESSES_MAX))
+    first, *others = shared_out(parts(), min(os.cpu_count() or 1, PROCESSES_MAX))
     with ExitStack() as stack:
 
         def start(share: list[str], output: int | None) -> subprocess.Popen[bytes]:

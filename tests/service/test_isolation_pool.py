@@ -143,7 +143,7 @@ async def test_as_many_run_as_are_needed_and_the_idle_ones_end(pool: ProcessPool
     tasks = [asyncio.create_task(said(pool, declared(handlers.end), b'"hang"')) for _ in range(2)]
     tell = declared(handlers.tell_pid)
     await asyncio.gather(*(said(pool, tell) for _ in range(3)))
-    assert len(pool.pids) == 5
+    assert 3 < len(pool.pids) <= 5  # One that was quick may have told twice.
     await eventually(lambda: len(pool.pids) == 3, timeout_seconds=WAIT_SECONDS)
     for task in tasks:
         task.cancel()
