@@ -116,17 +116,18 @@ async def test_a_line_that_nobody_served_is_judged_by_the_policy(
         assert skipped == [19, 20]
 
 
+async def failing_delay(life: Any, *, fails: int, again_seconds: int, **fields: Any) -> Any:
+    """A delay of ten minutes whose first run fails so often, and is tried again so much later."""
+    retry = {"max_attempts": 9, "backoff": {"kind": "fixed", "seconds": again_seconds}}
+    delay = {"interval_seconds": 600, "interval_mode": "fixed_delay"}
+    return await life.create(**delay, payload={"fails": fails}, retry=retry, **fields)
+
+
 async def test_another_delay_waits_for_the_run_that_is_under_way(
     app: Tickwork, database: str | None
 ) -> None:
     async with living(app, database, START) as life:
-        retry = {"max_attempts": 9, "backoff": {"kind": "fixed", "seconds": 300}}
-        made = await life.create(
-            interval_seconds=600,
-            interval_mode="fixed_delay",
-            payload={"fails": 4},
-            retry=retry,
-        )
+        made = await failing_delay(life, fails=4, again_seconds=300)
         await life.h.advance(minutes=11)
         timing = {"interval_seconds": 120, "interval_mode": "fixed_delay"}
         changed = await life.schedules.update(made.id, **timing, payload=None)
@@ -142,14 +143,7 @@ async def test_a_delay_that_is_given_more_runs_during_its_last_one_goes_on(
     app: Tickwork, database: str | None, timing: dict[str, Any]
 ) -> None:
     async with living(app, database, START) as life:
-        retry = {"max_attempts": 9, "backoff": {"kind": "fixed", "seconds": 60}}
-        made = await life.create(
-            interval_seconds=600,
-            interval_mode="fixed_delay",
-            max_firings=1,
-            payload={"fails": 2},
-            retry=retry,
-        )
+        made = await failing_delay(life, fails=2, again_seconds=60, max_firings=1)
         await life.h.advance(seconds=630)
         await life.schedules.update(made.id, **timing, max_firings=3, payload=None)
         await life.h.advance(minutes=60)
@@ -162,13 +156,7 @@ async def test_a_delay_whose_run_ended_while_it_was_paused_goes_on_when_it_is_re
     app: Tickwork, database: str | None
 ) -> None:
     async with living(app, database, START) as life:
-        retry = {"max_attempts": 9, "backoff": {"kind": "fixed", "seconds": 300}}
-        made = await life.create(
-            interval_seconds=600,
-            interval_mode="fixed_delay",
-            payload={"fails": 1},
-            retry=retry,
-        )
+        made = await failing_delay(life, fails=1, again_seconds=300)
         await life.h.advance(minutes=11)
         await life.schedules.pause(made.id)
         await life.h.advance(minutes=10)
