@@ -1,8 +1,8 @@
 """`python -m tests`: all tests, in as many processes side by side as the machine has cores for.
 
 Contract: every test runs once, and as `pytest` alone would run it. What the processes say is shown
-one after the other; the exit status is the worst of theirs. Options are pytest's. Each process has
-servers and files of its own.
+one after the other, also if they are stopped; the exit status is the worst of theirs. Options are
+pytest's. Each process has servers and files of its own.
 """
 
 import os
@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parent
 PROCESSES_MAX = 3
@@ -22,6 +23,9 @@ SECONDS = {"service": 450, "conformance": 250, "faults": 220, "when": 60, "store
 """How long the longest take, to share them out evenly; nothing else hangs on it."""
 
 SECONDS_OF_OTHERS = 12
+
+LIMIT_SECONDS = 1_800
+"""Nothing takes so long: what still runs then hangs."""
 
 
 def parts() -> dict[str, int]:
@@ -40,25 +44,28 @@ def shared_out(weights: Mapping[str, int], processes: int) -> list[list[str]]:
 
 def run(options: Sequence[str]) -> int:
     """Runs everything. The first share is seen at once, the others when it is through."""
-    first, *others = shared_out(parts(), min(os.cpu_count() or 1, PROCESSES_MAX))
+    shares = shared_out(parts(), min(os.cpu_count() or 1, PROCESSES_MAX))
+    until = time.monotonic() + LIMIT_SECONDS
     with ExitStack() as stack:
-
-        def start(share: list[str], output: int | None) -> subprocess.Popen[bytes]:
+        running: list[subprocess.Popen[bytes]] = []
+        for number, share in enumerate(shares):
+            output = stack.enter_context(tempfile.TemporaryFile()) if number else None
+            if output is not None:
+                stack.callback(_show, output)
             command = [sys.executable, "-m", "pytest", *options, *(str(ROOT / n) for n in share)]
             process = subprocess.Popen(command, cwd=ROOT.parent, stdout=output, stderr=output)
             stack.callback(_end, process)
-            return process
+            running.append(process)
+        return max(abs(_status(process, until)) for process in running)
 
-        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
-        seen = start(first, None)
-        unseen = [start(share, to.fileno()) for share, to in zip(others, outputs, strict=True)]
-        statuses = [seen.wait()]
-        for process, output in zip(unseen, outputs, strict=True):
-            statuses.append(process.wait())
-            output.seek(0)
-            sys.stdout.write(output.read().decode(errors="replace"))
-            sys.stdout.flush()
-    return max(map(abs, statuses))
+
+def _status(process: subprocess.Popen[bytes], until: float) -> int:
+    """How it ended; one that hangs shows where, and is over."""
+    try:
+        return process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        return process.wait()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -66,6 +73,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         process.wait()
+
+
+def _show(output: IO[bytes]) -> None:
+    output.seek(0)
+    sys.stdout.write(output.read().decode(errors="replace"))
+    sys.stdout.flush()
 
 
 def _stopped(number: int, _: object) -> NoReturn:

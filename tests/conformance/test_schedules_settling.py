@@ -32,10 +32,19 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import slot_end
+from tickwork.core import decide, slot_end
 from tickwork.core.firing import FiringRecord, FiringStatus
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Counts, Ending, Fate, Settlement
-from tickwork.core.outcome import Failed, Permanent, Snoozed
+from tickwork.core.model import (
+    DEFAULT,
+    LOST_CLAIMS_MAX,
+    SYSTEM,
+    Counts,
+    Ending,
+    Fate,
+    QueueSettings,
+    Settlement,
+)
+from tickwork.core.outcome import Failed, Permanent, Snoozed, Succeeded
 from tickwork.core.schedule import OnDead, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
@@ -307,6 +316,31 @@ async def test_a_fixed_delay_that_got_another_rule_meanwhile_keeps_its_slot(
     assert updated.next_slot is not None
     await end(store, message)
     assert (await again(store, made)).next_slot == updated.next_slot
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_fixed_delay_that_got_more_firings_goes_on_from_the_last_of_its_runs(
+    store: Store, clock: VirtualClock, together: bool
+) -> None:
+    await make_queue(store)
+    delay = {"interval_seconds": 120, "interval_mode": "fixed_delay"}
+    made = await created_due(store, clock, after_seconds=120, max_firings=1, **delay)
+    (first,) = await pull(store)
+    await update(store, made, rule_of(clock, made.id, max_firings=3, **delay))
+    clock.advance(seconds=120)
+    await plan_now(store, clock)
+    (second,) = await pull(store)
+    if together:
+        settings = QueueSettings()
+        ends = [decide.settle(each, Succeeded(), settings) for each in (first, second)]
+        await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
+    else:
+        await end(store, first)
+        now = await again(store, made)
+        assert (now.status, now.next_slot) == (ACTIVE, None)
+        await end(store, second)
+    now = await again(store, made)
+    assert (now.status, now.next_slot) == (ACTIVE, clock.now() + 2 * MINUTE)
 
 
 async def test_a_run_that_kills_its_workers_is_on_record_as_dead(

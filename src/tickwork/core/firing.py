@@ -64,11 +64,12 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
     @property
     def is_plain_success(self) -> bool:
         """Whether nothing follows for its schedule but that it succeeded."""
-        return (
-            self.status is FiringStatus.SUCCEEDED
-            and self.then is Then.GO_ON
-            and self.next_after_seconds is None
-        )
+        return self.status is FiringStatus.SUCCEEDED and not self.is_followed
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its schedule goes on from it, or ends with it."""
+        return self.then is not Then.GO_ON or self.next_after_seconds is not None
 
     @property
     def says_nothing_but_success(self) -> bool:

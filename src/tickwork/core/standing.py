@@ -62,11 +62,15 @@ class Effect(NamedTuple):
                 error=error,
                 status=record.status,
             )
-        if record.then is not Then.GO_ON:
-            effect = effect._replace(then=record.then)
-        if record.next_after_seconds is not None:
-            effect = effect._replace(delay_seconds=record.next_after_seconds)
+        if record.is_followed:
+            effect = effect._followed_by(record)
         return effect
+
+    def _followed_by(self, record: FiringRecord) -> Effect:
+        """The later one says how its schedule goes on; a pause stays one."""
+        is_kept = record.then is Then.GO_ON and self.then is Then.PAUSE
+        then = Then.PAUSE if is_kept else record.then
+        return self._replace(then=then, delay_seconds=record.next_after_seconds)
 
     def on(self, shown: Shown) -> Shown:
         """What a schedule shows then."""

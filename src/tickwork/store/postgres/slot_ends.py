@@ -49,7 +49,19 @@ class Recorded(Struct, frozen=True):
     shown: Shown | None
 
 
-Effects = dict[ScheduleKey, Effect]
+class Means(NamedTuple):
+    """What ends mean for a schedule, and the last slot whose end says how it goes on: if a later
+    one is on its way, that one says it."""
+
+    effect: Effect = NOTHING
+    slot: datetime | None = None
+
+    def after(self, ended: Recorded) -> Means:
+        slot = ended.slot if ended.record.is_followed else self.slot
+        return Means(self.effect.after(ended.record), slot)
+
+
+Effects = dict[ScheduleKey, Means]
 
 
 class Paused(NamedTuple):
@@ -129,7 +141,7 @@ class SlotEnds:
         """Writes the schedules; says whether a leader has something new to look at, and which are
         paused now."""
         named = sorted(effects)
-        chosen = [effects[each] for each in named]
+        chosen = [effects[each].effect for each in named]
         tenants = [tenant for tenant, _ in named]
         ids = [schedule_id for _, schedule_id in named]
         await connection.execute(SQL.lock_schedules, tenants, ids)
@@ -145,6 +157,7 @@ class SlotEnds:
             once([effect.status and str(effect.status) for effect in chosen]),
             once([_BECOMES.get(effect.then) for effect in chosen]),
             once([effect.delay_seconds for effect in chosen]),
+            once([effects[each].slot for each in named]),
         )
         paused = [
             (row["tenant"], row["id"])
@@ -171,8 +184,8 @@ def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Ef
     for each in sorted(ended, key=lambda each: (each.slot, each.run)):
         if each.shown is not None and each.schedule in touched:
             shown[each.schedule] = each.shown
-            effects[each.schedule] = effects.get(each.schedule, NOTHING).after(each.record)
-    return {named: each for named, each in effects.items() if each.changes(shown[named])}
+            effects[each.schedule] = effects.get(each.schedule, Means()).after(each)
+    return {named: each for named, each in effects.items() if each.effect.changes(shown[named])}
 
 
 def paused_by(
@@ -187,7 +200,7 @@ def paused_by(
                 for each in recorded.values()
                 if each.schedule == named and each.record.then is Then.PAUSE
             ),
-            effects[named].error,
+            effects[named].effect.error,
         )
         for named in paused
     ]
@@ -235,7 +248,7 @@ async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:
 
 
 def _pausing(effects: Effects) -> list[ScheduleKey]:
-    return [named for named, effect in effects.items() if effect.then is Then.PAUSE]
+    return [named for named, each in effects.items() if each.effect.then is Then.PAUSE]
 
 
 def _channels(firing: FiringRecord) -> str:

@@ -84,7 +84,8 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
         effect = effect_of(each.record for each in own)
         if (shown := effect.on(standing.shown)) != standing.shown:
             noted.setdefault(shown, []).append(standing.place)
-        if _follow(transaction, standing, effect):
+        slot = max((each.slot[2] for each in own if each.record.is_followed), default=None)
+        if slot is not None and _follow(transaction, standing, effect, slot):
             slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
             tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
     for shown, places in noted.items():
@@ -127,15 +128,18 @@ def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standi
         yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
 
 
-def _follow(transaction: Transaction, standing: _Standing, effect: Effect) -> bool:
-    """What the ends of slots make of their schedule; one that moves and is paused has one new
-    version. Whether it is paused."""
+def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot: int) -> bool:
+    """What the ends of slots, the last of which is given, make of their schedule; one that moves
+    and is paused has one new version. Whether it is paused. How it goes on is said by the last of
+    its runs: by none that another is behind already."""
     place, is_moved = standing.place, False
-    if effect.delay_seconds is not None:
+    key = (standing.tenant, standing.id, slot)
+    is_last = transaction.execute(SQL.later_run, key).fetchone() is None
+    if is_last and effect.delay_seconds is not None:
         is_moved = begin_next_run(transaction, place, effect.delay_seconds)
     if effect.then is Then.PAUSE:
         return _pause(transaction, standing, versions=0 if is_moved else 1)
-    if effect.then in _ENDED_BY:
+    if is_last and effect.then in _ENDED_BY:
         end_schedule(transaction, place, _ENDED_BY[effect.then])
     return False
 

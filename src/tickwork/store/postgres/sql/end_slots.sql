@@ -29,7 +29,8 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
             ($7::text[])[least(number, cardinality($7))] AS error,
             ($8::text[])[least(number, cardinality($8))] AS shown,
             ($9::text[])[least(number, cardinality($9))] AS becomes,
-            ($10::float8[])[least(number, cardinality($10))] AS delay
+            ($10::float8[])[least(number, cardinality($10))] AS delay,
+            ($11::timestamptz[])[least(number, cardinality($11))] AS slot
         FROM unnest($3::uuid[]) WITH ORDINALITY AS given (id, number)
     ) AS given
 CROSS JOIN LATERAL (
@@ -37,18 +38,27 @@ CROSS JOIN LATERAL (
     WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1
 ) AS was
 CROSS JOIN LATERAL (
+    -- How it goes on is said by the last of its runs: by none that another is behind already.
+    SELECT (given.delay IS NOT NULL OR given.becomes IS NOT NULL) AND was.next_slot IS NULL
+        AND NOT EXISTS (
+            SELECT FROM tickwork_messages AS m
+            WHERE m.tenant = given.tenant AND m.schedule_id = given.id AND m.schedule_id IS NOT NULL
+                AND m.run = 0 AND m.slot > given.slot
+        ) AS is_last
+) AS runs
+CROSS JOIN LATERAL (
     SELECT CASE
         WHEN given.becomes IS NULL THEN was.status
         WHEN given.becomes = 'paused' AND was.status = 'active' THEN 'paused'
         -- One that was given another rule meanwhile has a next slot, and goes on.
-        WHEN given.becomes <> 'paused' AND was.status IN ('active', 'paused') AND was.next_slot IS NULL
+        WHEN given.becomes <> 'paused' AND was.status IN ('active', 'paused') AND runs.is_last
             THEN given.becomes
         ELSE was.status
     END AS status
 ) AS stands
 CROSS JOIN LATERAL (
     -- After its delay as that is by now, which may be another than when the run began.
-    SELECT CASE WHEN given.delay IS NOT NULL AND was.next_slot IS NULL
+    SELECT CASE WHEN given.delay IS NOT NULL AND runs.is_last
             AND was.status IN ('active', 'paused') AND stands.status IN ('active', 'paused')
         THEN moment.now + make_interval(
             secs => coalesce((was.terms::jsonb ->> 'delay_seconds')::float8, given.delay)
