@@ -82,3 +82,14 @@ def test_what_follows_is_the_last_that_was_said(then: Then, delay: float | None)
     assert effect.changes(NEW) is (then is Then.PAUSE or delay is not None)
     over = FiringRecord(status=FiringStatus.SKIPPED, then=Then.COMPLETE)
     assert effect_of([said, over]).then is Then.COMPLETE
+
+
+def test_a_later_run_that_goes_on_outweighs_one_that_was_the_last() -> None:
+    over = FiringRecord(status=FiringStatus.SUCCEEDED, then=Then.COMPLETE)
+    goes_on = FiringRecord(status=FiringStatus.SUCCEEDED, next_after_seconds=5.0)
+    paused = FiringRecord(status=FiringStatus.DEAD, then=Then.PAUSE, next_after_seconds=5.0)
+    follow = [
+        (effect.then, effect.delay_seconds)
+        for effect in map(effect_of, [[over, goes_on], [goes_on, over], [paused, goes_on]])
+    ]
+    assert follow == [(Then.GO_ON, 5.0), (Then.COMPLETE, None), (Then.PAUSE, 5.0)]
