@@ -46,6 +46,7 @@ from tickwork.core.token import token
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite.making import BULK_SCHEDULES
 
 PLANNING = "tests.store.programs.planning"
 PROCESSES = 3
@@ -315,13 +316,13 @@ async def test_a_piece_of_a_bulk_is_stored_whole_or_not_at_all(
     store: Store, clock: VirtualClock
 ) -> None:
     await create(store, clock, name="taken")
-    pieces = [new_schedule(clock) for _ in range(1_500)]
-    pieces[1_200] = structs.replace(pieces[1_200], name="taken")
+    pieces = [new_schedule(clock) for _ in range(BULK_SCHEDULES + 500)]
+    pieces[-300] = structs.replace(pieces[-300], name="taken")
     with pytest.raises(Conflict):
         await store.schedules.create_bulk(DEFAULT, pieces)
     clock.advance(seconds=60)
     leader = await lead(store)
-    assert len(await store.schedules.due(SYSTEM, leader.shards, 10 * ALL)) == 1_001
+    assert len(await store.schedules.due(SYSTEM, leader.shards, 10 * ALL)) == BULK_SCHEDULES + 1
 
 
 async def test_several_processes_plan_each_slot_once(

@@ -110,7 +110,7 @@ class Terms(Struct, frozen=True, omit_defaults=True):
 USUAL_TERMS = Terms()
 
 
-class Definition(Struct, frozen=True, kw_only=True):
+class Definition(Struct, frozen=True, kw_only=True, gc=False):
     """What a user says of a schedule. The rule's holidays are not part of it: the calendar is."""
 
     rule: Rule
@@ -140,7 +140,7 @@ class Definition(Struct, frozen=True, kw_only=True):
         )
 
 
-class NewSchedule(Struct, frozen=True, kw_only=True):
+class NewSchedule(Struct, frozen=True, kw_only=True, gc=False):
     """A schedule to be stored; its first slot is found already.
 
     `idempotency_key` names one schedule of a tenant; `fingerprint` tells a repeat from another
@@ -279,19 +279,9 @@ class Texts(NamedTuple):
 
 
 def texts_of(said: Definition) -> Texts:
-    """A definition's texts. Bulk has one rule for very many schedules; one with a seed is a single
-    schedule's."""
-    make = _make_texts if said.rule.seed else _shared_texts
-    return make(said.rule, said.on_dead, said.retry)
-
-
-def _make_texts(rule: Rule, on_dead: OnDead, retry: Retry | None) -> Texts:
-    terms = Definition(rule=rule, queue="", body=b"", on_dead=on_dead, retry=retry).terms
-    retry_text = None if retry is None else msgspec.json.encode(retry).decode()
-    return Texts(rule_text(rule), terms_text(terms), retry_text)
-
-
-_shared_texts = lru_cache(maxsize=4096)(_make_texts)
+    """A definition's texts."""
+    retry = None if said.retry is None else msgspec.json.encode(said.retry).decode()
+    return Texts(rule_text(said.rule), terms_text(said.terms), retry)
 
 
 def has_spread(rule: Rule) -> bool:

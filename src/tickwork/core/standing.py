@@ -63,14 +63,8 @@ class Effect(NamedTuple):
                 status=record.status,
             )
         if record.is_followed:
-            effect = effect._followed_by(record)
+            effect = _followed(effect, record)
         return effect
-
-    def _followed_by(self, record: FiringRecord) -> Effect:
-        """The later one says how its schedule goes on; a pause stays one."""
-        is_kept = record.then is Then.GO_ON and self.then is Then.PAUSE
-        then = Then.PAUSE if is_kept else record.then
-        return self._replace(then=then, delay_seconds=record.next_after_seconds)
 
     def on(self, shown: Shown) -> Shown:
         """What a schedule shows then."""
@@ -87,6 +81,13 @@ class Effect(NamedTuple):
 
 NOTHING = Effect()
 ONE_SUCCESS = Effect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
+
+
+def _followed(effect: Effect, record: FiringRecord) -> Effect:
+    """The later one says how its schedule goes on; a pause stays one."""
+    is_kept = record.then is Then.GO_ON and effect.then is Then.PAUSE
+    then = Then.PAUSE if is_kept else record.then
+    return effect._replace(then=then, delay_seconds=record.next_after_seconds)
 
 
 def effect_of(records: Iterable[FiringRecord]) -> Effect:

@@ -7,8 +7,9 @@ limits, the tenant's row: so those who make schedules for it at once agree on ho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -21,22 +22,32 @@ from tickwork.core.schedule_limits import check_repeat, check_schedules, within_
 from tickwork.errors import Conflict, NotFound, TooMany
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
-from tickwork.store.postgres import schedule_rows
+from tickwork.store.postgres import copying, schedule_rows
+from tickwork.store.postgres.copying import Rows
 from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.postgres.schedule_rows import COPIED
 from tickwork.store.postgres.sending import DEFAULT_TENANT
 from tickwork.store.postgres.wakeups import PostgresWakeups
 
-PIECE_SCHEDULES = 5_000
+PIECE_SCHEDULES = 10_000
 """As many as are copied in one transaction."""
 
-SCHEDULES_PER_TURN = 250
+SCHEDULES_PER_TURN = 100
 """As many as are made into rows before others get their turn."""
 
 Row = tuple[object, ...]
 
-_TIMES = ("created_at", "updated_at", "changed_at")
+
+class _Piece(NamedTuple):
+    """Schedules, their rows for COPY, and the ids of their queues."""
+
+    schedules: list[NewSchedule]
+    rows: list[bytes]
+    queue_ids: dict[str, UUID]
+
+    @property
+    def room(self) -> int:
+        return PIECE_SCHEDULES - len(self.schedules)
 
 
 class Creator:
@@ -62,12 +73,14 @@ class Creator:
 
     async def _create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         tenant = scope.tenant or DEFAULT_TENANT
-        rows = await self._rows(scope, new)
+        names = {each.definition.queue for each in new}
+        queue_ids = {name: await self._queue_id(tenant, name) for name in names}
+        rows = _rows(tenant, new, queue_ids)
         # In one order everywhere: then nobody waits for another one's keys crosswise.
         ordered = sorted(rows, key=lambda row: (str(row[21]), str(row[20]), row[1]))
 
         async def work(connection: Connection) -> tuple[Schedule, ...]:
-            limits = await self._hold(connection, tenant, rows)
+            limits = await self._hold(connection, tenant, queue_ids)
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(ordered, len(rows[0]))
             )
@@ -86,12 +99,14 @@ class Creator:
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant = scope.tenant or DEFAULT_TENANT
         source, stored = iter(within_rate(tenant, await self._rate(tenant), new)), 0
-        piece = await self._next_piece(scope, source)
-        while piece:
-            storing = asyncio.create_task(self._store_piece(scope, piece))
+        queue_ids: dict[str, UUID] = {}
+        rows = Rows(tenant, queue_ids.__getitem__)
+        piece = await self._next_piece(tenant, source, queue_ids, rows)
+        while piece.schedules:
+            storing = asyncio.create_task(self._store_piece(tenant, piece))
             try:
                 # Meanwhile: the server has its own work to do.
-                following = await self._next_piece(scope, source)
+                following = await self._next_piece(tenant, source, queue_ids, rows)
             finally:
                 stored += await storing
             piece = following
@@ -105,31 +120,37 @@ class Creator:
         row = await self._database.run(lambda each: each.fetchrow(SQL.get_tenant, tenant))
         return None if row is None else row["schedules_per_second"]
 
-    async def _next_piece(self, scope: Scope, source: Iterator[NewSchedule]) -> list[Row]:
-        piece: list[Row] = []
-        while some := tuple(islice(source, min(SCHEDULES_PER_TURN, PIECE_SCHEDULES - len(piece)))):
+    async def _next_piece(
+        self, tenant: str, source: Iterator[NewSchedule], queue_ids: dict[str, UUID], rows: Rows
+    ) -> _Piece:
+        piece = _Piece([], [], {})
+        while some := tuple(islice(source, min(SCHEDULES_PER_TURN, piece.room))):
             check_schedules(some)
-            piece += await self._rows(scope, some)
+            for name in {each.definition.queue for each in some}:
+                if name not in queue_ids:
+                    queue_ids[name] = await self._queue_id(tenant, name)
+                piece.queue_ids[name] = queue_ids[name]
+            piece.schedules.extend(some)
+            piece.rows.extend(map(rows.row, some))
             await asyncio.sleep(0)
         return piece
 
-    async def _store_piece(self, scope: Scope, rows: Sequence[Row]) -> int:
-        tenant = scope.tenant or DEFAULT_TENANT
-
+    async def _store_piece(self, tenant: str, piece: _Piece) -> int:
         async def copied(connection: Connection) -> int:
-            limits = await self._hold(connection, tenant, rows)
-            now = self._moment()
-            await connection.copy_records_to_table(
+            limits = await self._hold(connection, tenant, piece.queue_ids)
+            now, many = self._moment(), len(piece.rows)
+            await connection.copy_to_table(
                 "tickwork_schedules",
-                # The database's own time is what the table begins with.
-                records=rows if now is None else [(*row, now, now, now) for row in rows],
-                columns=COPIED if now is None else (*COPIED, *_TIMES),
+                source=copying.copied(piece.rows, now),
+                columns=copying.columns(now),
+                format="binary",
             )
-            await self._keep_limits(connection, tenant, limits, len(rows))
-            return len(rows)
+            await self._keep_limits(connection, tenant, limits, many)
+            return many
 
         async def inserted(connection: Connection) -> int:
-            limits = await self._hold(connection, tenant, rows)
+            limits = await self._hold(connection, tenant, piece.queue_ids)
+            rows = _rows(tenant, piece.schedules, piece.queue_ids)
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
@@ -147,27 +168,20 @@ class Creator:
             # Some are there already: the slower way leaves those alone.
             return await self._database.transact(inserted)
 
-    async def _rows(self, scope: Scope, new: Sequence[NewSchedule]) -> list[Row]:
-        tenant = scope.tenant or DEFAULT_TENANT
-        queue_ids: dict[str, UUID] = {}
-        for name in {each.definition.queue for each in new}:
-            if not is_name(tenant):
-                raise NotFound("tenant", tenant)
-            queue_ids[name] = await self._queues.id_of(Scope(tenant), name)
-        return [
-            schedule_rows.new_row(tenant, queue_ids[each.definition.queue], each) for each in new
-        ]
+    async def _queue_id(self, tenant: str, name: str) -> UUID:
+        if not is_name(tenant):
+            raise NotFound("tenant", tenant)
+        return await self._queues.id_of(Scope(tenant), name)
 
     async def _hold(
-        self, connection: Connection, tenant: str, rows: Sequence[Row]
+        self, connection: Connection, tenant: str, queue_ids: Mapping[str, UUID]
     ) -> asyncpg.Record | None:
         """Holds the queues until the end, and the tenant if it has limits: those."""
         limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
-        queue_ids = {row[2] for row in rows}
-        held = await connection.fetch(SQL.lock_queues, list(queue_ids))
-        if gone := queue_ids - {row["id"] for row in held}:
-            self._queues.forget(gone)  # type: ignore[arg-type]
-            names = {str(row[17]) for row in rows if row[2] in gone}
+        held = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
+        if gone := set(queue_ids.values()) - {row["id"] for row in held}:
+            self._queues.forget(gone)
+            names = [name for name, queue_id in queue_ids.items() if queue_id in gone]
             raise _QueueGone("queue", ", ".join(sorted(names)))
         return limits
 
@@ -203,6 +217,10 @@ class Creator:
 
 class _QueueGone(NotFound):
     """A queue that was remembered is not there any more."""
+
+
+def _rows(tenant: str, new: Iterable[NewSchedule], queue_ids: Mapping[str, UUID]) -> list[Row]:
+    return [schedule_rows.new_row(tenant, queue_ids[each.definition.queue], each) for each in new]
 
 
 def _as_made(

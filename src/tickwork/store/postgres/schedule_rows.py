@@ -22,21 +22,13 @@ from tickwork.core.schedule import (
     texts_of,
 )
 
-COPIED = (
-    "tenant", "id", "queue_id", "bucket", "status", "next_slot", "due_at", "look_at",
-    "grace_seconds", "expires_after_seconds", "priority", "overlap", "on_dead", "rule", "calendar",
-    "terms", "retry", "queue", "type", "content_type", "name", "idempotency_key", "fingerprint",
-    "metadata", "body",
-)  # fmt: skip
-"""What is given of a new schedule; the rest begins as the table says."""
-
 OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
 _STATUSES = {str(status): status for status in ScheduleStatus}
 _RETRY = msgspec.json.Decoder(Retry)
 
 
 def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
-    """A new schedule, in the order of `COPIED`."""
+    """A new schedule, as `create_schedules` takes it."""
     definition = new.definition
     rule, texts = definition.rule, texts_of(definition)
     return (

@@ -140,18 +140,24 @@ def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
     return tuple(found)
 
 
-def new_values(new: NewSchedule) -> tuple[Any, ...]:
-    """A new schedule as `make_schedules` takes it, but for its queue's id after its own."""
+def own_values(new: NewSchedule) -> tuple[Any, ...]:
+    """What a new schedule has for itself, as `make_schedules` takes it first."""
+    said = new.definition
+    return (
+        new.id.bytes, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
+        said.metadata, said.body,
+    )  # fmt: skip
+
+
+def common_values(new: NewSchedule) -> tuple[Any, ...]:
+    """What those that are alike have in common, as `make_schedules` takes it after the queue."""
     said = new.definition
     rule, texts = said.rule, texts_of(said)
     return (
-        new.id.bytes, bucket_of(new.id), str(new.status),
-        optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
+        str(new.status), optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
         optional_microseconds(new.look_at), rule.missed.grace_seconds,
         said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead), texts.rule,
         rule.calendar, texts.terms, texts.retry, said.queue, said.type, str(said.content_type),
-        new.name, new.idempotency_key, new.fingerprint, said.metadata,
-        said.body,
     )  # fmt: skip
 
 

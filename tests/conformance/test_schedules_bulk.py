@@ -1,0 +1,106 @@
+"""What is made in bulk is what would have been made one by one."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec import structs
+
+from tests.conformance.acts import make_queue
+from tests.conformance.schedule_acts import MINUTE, new_schedule
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.model import DEFAULT, ContentType
+from tickwork.core.schedule import (
+    NewSchedule,
+    OnDead,
+    OverlapPolicy,
+    Retry,
+    Schedule,
+    ScheduleStatus,
+)
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+SAID: list[dict[str, Any]] = [
+    {"queue": "elsewhere"},
+    {"body": b"", "content_type": ContentType.BYTES},
+    {"body": bytes(range(256)), "content_type": ContentType.BYTES},
+    {"body": "Grüße, 世界".encode(), "content_type": ContentType.TEXT},
+    {"type": "tägliche.grüße"},
+    {"priority": 0},
+    {"overlap": OverlapPolicy.BUFFER_ONE},
+    {"on_dead": OnDead.PAUSE},
+    {"retry": Retry(max_attempts=7)},
+    {"expires_after_seconds": 0.25},
+    {"metadata": '{"für":"alle"}'.encode()},
+]
+OWN: list[dict[str, Any]] = [
+    {"name": "jeden Tag: Grüße"},
+    {"idempotency_key": "once", "fingerprint": bytes(16)},
+    {"status": ScheduleStatus.PAUSED},
+    {"status": ScheduleStatus.COMPLETED, "next_slot": None, "due_at": None, "look_at": None},
+    {"look_at": None},
+]
+
+
+def twin(new: NewSchedule) -> NewSchedule:
+    """Another one that is the same, as far as two can be."""
+    own = {"name": new.name and f"{new.name}, too", "id": new_id()}
+    key = new.idempotency_key and f"{new.idempotency_key}, too"
+    return structs.replace(new, idempotency_key=key, **own)
+
+
+def but_for_its_own(schedule: Schedule) -> Schedule:
+    return structs.replace(schedule, id=UUID(int=0), name=None, idempotency_key=None)
+
+
+async def stored(store: Store, new: NewSchedule) -> Schedule:
+    return await store.schedules.get(DEFAULT, new.id)
+
+
+async def test_it_is_stored_as_one_by_one(store: Store, clock: VirtualClock) -> None:
+    for queue in ("work", "elsewhere"):
+        await make_queue(store, queue)
+    plain = new_schedule(clock, start_at=(clock.now() + MINUTE).isoformat(), interval_seconds=90)
+    ones = [structs.replace(plain, id=new_id())]
+    # All have the very same rule: what else is said is what tells them apart.
+    for said in SAID:
+        definition = structs.replace(plain.definition, **said)
+        ones.append(structs.replace(plain, id=new_id(), definition=definition))
+    ones += [structs.replace(plain, id=new_id(), **own) for own in OWN]
+    later = {each: clock.now() + timedelta(days=3) for each in ("next_slot", "due_at", "look_at")}
+    ones += [structs.replace(plain, id=new_id(), **{each: at}) for each, at in later.items()]
+    missed = {"policy": "fire_late", "cap": 5, "grace_seconds": 17}
+    ones.append(new_schedule(clock, calendar="holidays", name="off", missed=missed))
+    twins = [twin(each) for each in ones]
+    for each in ones:
+        await store.schedules.create(DEFAULT, [each])
+    # Before each a plain one: from that it differs in one thing alone.
+    mixed = [new for each in twins for new in (twin(plain), each)]
+    assert await store.schedules.create_bulk(DEFAULT, iter(mixed)) == len(mixed)
+    for one, other in zip(ones, twins, strict=True):
+        got = await stored(store, other)
+        assert (got.id, got.name, got.idempotency_key) == (
+            other.id, other.name, other.idempotency_key,
+        )  # fmt: skip
+        assert but_for_its_own(got) == but_for_its_own(await stored(store, one))
+        assert (got.definition, got.next_slot, got.due_at, got.look_at) == (
+            other.definition, other.next_slot, other.due_at, other.look_at,
+        )  # fmt: skip
+
+
+async def test_where_some_are_there_already_the_others_are_made(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    plain = new_schedule(clock)
+    new = [structs.replace(plain, id=new_id(), name=f"number {n}") for n in range(300)]
+    assert await store.schedules.create_bulk(DEFAULT, iter(new[::3])) == 100
+    assert await store.schedules.create_bulk(DEFAULT, iter(new)) == 200
+    for each in new:
+        got = await stored(store, each)
+        assert (got.name, got.next_slot) == (each.name, each.next_slot)
