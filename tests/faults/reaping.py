@@ -11,6 +11,7 @@ from tickwork.store.contract import Store
 
 EVERY_SECONDS = 0.05
 LIMIT = 1_000
+PASS_SECONDS_MAX = 60.0
 
 
 class Reaping:
@@ -29,7 +30,8 @@ class Reaping:
     async def __aexit__(self, *error: object) -> None:
         assert self._task is not None
         self._is_over = True
-        await self._task
+        async with asyncio.timeout(PASS_SECONDS_MAX):
+            await self._task
 
     async def _reap(self) -> None:
         while not self._is_over:

@@ -4,6 +4,7 @@ Contract: `create_database` returns the URL of a new, empty database (or of a co
 which nobody may be connected to); `drop_database` removes it, whoever is still connected.
 """
 
+import contextlib
 import itertools
 import os
 import secrets
@@ -13,6 +14,11 @@ from urllib.parse import urlsplit
 import asyncpg
 
 CONNECT_SECONDS_MAX = 10
+STATEMENT_SECONDS_MAX = 30
+
+DROPS_MAX = 3
+"""A process that starts in the very moment of a drop may miss that it is to let go of its files,
+and the server (15 to 18) waits for it without an end. The next drop tells it again."""
 
 _numbers = itertools.count(1)
 
@@ -31,12 +37,17 @@ class PostgresHost(ABC):
         return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     async def drop_database(self, url: str) -> None:
-        await self._execute(f'DROP DATABASE IF EXISTS "{_name_of(url)}" WITH (FORCE)')
+        statement = f'DROP DATABASE IF EXISTS "{_name_of(url)}" WITH (FORCE)'
+        for _ in range(DROPS_MAX - 1):
+            with contextlib.suppress(TimeoutError):
+                await self._execute(statement)
+                return
+        await self._execute(statement)
 
     async def _execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.url, timeout=CONNECT_SECONDS_MAX)
         try:
-            await connection.execute(statement)
+            await connection.execute(statement, timeout=STATEMENT_SECONDS_MAX)
         finally:
             await connection.close()
 

@@ -18,14 +18,14 @@ NEW_YEAR = datetime(2027, 12, 31, 22, 30, tzinfo=UTC)
 """So that the year has 29 February."""
 
 SPRING = datetime(2028, 3, 11, 22, 30, tzinfo=UTC)
-"""A month in which clocks change all over the world; in North America in the first night."""
+"""Clocks change: in North America in the first night, in Europe in the last."""
 
 YEAR_DAYS = 366
 LOOK_DAYS = 27
 """Records are kept for a month: so often they are looked at."""
 
 
-async def test_a_month_of_a_thousand_schedules_is_accounted_for(
+async def test_two_weeks_of_a_thousand_schedules_are_accounted_for(
     app: Tickwork, database: str | None
 ) -> None:
     async with leaping(app, database, SPRING) as life:
@@ -33,9 +33,9 @@ async def test_a_month_of_a_thousand_schedules_is_accounted_for(
         await life.h.advance(days=1)
         assert schedules.untimely() == []
         assert len(life.fired) > 400
-        await schedules.leap(days=27)
+        await schedules.leap(days=14)
         assert await schedules.faults() == []
-        assert len(life.fired) > 15_000
+        assert len(life.fired) > 7_500
 
 
 async def test_a_year_of_a_hundred_schedules_is_accounted_for(

@@ -348,9 +348,9 @@ async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
     store = await app.open()
     await store.queues.pause(DEFAULT, "work")
     async with app.running() as running:
+        looks = counted_looks(running, monkeypatch)
         await app.queue("long").send(1)
         await until(lambda: busy.long_running == 1, "the long handler")
-        looks = counted_looks(running, monkeypatch)
         await store.queues.resume(DEFAULT, "work")
         await until(lambda: looks, "a look")
         async with idle.app.running():

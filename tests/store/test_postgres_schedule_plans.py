@@ -31,7 +31,7 @@ WAYS = {
     "count_planned": {MESSAGES: {BY_SLOT}},
     "delete_planned": {MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},
     "due_schedules": {SCHEDULES: {BY_LOOK}, MESSAGES: {BY_SLOT}},
-    "end_slots": {SCHEDULES: {BY_KEY, BY_PLACE}},
+    "end_slots": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: {BY_SLOT}},
     "find_schedule": {SCHEDULES: {f"{SCHEDULES}_name"}},
     "follow_clock": {
         SCHEDULES: {BY_LOOK, BY_KEY, f"{SCHEDULES}_waiting"},

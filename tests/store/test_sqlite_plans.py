@@ -49,6 +49,7 @@ SEARCHES = {
     "lanes": {"tickwork_messages_ready", BY_PLACE},
     "last_slot_fired": {BY_SLOT},
     "last_due_slot": {BY_SLOT},
+    "later_run": {BY_SLOT},
     "list_batches": {"tickwork_messages_batch_claimed"},
     "lost_too_often": {"tickwork_messages_holder"},
     "move_letter": {"tickwork_messages_key"},
