@@ -64,7 +64,11 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
     @property
     def is_plain_success(self) -> bool:
         """Whether nothing follows for its schedule but that it succeeded."""
-        return self.status is FiringStatus.SUCCEEDED and not self.is_followed
+        return (
+            self.status is FiringStatus.SUCCEEDED
+            and self.then is Then.GO_ON
+            and self.next_after_seconds is None
+        )
 
     @property
     def is_followed(self) -> bool:
