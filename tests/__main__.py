@@ -30,6 +30,8 @@ SECONDS_OF_OTHERS = 12
 LIMIT_SECONDS = 1_800
 """Nothing takes so long: what still runs then hangs."""
 
+END_SECONDS_MAX = 30
+
 
 def parts() -> dict[str, int]:
     """What can run by itself, each folder and each file here that has tests, with its weight."""
@@ -72,10 +74,14 @@ def _status(process: subprocess.Popen[bytes], until: float) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Lets a process that still runs clean up after itself."""
+    """Lets a process that still runs clean up after itself, if it can."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
-        process.wait()
+        try:
+            process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _show(output: IO[bytes]) -> None:
