@@ -29,6 +29,7 @@ BY_KEY, BY_SLOT, BY_LOOK = f"{SCHEDULES}_pkey", f"{MESSAGES}_slot", f"{SCHEDULES
 WAYS = {
     "change_schedule": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
     "count_planned": {MESSAGES: {BY_SLOT}},
+    "count_unfinished": {MESSAGES: {BY_SLOT}},
     "delete_planned": {MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},
     "due_schedules": {SCHEDULES: {BY_LOOK}, MESSAGES: {BY_SLOT}},
     "end_slots": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: {BY_SLOT}},

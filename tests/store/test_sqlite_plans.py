@@ -27,6 +27,7 @@ SEARCHES = {
     "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
     "has_suspects": {"tickwork_messages_suspect"},
     "count_claimed": {"tickwork_messages_claimed"},
+    "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},
     "due_schedules": {BY_SLOT},

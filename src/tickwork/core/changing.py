@@ -18,7 +18,6 @@ from tickwork.core.planning import (
     DELETED,
     EXCLUDED,
     PAUSED,
-    UNFINISHED_MAX,
     Due,
     Fire,
     Skip,
@@ -327,7 +326,7 @@ def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owe
         rule=rule,
         overlap=overlap,
         fired=schedule.fired,
-        unfinished=UNFINISHED_MAX,
+        unfinished=schedule.unfinished,
         expires_after_seconds=schedule.definition.expires_after_seconds,
     )
     planned = plan(due, now, ahead_seconds=0)

@@ -160,7 +160,9 @@ class NewSchedule(Struct, frozen=True, kw_only=True, gc=False):
 
 class Schedule(Struct, frozen=True, kw_only=True):
     """A stored schedule. `fired` counts slots that became messages, `runs` the extra ones;
-    `last_slot` is the last slot that became a message."""
+    `last_slot` is the last slot that became a message. `unfinished` is known only to whoever
+    decides about a change, where the overlap policy asks: how many of its messages are there, up
+    to 2, without those that are taken back."""
 
     tenant: str
     id: UUID
@@ -183,6 +185,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     changed_at: datetime
     """When its status last changed: since when it is paused, completed, parked or deleted."""
+    unfinished: int = 0
 
 
 class Order(StrEnum):

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+from msgspec import structs
 
 from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.planning import Fire, Skip
+from tickwork.core.planning import UNFINISHED_MAX, Fire, Skip
 from tickwork.core.schedule import OverlapPolicy, Schedule, key_of
 from tickwork.core.schedule_limits import check_change
 from tickwork.core.sharing import Grant
@@ -134,7 +135,8 @@ class Changer:
         if is_granted:
             planned = await self._take_planned(connection, schedule, withdraw, now, keys)
             withdrawn = [Withdrawn(each.slot, each.due_at, each.is_passed) for each in planned]
-            change = decide(schedule, withdrawn, now)
+            unfinished = await _unfinished(connection, schedule, len(planned), now)
+            change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
         left, room, fires = Left(), Room(), tuple[Fire, ...]()
         if change is not None:
             check_change(change.name, change.definition)
@@ -266,6 +268,19 @@ class Changer:
         if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
             self._wakeups.tell([SCHEDULES_TOPIC])
         await self._leaving.finish(changed.aftermath)
+
+
+async def _unfinished(
+    connection: Connection, schedule: Schedule, withdrawn: int, now: datetime
+) -> int:
+    """How many messages stay, if a slot whose policy asks for it is due."""
+    is_due = schedule.next_slot is not None and schedule.next_slot <= now
+    if not is_due or not schedule.definition.overlap.needs_the_present:
+        return 0
+    there: int = await connection.fetchval(
+        SQL.count_unfinished, schedule.tenant, schedule.id, withdrawn + UNFINISHED_MAX
+    )
+    return there - withdrawn
 
 
 async def _hold(connection: Connection, grant: Grant) -> bool:

@@ -7,8 +7,11 @@ import sqlite3
 from contextlib import suppress
 from uuid import UUID
 
+from msgspec import structs
+
 from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
 from tickwork.core.model import Scope
+from tickwork.core.planning import UNFINISHED_MAX
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_limits import check_change
 from tickwork.core.sharing import Grant
@@ -91,7 +94,9 @@ def _change(
     key = (schedule.tenant, schedule_id.bytes)
     taken = withdrawable(transaction, *key, withdraw)
     withdrawn = [each for _, each in taken]
-    change = decide(schedule, withdrawn, from_microseconds(transaction.now))
+    unfinished = _unfinished(transaction, schedule, len(withdrawn))
+    seen = structs.replace(schedule, unfinished=unfinished)
+    change = decide(seen, withdrawn, from_microseconds(transaction.now))
     if change is None:
         return schedule
     check_change(change.name, change.definition)
@@ -101,6 +106,17 @@ def _change(
     record_skips(transaction, skips)
     _write(transaction, found, change, withdrawn)
     return find(transaction, Scope(schedule.tenant), schedule_id).schedule
+
+
+def _unfinished(transaction: Transaction, schedule: Schedule, withdrawn: int) -> int:
+    """How many messages stay, if a slot whose policy asks for it is due."""
+    slot = optional_microseconds(schedule.next_slot)
+    is_due = slot is not None and slot <= transaction.now
+    if not is_due or not schedule.definition.overlap.needs_the_present:
+        return 0
+    values = (schedule.tenant, schedule.id.bytes, withdrawn + UNFINISHED_MAX)
+    there: int = transaction.execute(SQL.count_unfinished, values).fetchone()[0]
+    return there - withdrawn
 
 
 def _fire(transaction: Transaction, found: Stored, change: Change) -> None:

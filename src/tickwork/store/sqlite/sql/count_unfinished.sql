@@ -1,0 +1,6 @@
+-- How many messages a schedule has, whatever their run: counted up to a number.
+SELECT count(*) FROM (
+    SELECT 1 FROM tickwork_messages
+    WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL
+    LIMIT ?3
+)

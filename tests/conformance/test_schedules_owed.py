@@ -1,0 +1,72 @@
+"""What is due and not planned yet when a schedule is updated: its old rule accounts for it."""
+
+import pytest
+
+from tests.conformance.acts import make_queue, pull
+from tests.conformance.schedule_acts import (
+    create,
+    created_due,
+    end,
+    end_next,
+    records,
+    rule_of,
+    slots,
+    trigger,
+    update,
+)
+from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
+from tickwork.core.planning import SKIPPED_OVERLAP
+from tickwork.core.schedule import OverlapPolicy
+from tickwork.store.contract import Store
+
+pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
+
+WITHOUT_OVERLAP = [OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE]
+
+
+@pytest.mark.parametrize("overlap", WITHOUT_OVERLAP)
+async def test_a_slot_that_was_due_fires_if_no_other_is_unfinished(
+    store: Store, clock: VirtualClock, overlap: OverlapPolicy
+) -> None:
+    await make_queue(store)
+    made = await create(store, clock, overlap=overlap)
+    clock.advance(seconds=62)
+    updated = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+    assert (await slots(store, made), updated.fired) == ([made.next_slot], 1)
+    assert await records(store, made) == []
+    await end_next(store)
+    assert await records(store, made) == [("succeeded", None, 1)]
+
+
+@pytest.mark.parametrize("is_extra", [False, True])
+async def test_a_slot_that_was_due_is_left_out_if_another_is_unfinished(
+    store: Store, clock: VirtualClock, is_extra: bool
+) -> None:
+    await make_queue(store)
+    if is_extra:
+        made = await create(store, clock, overlap=OverlapPolicy.SKIP)
+        await trigger(store, made)
+    else:
+        made = await created_due(store, clock, overlap=OverlapPolicy.SKIP)
+    (running,) = await pull(store, lease_seconds=3_600)
+    clock.advance(seconds=62)
+    updated = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+    assert (await slots(store, made), updated.fired) == ([running.slot], made.fired)
+    assert await records(store, made) == [("skipped", SKIPPED_OVERLAP, 1)]
+
+
+async def test_one_that_was_due_waits_behind_one_that_is_unfinished_and_no_more_do(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, overlap=OverlapPolicy.BUFFER_ONE)
+    (running,) = await pull(store, lease_seconds=3_600)
+    next_slot = made.next_slot
+    clock.advance(seconds=122)
+    await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+    assert await slots(store, made) == [running.slot, next_slot]
+    assert await records(store, made) == [("skipped", SKIPPED_OVERLAP, 1)]
+    assert await pull(store) == ()
+    await end(store, running)
+    assert (await end_next(store)).slot == next_slot
