@@ -4,10 +4,13 @@ import pytest
 
 from tests.conformance.acts import make_queue, pull
 from tests.conformance.schedule_acts import (
+    MINUTE,
     create,
     created_due,
     end,
     end_next,
+    firings,
+    plan_now,
     records,
     rule_of,
     slots,
@@ -70,3 +73,26 @@ async def test_one_that_was_due_waits_behind_one_that_is_unfinished_and_no_more_
     assert await pull(store) == ()
     await end(store, running)
     assert (await end_next(store)).slot == next_slot
+
+
+@pytest.mark.parametrize("overlap", WITHOUT_OVERLAP)
+async def test_a_slot_that_both_rules_have_does_not_leave_the_others_to_the_new_one(
+    store: Store, clock: VirtualClock, overlap: OverlapPolicy
+) -> None:
+    await make_queue(store)
+    begin = clock.now().replace(minute=59, second=0, microsecond=0)
+    clock.advance(seconds=(begin - clock.now()).total_seconds())
+    late = {"grace_seconds": 86_400}
+    made = await create(store, clock, overlap=overlap, missed=late, cron_expr="0,20,40 * * * *")
+    clock.advance(seconds=50 * 60)
+    other = rule_of(clock, made.id, cron_expr="0,30 * * * *", missed=late)
+    updated = await update(store, made, other)
+    await plan_now(store, clock)
+    full = begin + MINUTE
+    room = 1 if overlap is OverlapPolicy.SKIP else 2
+    due = [full, full + 20 * MINUTE, full + 40 * MINUTE]
+    assert await slots(store, made) == due[:room]
+    assert [(each.slot, each.last_slot, each.count) for each in await firings(store, made)] == [
+        (due[room], due[2] if room == 1 else None, 3 - room)
+    ]
+    assert updated.next_slot == full + 60 * MINUTE

@@ -179,7 +179,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             owed = _after_failed(schedule, old_rule, passed_from, withdrawn, now)
             waiting, since = [], max(now, failed)
         else:
-            owed = _owed(schedule, old_rule, new_rule, now)
+            owed = _owed(schedule, old_rule, now)
             waiting = [*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])]
             since = _since(schedule, withdrawn, new_rule, now)
         waiting.sort()
@@ -308,15 +308,13 @@ class _Owed(NamedTuple):
     then: datetime | None = None
 
 
-def _owed(schedule: Schedule, rule: Rule, new_rule: Rule, now: datetime) -> _Owed:
+def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
     slot, overlap = schedule.next_slot, schedule.definition.overlap
     if schedule.status is ScheduleStatus.PAUSED and slot is not None and due_at(rule, slot) <= now:
         then, passed = _passed(rule, slot, now, schedule.fired)
         return _Owed((), passed, then)
     if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot > now:
         return _Owed(then=slot)
-    if overlap.needs_the_present and next_after(new_rule, before(slot)) == slot:
-        return _Owed(then=slot)  # Whether there is room for it is for the leader to see.
     due = Due(
         tenant=schedule.tenant,
         id=schedule.id,
