@@ -96,3 +96,27 @@ async def test_a_slot_that_both_rules_have_does_not_leave_the_others_to_the_new_
         (due[room], due[2] if room == 1 else None, 3 - room)
     ]
     assert updated.next_slot == full + 60 * MINUTE
+
+
+async def test_what_finds_no_room_is_on_record_however_few_may_still_fire(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await create(store, clock, overlap=OverlapPolicy.SKIP, max_firings=3)
+    clock.advance(seconds=10 * 60)
+    updated = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+    assert (await slots(store, made), updated.fired) == ([made.next_slot], 1)
+    found = await firings(store, made)
+    assert {each.reason for each in found} == {SKIPPED_OVERLAP}
+    assert sum(each.count for each in found) == 9
+    assert max(each.last_slot or each.slot for each in found) == clock.now()
+
+
+async def test_more_slots_than_one_plan_holds_all_fire(store: Store, clock: VirtualClock) -> None:
+    await make_queue(store)
+    late = {"grace_seconds": 86_400}
+    made = await create(store, clock, interval_seconds=1, missed=late)
+    clock.advance(seconds=10_500)
+    updated = await update(store, made, rule_of(clock, made.id, interval_seconds=3_600))
+    assert (updated.fired, updated.last_slot) == (10_500, clock.now())
+    assert await records(store, made) == []

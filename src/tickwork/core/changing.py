@@ -14,16 +14,18 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from tickwork.core.going_on import next_slot, since_when, waits_for_its_run
 from tickwork.core.planning import (
     DELETED,
     EXCLUDED,
     PAUSED,
+    SKIPPED_MISSED,
+    SKIPPED_OVERLAP,
     Due,
     Fire,
     Skip,
     before,
     coming,
-    first_of,
     following,
     plan,
     skipped,
@@ -31,10 +33,8 @@ from tickwork.core.planning import (
 )
 from tickwork.core.schedule import Definition, Schedule, ScheduleStatus, bucket_of
 from tickwork.core.when import (
-    Interval,
     Missed,
     MissedPolicy,
-    Once,
     Rule,
     due_at,
     has_days_off,
@@ -167,6 +167,7 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
         # A seed is stored only where something depends on it.
         old = structs.replace(old_rule, seed=new_rule.seed)
+        taken = [each.slot for each in withdrawn]
         is_anew = old.timing != new_rule.timing
         is_parked = schedule.status is ScheduleStatus.PARKED
         # With another rule it goes on by itself, but for a single slot that could not be planned.
@@ -180,13 +181,13 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             waiting, since = [], max(now, failed)
         else:
             owed = _owed(schedule, old_rule, now)
-            waiting = [*(each.slot for each in withdrawn), *([owed.then] if owed.then else [])]
-            since = _since(schedule, withdrawn, new_rule, now)
+            waiting = [*taken, *([owed.then] if owed.then else [])]
+            since = since_when(schedule, new_rule, now, taken=taken)
         waiting.sort()
         fired = schedule.fired - len(withdrawn) + len(owed.fires)
         slot = failed
-        if not stays and not _waits_for_its_run(schedule, withdrawn, old, new_rule):
-            slot = _next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
+        if not stays and not waits_for_its_run(schedule, old, new_rule, taken=taken):
+            slot = next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
         status = schedule.status
         has_more = slot is not None and old != new_rule
         is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
@@ -300,6 +301,10 @@ _NONE_LATE = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
 """Every slot that is not still to come is left out."""
 
 
+_PLANS_MAX = 10
+"""So many plans of what is owed are made; what is due beyond them is left out, and on record."""
+
+
 class _Owed(NamedTuple):
     """Slots of the old rule that were due and nobody had planned."""
 
@@ -327,28 +332,30 @@ def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
         unfinished=schedule.unfinished,
         expires_after_seconds=schedule.definition.expires_after_seconds,
     )
-    planned = plan(due, now, ahead_seconds=0)
-    return _Owed(planned.fires, planned.skips, planned.then_slot)
+    return _accounted(due, now)
 
 
-def _waits_for_its_run(
-    schedule: Schedule, withdrawn: Sequence[Withdrawn], old: Rule, new: Rule
-) -> bool:
-    """Whether a run is under way from whose end the next slot is counted, with either rule."""
-    if _is_raised(old, new, schedule.fired):
-        return False  # Its run was to be the last one, and its end sets no slot.
-    is_going = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
-    is_away = schedule.next_slot is None and not withdrawn
-    return is_going and is_away and is_delay(old) and is_delay(new)
-
-
-def _is_raised(old: Rule, new: Rule, fired: int) -> bool:
-    """Whether the old rule may not fire any more, by their number, and the new one may."""
-    return _is_used_up(old, fired) and not _is_used_up(new, fired)
-
-
-def _is_used_up(rule: Rule, fired: int) -> bool:
-    return rule.max_firings is not None and fired >= rule.max_firings
+def _accounted(due: Due, now: datetime) -> _Owed:
+    """Every slot up to now. One plan may end before: it holds only so many slots, and knows of no
+    more than may still fire."""
+    fires, skips, reason = list[Fire](), list[Skip](), SKIPPED_MISSED
+    for _ in range(_PLANS_MAX):
+        planned = plan(due, now, ahead_seconds=0)
+        fires += planned.fires
+        skips += planned.skips
+        then = planned.then_slot
+        if then is None or then > now or then == due.next_slot:
+            return _Owed(tuple(fires), tuple(skips), then)
+        fired, unfinished = due.fired + len(planned.fires), due.unfinished + len(planned.fires)
+        due = structs.replace(due, next_slot=then, fired=fired, unfinished=unfinished)
+        if any(skip.reason == SKIPPED_OVERLAP for skip in planned.skips):
+            reason = SKIPPED_OVERLAP  # No room was left, and so there is none for the rest.
+            break
+    then, passed = _passed(due.rule, due.next_slot, now, due.fired)
+    skips += (
+        each if each.reason == EXCLUDED else structs.replace(each, reason=reason) for each in passed
+    )
+    return _Owed(tuple(fires), tuple(skips), then)
 
 
 def _after_failed(
@@ -366,32 +373,3 @@ def _after_failed(
         slot, passed = _passed(rule, slot, now, schedule.fired)
         skips += passed
     return _Owed((), tuple(skips), slot)
-
-
-def _since(
-    schedule: Schedule, withdrawn: Sequence[Withdrawn], rule: Rule, now: datetime
-) -> datetime:
-    """No slot up to here may come again, even if the clock went back."""
-    last, old = schedule.last_slot, schedule.definition.rule
-    if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
-        return now  # It counts from now on: it has no slot in common with the one before.
-    if last is not None and withdrawn:
-        last = min(last, before(min(each.slot for each in withdrawn)))
-    return now if last is None else max(now, last)
-
-
-def _next_slot(
-    old: Rule, new: Rule, now: datetime, *, waiting: Sequence[datetime], since: datetime, fired: int
-) -> datetime | None:
-    """The first slot under the new rule: one that was taken back, or was not planned yet, if the
-    new rule has it, too; else the first one that is still to come."""
-    is_same = old.timing == new.timing
-    if new == old or (is_same and is_delay(new) and not _is_raised(old, new, fired)):
-        return min(waiting, default=None)
-    if isinstance(new.timing, Once) and not is_same:
-        first = first_of(new, now)
-        return first if first is None or not now < first == since else first + timedelta.resolution
-    for slot in waiting:
-        if slot <= now and next_after(new, before(slot), fired=fired) == slot:
-            return slot
-    return following(new, since, fired=fired)
