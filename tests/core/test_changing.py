@@ -193,6 +193,14 @@ def test_a_day_that_is_closed_waits_for_its_record_and_what_follows_is_known() -
     assert change.due_at == at("2026-03-03T09:00")
 
 
+def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_waits_for_its_record() -> None:
+    fields = {**NINE, "fire_window_seconds": 3600}
+    schedule = a_schedule(fields, next_slot=at("2026-03-03T09:00"), fired=1, last_slot=at("09:00"))
+    taken = Withdrawn(at("09:00"), at("09:40"))
+    change = updated(schedule, {**fields, "exclude": ["2026-03-02"]}, "09:10", taken)
+    assert (change.next_slot, change.look_at, change.fired) == (at("09:00"), at("09:10"), 0)
+
+
 def test_a_delete_says_excluded_of_days_off_and_deleted_of_the_others() -> None:
     schedule = a_schedule({**NINE, "exclude": ["2026-03-03"]}, next_slot=at("09:00"))
     change = changing.delete(schedule, (), at("2026-03-04T10:00"))

@@ -251,6 +251,31 @@ async def test_what_is_not_due_yet_in_a_fire_window_fires_after_a_short_pause(
         assert (life.slots(made), await told(life, made)) == (noons(0), {})
 
 
+@pytest.mark.parametrize("overlap", ["allow", "skip"])
+@pytest.mark.parametrize("spread", ["fire_window_seconds", "jitter_seconds"])
+async def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_is_on_record(
+    app: Tickwork, database: str | None, overlap: str, spread: str
+) -> None:
+    """By its own list or by a calendar, and also if that is opened again at once."""
+    async with living(app, database, START) as life:
+        await closed(life)
+        rule: dict[str, Any] = {**DAILY, spread: 7_200, "overlap": overlap}
+        made = [await life.create(**rule, calendar="feasts") for _ in range(12)]
+        open_at = NOON + timedelta(seconds=2)
+        waiting = [each for each in made if each.due_at is not None and each.due_at > open_at]
+        assert len(waiting) > 2
+        await life.until(open_at)
+        own = waiting.pop()
+        await life.schedules.update(own.id, exclude=[NOON.date().isoformat()])
+        await closed(life, 0)
+        await closed(life)
+        await life.until(NOON + DAY + timedelta(hours=3))
+        for each in (own, *waiting):
+            assert await told(life, each) == {"excluded": noons(0)}
+            assert life.slots(each) == noons(1)
+            assert (await life.schedules.why(each.id, NOON)).code == "excluded"
+
+
 async def test_a_dead_firing_that_pauses_records_days_off_once(
     app: Tickwork, database: str | None
 ) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from tickwork.core.planning import before, first_of, following
 from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.when import Interval, Once, Rule, is_delay, next_after
+from tickwork.core.when import Interval, Once, Rule, is_delay
 
 
 def waits_for_its_run(
@@ -49,7 +49,7 @@ def next_slot(
     old: Rule, new: Rule, now: datetime, *, waiting: Sequence[datetime], since: datetime, fired: int
 ) -> datetime | None:
     """The first slot under the new rule: one that was taken back, or was not planned yet, if the
-    new rule has it, too; else the first one that is still to come."""
+    new rule has it, too, also on a day off; else the first one that is still to come."""
     is_same = old.timing == new.timing
     if new == old or (is_same and is_delay(new) and not _is_raised(old, new, fired)):
         return min(waiting, default=None)
@@ -57,6 +57,6 @@ def next_slot(
         first = first_of(new, now)
         return first if first is None or not now < first == since else first + timedelta.resolution
     for slot in waiting:
-        if slot <= now and next_after(new, before(slot), fired=fired) == slot:
+        if slot <= now and following(new, before(slot), fired=fired) == slot:
             return slot
     return following(new, since, fired=fired)

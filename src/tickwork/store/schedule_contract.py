@@ -64,7 +64,8 @@ class Schedules(Protocol):
         under: Grant | None = None,
     ) -> Schedule:
         """Takes back planned slots, asks `decide` how the schedule shall stand, and makes it so,
-        in one transaction; `decide` must be pure, and may be asked again.
+        in one transaction; `decide` must be pure, and may be asked again. Where a slot is due
+        whose overlap policy asks, it is told how many firings are `unfinished`.
 
         The fires become messages under the definition as it was, the skips are recorded.
         `NotFound` for a deleted schedule. What a leader changes it changes `under` its grant: if
