@@ -154,6 +154,20 @@ def test_a_bad_update_names_what_was_given(desk: Desk, words: list[str], told: s
     assert desk.answer("schedules", "show", "tick") == before
 
 
+def test_who_does_as_told_has_the_queue_that_was_missing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    refused = desk.run("schedules", "create", "@daily", "--queue", "letters")
+    assert refused.exit_code == 2
+    entry = re.search(r"(\[\[queues\]\]) with (name = \"letters\") in (\S+),", refused.stderr)
+    assert entry is not None, refused.stderr
+    (desk.folder / entry[3]).write_text(f"{entry[1]}\n{entry[2]}\n")
+    assert refused.stderr.endswith("and tickwork topology apply\n")
+    desk.answer("topology", "apply")
+    desk.answer("schedules", "create", "@daily", "--queue", "letters")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

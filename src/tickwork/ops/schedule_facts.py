@@ -13,6 +13,7 @@ from tickwork.core import when
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Schedule
 from tickwork.core.schedule_reading import as_id
+from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -95,7 +96,10 @@ async def check_targets(store: Store, scope: Scope, bodies: Sequence[Mapping[str
 
 def no_queue(field: str, queue: str) -> FieldError:
     """What is said of a target queue that is not there."""
-    fault = f"there is no queue {queue!r}; create it first: tickwork queues put {queue}"
+    fault = (
+        f"there is no queue {queue!r}; create it first: app.queue({queue!r}) in your app, "
+        f'or [[queues]] with name = "{queue}" in {TOPOLOGY_FILE}, and tickwork topology apply'
+    )
     return FieldError(field, fault)
 
 
