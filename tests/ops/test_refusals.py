@@ -115,6 +115,24 @@ async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Schedules, store
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
+async def test_a_repeat_is_the_first_one_also_when_that_is_over(
+    app: Schedules, store: Store, clock: VirtualClock
+) -> None:
+    now = await store.now()
+    ended = {**HOURLY, "end_at": iso(now + timedelta(hours=2)), "idempotency_key": "ended"}
+    rule = {"rrule": "FREQ=DAILY;COUNT=1", "start_at": iso(now + timedelta(hours=1))}
+    single = {**rule, "target": {"queue": WORK}, "idempotency_key": "single"}
+    first, second = await app.create_many([ended, single])
+    clock.advance(seconds=2 * 86_400)
+    assert (await app.create(**ended)).id == first.id
+    again = await app.create_many([single, HOURLY, ended])
+    assert (again[0].id, again[2].id) == (second.id, first.id)
+    assert await faults(app.create(**{**ended, "priority": 7})) == ["end_at"]
+    assert await faults(app.create(**{**ended, "overlap": object()})) == ["overlap"]
+    assert await faults(app.create_many([single, {**HOURLY, "overlap": "no"}])) == ["[1].overlap"]
+    assert len(await app.list()) == 3
+
+
 async def test_words_that_are_no_choice_are_refused_by_field(app: Schedules) -> None:
     made = await app.create(**HOURLY)
     wrong: Any = "bogus"

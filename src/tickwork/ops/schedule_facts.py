@@ -77,11 +77,13 @@ async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]
     return {each.name: frozenset(map(date.fromisoformat, each.days)) for each in calendars}
 
 
-async def check_targets(store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]]) -> None:
-    """Raises `InvalidInput` for target queues that are not there."""
+async def check_targets(
+    store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
+) -> None:
+    """Raises `InvalidInput` for target queues that are not there; the bodies are by their place."""
     known: dict[str, bool] = {}
     faults: list[FieldError] = []
-    for index, fields in enumerate(bodies):
+    for index, fields in bodies.items():
         target = fields.get("target")
         queue = target.get("queue") if isinstance(target, Mapping) else None
         if not isinstance(queue, str) or not queue:
@@ -106,7 +108,7 @@ def no_queue(field: str, queue: str) -> FieldError:
 async def check_target(store: Store, scope: Scope, fields: Mapping[str, object]) -> None:
     """The same for a single schedule, whose fields have no place before their names."""
     try:
-        await check_targets(store, scope, [fields])
+        await check_targets(store, scope, {0: fields})
     except InvalidInput as error:
         raise of_one(error) from None
 

@@ -73,12 +73,37 @@ async def create_many(
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
         raise InvalidInput([FieldError("schedules", fault)])
-    limits = await limits_of(store, scope, limits)
+    limits, wanted = await limits_of(store, scope, limits), dict(enumerate(bodies))
+    known: dict[int, Schedule] = {}
+    try:
+        new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
+    except InvalidInput:
+        # What was accepted once may be over by now, or its queue gone: it is accepted all the same.
+        known = await _repeats(store, scope, wanted)
+        if not known:
+            raise
+        wanted = {index: fields for index, fields in wanted.items() if index not in known}
+        new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
+    made = await store.schedules.create(scope, new) if new else ()
+    by_place = {**known, **dict(zip(wanted, made, strict=True))}
+    return tuple(by_place[index] for index in range(len(bodies)))
+
+
+async def _read_all(
+    store: Store,
+    scope: Scope,
+    bodies: Mapping[int, Mapping[str, object]],
+    limits: when.Limits,
+    *,
+    may_be_over: bool,
+) -> list[NewSchedule]:
+    """The schedules that the bodies describe; `InvalidInput` with all that is wrong with them, each
+    by its place."""
     now = await store.now()
-    holidays = await holidays_among(store, scope, bodies)
+    holidays = await holidays_among(store, scope, [*bodies.values()])
     faults: list[FieldError] = []
     new: list[NewSchedule] = []
-    for index, fields in enumerate(bodies):
+    for index, fields in bodies.items():
         try:
             new.append(_new(fields, now, holidays, limits, may_be_over=may_be_over))
         except InvalidInput as error:
@@ -90,7 +115,29 @@ async def create_many(
         faults += [each for each in error.errors if each.field not in told]
     if faults:
         raise InvalidInput(faults)
-    return await store.schedules.create(scope, new)
+    return new
+
+
+async def _repeats(
+    store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
+) -> dict[int, Schedule]:
+    """The schedules that were made already with these keys and fields, by the place of the body."""
+    keys = {
+        index: key
+        for index, fields in bodies.items()
+        if isinstance(key := fields.get("idempotency_key"), str)
+    }
+    if not keys:
+        return {}
+    made = await store.schedules.of_keys(scope, [*keys.values()])
+    firsts = {each.idempotency_key: each for each in made}
+    return {
+        index: firsts[key]
+        for index, key in keys.items()
+        if key in firsts
+        and firsts[key].status is not ScheduleStatus.DELETED
+        and firsts[key].fingerprint == _fingerprint_of_any(bodies[index])
+    }
 
 
 async def create_bulk(
@@ -219,3 +266,11 @@ def _fingerprint(fields: Mapping[str, object]) -> bytes:
     """The same for the same fields, in whatever order; the key itself is not part of it."""
     known = {name: fields[name] for name in fields if name in SCHEDULE_FIELDS - {"idempotency_key"}}
     return blake2b(msgspec.json.encode(known, order="sorted"), digest_size=16).digest()
+
+
+def _fingerprint_of_any(fields: Mapping[str, object]) -> bytes | None:
+    """The same for fields that may be faulty: what JSON cannot say was never accepted."""
+    try:
+        return _fingerprint(fields)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None

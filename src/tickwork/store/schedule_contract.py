@@ -48,6 +48,9 @@ class Schedules(Protocol):
     async def find(self, scope: Scope, name: str) -> Schedule | None:
         """The schedule of a name, if there is one that is not deleted."""
 
+    async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
+        """The schedules that were made under these idempotency keys, also the deleted ones."""
+
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:

@@ -69,6 +69,14 @@ class PostgresSchedules:
         )
         return None if row is None else schedule_rows.schedule(row)
 
+    async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
+        tenant = scope.tenant or DEFAULT_TENANT
+        asked = [key for key in keys if is_name(tenant) and is_name(key)]
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.schedules_known, tenant, [], asked)
+        )
+        return schedule_rows.schedules(found)
+
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tickwork.core.changing import Decide, Withdraw
@@ -51,6 +52,16 @@ class SqliteSchedules:
             lambda transaction: transaction.execute(SQL.find_schedule, values).fetchone()
         )
         return None if row is None else stored(row).schedule
+
+    async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
+        tenant = own_tenant(scope)
+        asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
+
+        def work(transaction: Transaction) -> list[Any]:
+            found = (transaction.execute(SQL.schedule_of_key, (tenant, key)) for key in asked)
+            return [row for rows in found for row in rows.fetchall()]
+
+        return tuple(stored(row).schedule for row in await self._database.read(work))
 
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
