@@ -204,6 +204,9 @@ async def test_messages_are_by_slot_and_run(store: Store, clock: VirtualClock) -
     assert await slots(store, made) == [at, at + MINUTE, at + 2 * MINUTE]
     two = await store.schedules.messages(DEFAULT, made.id, 2)
     assert [each.slot for each in two] == [at, at + MINUTE]
+    later = await store.schedules.messages(DEFAULT, made.id, 1, since=at + MINUTE)
+    assert [each.slot for each in later] == [at + MINUTE]
+    assert await store.schedules.messages(DEFAULT, made.id, 1, since=at + 3 * MINUTE) == ()
     assert (await again(store, made)).last_slot == at + 2 * MINUTE
 
 

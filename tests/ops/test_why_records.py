@@ -149,3 +149,17 @@ async def test_days_off_in_one_record_are_known_by_the_rule(
     assert off.firings[0].count == 3
     between = await ask(store, made, nine + 25 * HOUR + timedelta(minutes=1))
     assert (between.code, between.is_slot) == ("no_slot", False)
+
+
+async def test_what_waits_is_found_however_many_wait(
+    store: Store, clock: VirtualClock, nine: datetime
+) -> None:
+    made = await make(store, cron_expr="* * * * *")
+    filled = await schedules.backfill(
+        store, DEFAULT, made.id, since=nine - 24 * HOUR, until=clock.now()
+    )
+    assert len(filled) > 1_000
+    await plan_at(store, clock, nine)
+    for at in (filled[0], filled[-1], nine):
+        found = await why(store, DEFAULT, made.id, at)
+        assert (found.code, found.at) == ("waiting", at)

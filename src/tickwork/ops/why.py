@@ -24,7 +24,6 @@ from tickwork.ops.schedule_views import fires_next, show_firing
 from tickwork.ops.why_answers import Answer, Facts, answer_from
 from tickwork.store.contract import Store
 
-MESSAGES_MAX = 1_000
 SCHEDULER_ROLE, WORKER_ROLE = "scheduler", "worker"
 
 REACH = timedelta(days=800)
@@ -113,7 +112,7 @@ async def _facts(
     found = await store.firings.of_slot(scope, schedule.id, at)
     firings = [each for each in found if _covers(each, rule, at)]
     possible = [each for each in found if _covers(each, rule, at) is None]
-    waiting = await store.schedules.messages(scope, schedule.id, MESSAGES_MAX)
+    waiting = await store.schedules.messages(scope, schedule.id, 1, since=at)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
     if is_delay(rule):  # Only what has a row is known: the others depend on runs to come.

@@ -75,8 +75,10 @@ class Schedules(Protocol):
         that is not the shard's any more, nothing changes.
         """
 
-    async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
-        """Its messages that are there, by slot and run."""
+    async def messages(
+        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
+    ) -> tuple[Message, ...]:
+        """Its messages that are there, by slot and run; those of the slots from `since` on."""
 
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
         """Active schedules of these shards that have to be looked at now, soonest first; system

@@ -22,6 +22,7 @@ from tickwork.core.schedule import (
 )
 from tickwork.core.sharing import Grant
 from tickwork.core.slot_end import Newer
+from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.postgres import rows, schedule_rows
 from tickwork.store.postgres.changing import Changer
@@ -102,11 +103,14 @@ class PostgresSchedules:
     ) -> Schedule:
         return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
 
-    async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
+    async def messages(
+        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
+    ) -> tuple[Message, ...]:
         check_limit(limit)
         tenant = (await self.get(scope, schedule_id)).tenant
+        asked = (tenant, schedule_id, limit, since or EPOCH)
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.slot_messages, tenant, schedule_id, limit)
+            lambda connection: connection.fetch(SQL.slot_messages, *asked)
         )
         return rows.messages(found)
 

@@ -15,6 +15,7 @@ from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.sharing import Grant
 from tickwork.core.slot_end import Newer
+from tickwork.core.when.model import EPOCH
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.changing import Changer, find
 from tickwork.store.sqlite.database import Database
@@ -24,6 +25,7 @@ from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.planning import Planner
 from tickwork.store.sqlite.schedule_rows import stored
 from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.times import to_microseconds
 
 
 class SqliteSchedules:
@@ -79,12 +81,15 @@ class SqliteSchedules:
     ) -> Schedule:
         return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
 
-    async def messages(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Message, ...]:
+    async def messages(
+        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
+    ) -> tuple[Message, ...]:
         check_limit(limit)
+        earliest = to_microseconds(since or EPOCH)
 
         def work(transaction: Transaction) -> list[rows.Row]:
             schedule = find(transaction, scope, schedule_id).schedule
-            values = (schedule.tenant, schedule_id.bytes, limit)
+            values = (schedule.tenant, schedule_id.bytes, limit, earliest)
             return transaction.execute(SQL.schedule_messages, values).fetchall()
 
         return rows.known_messages(await self._database.read(work))
