@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.conformance.acts import WORK, make_queue, pull
 from tests.conformance.schedule_acts import end, end_next, plan_now
@@ -72,6 +73,23 @@ async def test_bad_input_is_refused_by_field(
         await make(store, **change)
     assert field in [each.field for each in refused.value.errors]
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
+
+
+async def test_an_update_is_not_refused_for_a_rule_that_it_leaves_as_it_is(store: Store) -> None:
+    fast = {"cron_expr": None, "interval_seconds": 5, **TO_WORK, "name": "fast"}
+    few = Limits(min_interval_seconds=1)
+    made = await schedule_making.create(store, DEFAULT, fast, limits=few)
+    changed = await schedules.update(store, DEFAULT, made.id, {"priority": 7}, limits=LIMITS)
+    assert changed.definition == structs.replace(made.definition, priority=7)
+    assert changed.next_slot == made.next_slot
+    await calendars.put_calendar(store, DEFAULT, "off", [])
+    day = {"once_at": "2031-05-01T09:00:00Z", "calendar": "off", **TO_WORK}
+    single = await schedule_making.create(store, DEFAULT, day, limits=LIMITS)
+    await calendars.put_calendar(store, DEFAULT, "off", ["2031-05-01"])
+    await schedules.update(store, DEFAULT, single.id, {"name": "may"}, limits=LIMITS)
+    for patch in ({"jitter_seconds": 1}, {"interval_seconds": 6}):
+        with pytest.raises(InvalidInput, match="interval_seconds: fires . s apart"):
+            await schedules.update(store, DEFAULT, made.id, patch, limits=LIMITS)
 
 
 async def test_all_faults_are_told_at_once(store: Store) -> None:

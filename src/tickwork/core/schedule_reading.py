@@ -61,8 +61,10 @@ def read_definition(
     created_at: datetime,
     calendars: Mapping[str, frozenset[date]],
     limits: when.Limits,
+    is_known: bool = False,
 ) -> tuple[Definition, when.Rule]:
-    """The definition that the fields describe, and its rule with the days of its calendar."""
+    """The definition that the fields describe, and its rule with the days of its calendar; a rule
+    that `is_known` is one that the schedule has already."""
     faults = _unknown(fields)
     rule: when.Rule | None = None
     try:
@@ -72,6 +74,7 @@ def read_definition(
             seed=str(schedule_id),
             calendars=calendars,
             limits=limits,
+            is_known=is_known,
         )
     except InvalidInput as error:
         faults += error.errors

@@ -59,7 +59,15 @@ async def update(
     is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
     if patch.get("target") is not None:
         await check_target(store, scope, fields)
-    return await replace(store, scope, known, fields, is_anew=is_anew, limits=limits)
+    return await replace(
+        store,
+        scope,
+        known,
+        fields,
+        is_anew=is_anew,
+        limits=limits,
+        keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
+    )
 
 
 async def replace(
@@ -70,9 +78,11 @@ async def replace(
     *,
     is_anew: bool,
     limits: when.Limits,
+    keeps_rule: bool = False,
 ) -> Schedule:
     """Gives a schedule these fields instead of those that it has; an interval that `is_anew` counts
-    from now on. `Conflict` if it is not as it is known any more."""
+    from now on. What `keeps_rule` is not held to limits that came later. `Conflict` if it is not as
+    it is known any more."""
     limits = await limits_of(store, scope, limits)
     now = await store.now()
     holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
@@ -87,6 +97,7 @@ async def replace(
         created_at=anchor,
         calendars=holidays,
         limits=limits,
+        is_known=keeps_rule,
     )
     anchor = anchor_of(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)

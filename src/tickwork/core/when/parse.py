@@ -86,11 +86,13 @@ def parse(
     seed: str = "",
     calendars: Mapping[str, frozenset[date]] | None = None,
     limits: Limits | None = None,
+    is_known: bool = False,
 ) -> Rule:
     """The rule that the fields describe.
 
     `created_at` anchors intervals that have no start; `seed` is the schedule's id; `limits`
-    are the tenant's. Fields that are not part of a rule are refused.
+    are the tenant's. Fields that are not part of a rule are refused. A rule that `is_known` was
+    accepted once, and is not asked again whether it fires, and how often.
     """
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
@@ -112,7 +114,7 @@ def parse(
     if isinstance(timing, Interval):
         values["anchor"] = values.get("start_at") or created_at
     rule = Rule(timing=_placed(timing, reader, zone, dst), **values)
-    if not faults:
+    if not faults and not is_known:
         _check_whole(rule, reader, limits or _USUAL_LIMITS)
     if faults:
         raise InvalidInput(faults)
