@@ -154,6 +154,22 @@ def test_a_bad_update_names_what_was_given(desk: Desk, words: list[str], told: s
     assert desk.answer("schedules", "show", "tick") == before
 
 
+def test_upcoming_are_the_times_at_which_it_really_fires(desk: Desk) -> None:
+    made(desk, "0 9 * * *", "--name", "daily", "--fields", '{"max_firings": 3}')
+    assert len(desk.json("schedules", "upcoming", "daily")["fires"]) == 3
+    assert len(desk.answer("schedules", "upcoming", "daily", "--count", "2").splitlines()) == 2
+    for count in ("0", "-1", "1001"):
+        refused = desk.run("schedules", "upcoming", "daily", "--count", count)
+        told = f"tickwork: --count: must be a whole number from 1 to 1000, not {count}\n"
+        assert (refused.exit_code, refused.stderr) == (2, told)
+    desk.answer("schedules", "pause", "daily")
+    paused = "it is paused, and does not fire until it is resumed\n"
+    assert desk.answer("schedules", "upcoming", "daily") == paused
+    assert desk.json("schedules", "upcoming", "daily") == {"fires": []}
+    deleted = json.loads(desk.answer("schedules", "delete", "daily", "--yes", "--json"))["id"]
+    assert desk.answer("schedules", "upcoming", deleted) == "it does not fire any more\n"
+
+
 def test_who_does_as_told_has_the_queue_that_was_missing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

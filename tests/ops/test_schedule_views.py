@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import iso
-from tickwork.ops.schedule_views import show_schedule, show_schedules
+from tickwork.ops.schedule_views import show_schedule, show_schedules, upcoming
 from tickwork.ops.schedules import trigger
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -144,3 +144,38 @@ async def test_extra_runs_and_other_tenants_are_no_fires_of_it(
     assert await store.firings.last_due(DEFAULT, [made], clock.now()) == due
     assert await store.firings.last_due(SYSTEM, [made], clock.now()) == due
     assert await store.firings.last_due(Scope("other"), [made], clock.now()) == {}
+
+
+async def test_upcoming_are_no_more_than_it_may_fire(store: Store, clock: VirtualClock) -> None:
+    made = await create(store, clock, interval_seconds=60, max_firings=3)
+    assert made.next_slot is not None
+    slots = tuple(made.next_slot + each * timedelta(seconds=60) for each in range(3))
+    assert await coming(store, made) == slots
+    clock.advance(seconds=59)
+    await plan_now(store, clock)
+    assert (await again(store, made)).fired == 1
+    assert await coming(store, made) == slots
+    clock.advance(seconds=1)
+    assert await coming(store, made) == slots[1:]
+    for _ in range(2):
+        clock.advance(seconds=60)
+        await plan_now(store, clock)
+    assert await coming(store, made) == ()
+
+
+async def test_upcoming_of_a_fixed_delay_is_what_a_run_has_ended_for(
+    store: Store, clock: VirtualClock
+) -> None:
+    made = await create(store, clock, interval_seconds=60, interval_mode="fixed_delay")
+    assert await coming(store, made) == (made.next_slot,)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    assert await coming(store, made) == ()
+    clock.advance(seconds=7)
+    await end_next(store)
+    assert await coming(store, made) == (clock.now() + timedelta(seconds=60),)
+
+
+async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
+    found = await again(store, schedule)
+    return upcoming(found, found.definition.rule, await store.now(), 10)

@@ -88,7 +88,7 @@ async def test_an_update_is_not_refused_for_a_rule_that_it_leaves_as_it_is(store
     await calendars.put_calendar(store, DEFAULT, "off", ["2031-05-01"])
     await schedules.update(store, DEFAULT, single.id, {"name": "may"}, limits=LIMITS)
     for patch in ({"jitter_seconds": 1}, {"interval_seconds": 6}):
-        with pytest.raises(InvalidInput, match="interval_seconds: fires . s apart"):
+        with pytest.raises(InvalidInput, match=r"interval_seconds: fires . s apart"):
             await schedules.update(store, DEFAULT, made.id, patch, limits=LIMITS)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickwork.cli.commands import Command
+from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import Database, Json, Limit, ScheduleName, Tenant
 from tickwork.cli.printing import print_json, print_lines, print_table
 from tickwork.cli.running import ask, required, scope_of, whole_number
@@ -15,6 +16,7 @@ from tickwork.cli.schedule_answers import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 
 if TYPE_CHECKING:
+    from tickwork.core.schedule import Schedule
     from tickwork.store.contract import Store
 
 UPCOMING = 10
@@ -97,23 +99,43 @@ def upcoming_command(
     as_json: Json = False,
 ) -> None:
     """Show the next times that a schedule fires."""
-    from tickwork.core.when import iso
+    from tickwork.core.when import COUNT_MAX, iso
     from tickwork.ops.schedule_facts import resolve, rule_now
     from tickwork.ops.schedule_views import upcoming
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     most = whole_number(count, "--count", UPCOMING)
+    if not 1 <= most <= COUNT_MAX:
+        sentence = f"--count: must be a whole number from 1 to {COUNT_MAX}, not {most}"
+        fail(sentence, code=EXIT_BAD_USAGE)
 
-    async def find(store: Store) -> Sequence[str]:
+    async def find(store: Store) -> tuple[Schedule, Sequence[str]]:
         known = await resolve(store, scope, reference)
-        rule = await rule_now(store, scope, known)
-        return [iso(slot) for slot in upcoming(rule, await store.now(), most)]
+        rule, now = await rule_now(store, scope, known), await store.now()
+        return known, [iso(slot) for slot in upcoming(known, rule, now, most)]
 
-    slots = ask(database, scope, find)
+    known, slots = ask(database, scope, find)
     if as_json:
         print_json({"fires": slots})
     else:
-        print_lines(slots or ["it does not fire any more"])
+        print_lines(slots or [_why_none(known)])
+
+
+def _why_none(schedule: Schedule) -> str:
+    """What is said of a schedule that has no next time."""
+    from tickwork.core.schedule import ScheduleStatus
+    from tickwork.core.when import is_delay
+
+    if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
+        return f"it is {schedule.status}, and does not fire until it is resumed"
+    most = schedule.definition.rule.max_firings
+    if (
+        schedule.status is ScheduleStatus.ACTIVE
+        and is_delay(schedule.definition.rule)
+        and (most is None or schedule.fired < most)
+    ):
+        return "when it fires next is known when the run that is under way has ended"
+    return "it does not fire any more"
 
 
 def why_command(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from tickwork.core import when
 from tickwork.core.firing import Firing
@@ -14,7 +15,7 @@ from tickwork.core.model import Scope
 from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import render_definition
-from tickwork.core.when import is_single
+from tickwork.core.when import is_delay, is_single
 from tickwork.core.when.spread import spread_max
 from tickwork.store.contract import Store
 
@@ -157,7 +158,20 @@ def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else when.iso(instant)
 
 
-def upcoming(rule: when.Rule, now: datetime, count: int) -> tuple[datetime, ...]:
-    """The next slots after now."""
+def upcoming(
+    schedule: Schedule, rule: when.Rule, now: datetime, count: int
+) -> tuple[datetime, ...]:
+    """The next slots after now that will fire, as far as they are known: none while it does not
+    fire, and of a fixed delay only the one that a run has ended for. `rule` is its rule with the
+    days of its calendar."""
+    if schedule.status is not ScheduleStatus.ACTIVE:
+        return ()
+    if is_delay(rule):
+        slot = next_fire_at(schedule, now, rule)
+        return () if slot is None else (slot,)
     far = now.astimezone(UTC) + timedelta(days=366 * 50)
-    return tuple(when.slots_between(rule, now, far, limit=count))
+    # Those that are planned already count as fired.
+    last = schedule.last_slot or now
+    planned = when.count_between(structs.replace(rule, max_firings=None), now, last)
+    fired = max(schedule.fired - planned, 0)
+    return tuple(when.slots_between(rule, now, far, fired=fired, limit=count))
