@@ -176,6 +176,20 @@ async def test_upcoming_of_a_fixed_delay_is_what_a_run_has_ended_for(
     assert await coming(store, made) == (clock.now() + timedelta(seconds=60),)
 
 
+async def test_a_fixed_delay_does_not_fire_next_behind_its_end(
+    store: Store, clock: VirtualClock
+) -> None:
+    end_at = iso(clock.now() + timedelta(seconds=90))
+    delay: dict[str, Any] = {"interval_seconds": 60, "interval_mode": "fixed_delay"}
+    made = await create(store, clock, **delay, end_at=end_at)
+    assert (await shown(store, made))[1] == iso(made.next_slot or clock.now())
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    await end_next(store)
+    assert (await shown(store, made))[1] is None
+    assert await coming(store, made) == ()
+
+
 async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
     found = await again(store, schedule)
     return upcoming(found, found.definition.rule, await store.now(), 10)

@@ -81,7 +81,10 @@ def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
         return None
     last = schedule.last_slot
     if last is None or not _is_ahead(schedule, now, rule):
-        return fires_next(schedule)
+        slot = fires_next(schedule)
+        # What a fixed delay counts from the end of a run may lie beyond the end of all.
+        is_past_end = slot is not None and rule.end_at is not None and slot > rule.end_at
+        return None if is_past_end else slot
     planned = when.next_after(rule, now)
     return last if planned is None or planned > last else planned
 
