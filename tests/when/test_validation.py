@@ -15,6 +15,7 @@ Fields = dict[str, object]
 START: Fields = {"start_at": "2027-01-01T09:00:00Z"}
 NINE: Fields = {"hour": 9, "minute": 0}
 DAILY: Fields = {"daily_time": NINE}
+DAY = 86_400
 CALENDARS = {"feasts": frozenset({date(2027, 12, 25)})}
 
 
@@ -252,6 +253,16 @@ def test_a_good_rule_has_no_faults() -> None:
         ({"interval_minutes": 1}, 61, False),
         ({"rrule": "FREQ=SECONDLY;INTERVAL=10", **START}, 10, True),
         ({"rrule": "FREQ=SECONDLY;INTERVAL=10", **START}, 11, False),
+        (DAILY, DAY, True),
+        (DAILY, DAY + 1, False),
+        ({"weekly_time": {"day_of_week": 1, **NINE}}, 7 * DAY, True),
+        ({"weekly_time": {"day_of_week": [0, 2, 5], **NINE}}, 2 * DAY, True),
+        ({"weekly_time": {"day_of_week": [0, 6], **NINE}}, DAY + 1, False),
+        ({"monthly_time": {"day": "last", **NINE}}, 28 * DAY, True),
+        ({"monthly_time": {"day": 1, **NINE}}, 28 * DAY + 1, False),
+        ({"monthly_time": {"day": 31, **NINE}}, 31 * DAY, True),
+        ({"monthly_time": {"day": 31, "short_month": "last_day", **NINE}}, 29 * DAY, False),
+        ({"once_at": "2027-01-01T09:00:00Z"}, 28 * DAY, True),
     ],
 )
 def test_the_minimum_is_the_tenants(fields: Fields, least: int, good: bool) -> None:

@@ -7,7 +7,19 @@ from itertools import chain, islice, pairwise
 
 from tickwork.core.when.cron import compile_cron
 from tickwork.core.when.elapsed import NEVER
-from tickwork.core.when.model import EPOCH, Cron, Interval, Limits, Once, Recurrence, Rule
+from tickwork.core.when.model import (
+    EPOCH,
+    Cron,
+    Daily,
+    Interval,
+    Limits,
+    Monthly,
+    Once,
+    Recurrence,
+    Rule,
+    ShortMonth,
+    Weekly,
+)
 from tickwork.core.when.slots import count_between, iterate, next_after
 from tickwork.errors import FieldError
 
@@ -15,6 +27,8 @@ _SLOTS_SAMPLED = 100
 _SAMPLE = timedelta(days=10 * 366)
 _SECOND = timedelta(seconds=1)
 _YEAR_2000 = 946_684_800
+_DAY_SECONDS = 86_400
+_MONTH_DAYS_MIN = 28
 
 
 def complaint(rule: Rule, limits: Limits) -> FieldError | None:
@@ -55,7 +69,16 @@ def _least_interval_seconds(rule: Rule) -> int | None:
             return seconds
         case Recurrence():
             return _least_of_sample(rule)
-        case _:
+        case Daily():
+            return _DAY_SECONDS
+        case Weekly(days_of_week=days):
+            around = pairwise([*days, days[0] + 7])
+            return min(later - day for day, later in around) * _DAY_SECONDS
+        case Monthly(day=day, short_month=short):
+            # The 29th, 30th and 31st are further apart, where shorter months are left out.
+            apart = day if day is not None and short is ShortMonth.SKIP else 0
+            return max(_MONTH_DAYS_MIN, apart) * _DAY_SECONDS
+        case Once():
             return None
 
 
