@@ -154,6 +154,13 @@ def test_a_bad_update_names_what_was_given(desk: Desk, words: list[str], told: s
     assert desk.answer("schedules", "show", "tick") == before
 
 
+def test_a_bad_span_of_a_backfill_is_told_by_its_options(desk: Desk) -> None:
+    made(desk, "@daily", "--name", "daily")
+    span = ["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"]
+    refused = desk.run("schedules", "backfill", "daily", *span)
+    assert (refused.exit_code, refused.stderr) == (2, "tickwork: --to: must not be before from\n")
+
+
 def test_upcoming_are_the_times_at_which_it_really_fires(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "daily", "--fields", '{"max_firings": 3}')
     assert len(desk.json("schedules", "upcoming", "daily")["fires"]) == 3
@@ -176,7 +183,7 @@ def test_who_does_as_told_has_the_queue_that_was_missing(
     monkeypatch.chdir(desk.folder)
     refused = desk.run("schedules", "create", "@daily", "--queue", "letters")
     assert refused.exit_code == 2
-    entry = re.search(r"(\[\[queues\]\]) with (name = \"letters\") in (\S+),", refused.stderr)
+    entry = re.search(r"(\[\[queues\]\]) with (name = 'letters') in (\S+),", refused.stderr)
     assert entry is not None, refused.stderr
     (desk.folder / entry[3]).write_text(f"{entry[1]}\n{entry[2]}\n")
     assert refused.stderr.endswith("and tickwork topology apply\n")

@@ -61,6 +61,9 @@ async def faults(asked: Awaitable[object]) -> list[str]:
             "rrule",
         ),
         ({"name": "01981f1c-7a3c-7d11-9c1e-5a1f9c5d0a11"}, "name"),
+        ({"target": {"queue": WORK, "message_type": "a\0"}}, "target.message_type"),
+        ({"target": {"queue": WORK, "message_type": "x" * 513}}, "target.message_type"),
+        ({"overlap": object()}, "overlap"),
         ({"name": "01981F1C7A3C7D119C1E5A1F9C5D0A11"}, "name"),
         ({"payload": {"n": [1, float("nan")]}}, "payload"),
         ({"metadata": {"n": float("-inf")}}, "metadata"),
@@ -79,6 +82,37 @@ async def test_what_no_schedule_may_be_is_refused_however_it_is_made(
     bulk = schedule_making.create_bulk(store, DEFAULT, [body], limits=limits)
     assert await faults(bulk) == [f"[0].{field}"]
     assert await app.list() == ()
+
+
+@pytest.mark.parametrize("wrong", ["x", 5, None, ["cron_expr"]])
+async def test_what_is_no_body_is_refused_by_its_place(app: Schedules, wrong: Any) -> None:
+    assert await faults(app.create_many([HOURLY, wrong])) == ["[1]"]
+    assert await faults(app.create_bulk([HOURLY, wrong])) == ["[1]"]
+    assert await app.list() == ()
+
+
+async def test_what_is_no_list_of_bodies_is_refused(app: Schedules) -> None:
+    for wrong in ("x", 5, None, object(), HOURLY):
+        given: Any = wrong
+        assert await faults(app.create_many(given)) == ["schedules"]
+        assert await faults(app.create_bulk(given)) == ["schedules"]
+
+
+async def test_what_is_neither_id_nor_name_is_refused(app: Schedules) -> None:
+    wrong: Any = 5
+    assert await faults(app.get(wrong)) == ["schedule"]
+
+
+async def test_a_backfill_of_years_that_no_schedule_has_is_refused(
+    app: Schedules, store: Store
+) -> None:
+    made = await app.create(**HOURLY)
+    first, now = datetime.min.replace(tzinfo=UTC), await store.now()
+    assert await faults(app.backfill(made.id, since=first, until=now)) == ["from"]
+    text: Any = "2027-01-01T00:00:00Z"
+    assert await faults(app.backfill(made.id, since=text, until=now)) == ["from"]
+    last = datetime.max.replace(tzinfo=UTC)
+    assert await faults(app.backfill(made.id, since=now, until=last)) == ["to"]
 
 
 async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
@@ -162,7 +196,8 @@ async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Cal
     ]
     assert await faults(put("closed", "2027-01-01")) == ["days"]
     assert await faults(put("closed", 5)) == ["days"]
-    assert await faults(put(" ", [])) == ["name"]
+    for wrong in (" ", 5, None, b"x"):
+        assert await faults(put(wrong, [])) == ["name"]
     assert (await days.list()) == (made,)
 
 

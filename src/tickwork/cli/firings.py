@@ -9,7 +9,7 @@ import typer
 
 from tickwork.cli.commands import Command
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail
-from tickwork.cli.options import Database, Json, Limit, ScheduleName, Tenant
+from tickwork.cli.options import NAMES, Database, Json, Limit, ScheduleName, Tenant
 from tickwork.cli.printing import print_json, print_lines, print_table
 from tickwork.cli.running import ask, required, scope_of, whole_number
 from tickwork.cli.schedule_answers import choice, instant_of
@@ -51,6 +51,7 @@ def backfill_command(
         database,
         scope,
         lambda store: backfill(store, scope, reference, since=first, until=last, force=force),
+        names=NAMES | {"from": "--from", "to": "--to"},
     )
     if as_json:
         print_json({"slots": [iso(slot) for slot in slots]})

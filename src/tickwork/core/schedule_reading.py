@@ -18,6 +18,7 @@ from msgspec import structs
 
 from tickwork.core import when
 from tickwork.core.body import decode_body, encode_body
+from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.model import ContentType
 from tickwork.core.policy.backoff import Backoff, backoff_faults
 from tickwork.core.schedule import (
@@ -212,8 +213,12 @@ def _target(reader: Reader) -> dict[str, Any]:
     if target.has("type") and not target.is_word("type", TARGET_QUEUE):
         target.fault("type", f'must be "{TARGET_QUEUE}": schedules send to queues')
     queue = target.text("queue")
-    named = {"type": target.text("message_type")} if target.has("message_type") else {}
-    return {"queue": queue, **named}
+    if not target.has("message_type"):
+        return {"queue": queue}
+    message_type = target.text("message_type")
+    for fault in text_faults("message_type", message_type or "-", TEXT_LENGTH_MAX):
+        target.fault(fault.field, fault.message)
+    return {"queue": queue, "type": message_type}
 
 
 def _payload(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:

@@ -115,12 +115,13 @@ def read_days(lines: Sequence[str]) -> tuple[date, ...]:
     return tuple(sorted(days))
 
 
-def _read(name: str, days: object) -> tuple[date, ...]:
+def _read(name: object, days: object) -> tuple[date, ...]:
     """The days, sorted, each once; `InvalidInput` for what is no name or no day."""
     faults: list[FieldError] = []
     given = days if isinstance(days, str) or not isinstance(days, Iterable) else [*days]
     chosen = Reader({"days": given}, faults).dates("days", EXCLUDED_DAYS_MAX)
-    if not name.strip() or len(name) > 120 or not name.isprintable():
+    is_name = isinstance(name, str) and name.strip() and len(name) <= 120 and name.isprintable()
+    if not is_name:
         faults.append(FieldError("name", "must be 1 to 120 printable characters"))
     if faults:
         raise InvalidInput(faults)

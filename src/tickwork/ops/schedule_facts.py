@@ -14,6 +14,7 @@ from tickwork.core.model import Scope
 from tickwork.core.schedule import Schedule
 from tickwork.core.schedule_reading import as_id
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
+from tickwork.core.when.reading import shown
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -22,6 +23,10 @@ Holidays = Mapping[str, frozenset[date]]
 
 async def resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """The schedule of an id or a name."""
+    given: object = reference
+    if not isinstance(given, UUID | str):
+        fault = f"must be the id or the name of a schedule, not {shown(given)}"
+        raise InvalidInput([FieldError("schedule", fault)])
     schedule_id = reference if isinstance(reference, UUID) else as_id(reference)
     if schedule_id is not None:
         return await store.schedules.get(scope, schedule_id)
@@ -100,7 +105,7 @@ def no_queue(field: str, queue: str) -> FieldError:
     """What is said of a target queue that is not there."""
     fault = (
         f"there is no queue {queue!r}; create it first: app.queue({queue!r}) in your app, "
-        f'or [[queues]] with name = "{queue}" in {TOPOLOGY_FILE}, and tickwork topology apply'
+        f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
     )
     return FieldError(field, fault)
 

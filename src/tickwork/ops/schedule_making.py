@@ -26,6 +26,7 @@ from tickwork.core.schedule_reading import (
     read_own,
     read_own_name,
 )
+from tickwork.core.when.reading import shown
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import (
     Holidays,
@@ -70,9 +71,14 @@ async def create_many(
     may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
     """Makes up to 1,000 schedules, all or none."""
+    _check_list(bodies, Sequence)
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
         raise InvalidInput([FieldError("schedules", fault)])
+    given: Sequence[object] = bodies
+    unlike = [(place, each) for place, each in enumerate(given) if not isinstance(each, Mapping)]
+    if unlike:
+        raise InvalidInput(_no_body(f"[{place}]", each) for place, each in unlike)
     limits, wanted = await limits_of(store, scope, limits), dict(enumerate(bodies))
     known: dict[int, Schedule] = {}
     try:
@@ -153,6 +159,7 @@ async def create_bulk(
     A body that cannot be is refused as `[7].field`, a queue that is not there as `target.queue`;
     the pieces before it stay.
     """
+    _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
     reading = _BulkReading(await store.now(), limits, await all_holidays(store, scope))
     try:
@@ -206,6 +213,17 @@ def _over(rule: when.Rule) -> FieldError:
     return FieldError("rrule" if rule.end_at is None else "end_at", fault)
 
 
+def _check_list(bodies: object, kind: type) -> None:
+    if not isinstance(bodies, kind) or isinstance(bodies, str | bytes | Mapping):
+        fault = f"must be a list of schedules, each with its fields, not {shown(bodies)}"
+        raise InvalidInput([FieldError("schedules", fault)])
+
+
+def _no_body(place: str, given: object) -> FieldError:
+    fault = f"must be an object with the fields of a schedule, not {shown(given)}"
+    return FieldError(place, fault)
+
+
 class _BulkReading:
     """Reads many bodies: what their rules have in common is read once."""
 
@@ -218,10 +236,12 @@ class _BulkReading:
     ) -> Iterator[NewSchedule]:
         number = 0
         for number, fields in enumerate(bodies, start=1):
+            place = f"[{number - 1}]"
+            if not isinstance(fields, Mapping):
+                raise InvalidInput([_no_body(place, fields)])
             try:
                 yield self._schedule(fields)
             except InvalidInput as error:
-                place = f"[{number - 1}]"
                 raise InvalidInput(
                     FieldError(f"{place}.{each.field}", each.message) for each in error.errors
                 ) from None
@@ -235,7 +255,11 @@ class _BulkReading:
             raise InvalidInput(
                 [FieldError("idempotency_key", "is for single schedules; give names instead")]
             )
-        key = _template_key(fields)
+        try:
+            key = _template_key(fields)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            # What JSON cannot say is no field of a rule: the reading tells which one it is.
+            return _new(fields, self._now, self._holidays, self._limits)
         template = self._templates.get(key)
         if template is None:
             template = _new(_without_own(fields), self._now, self._holidays, self._limits)

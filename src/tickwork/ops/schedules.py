@@ -26,6 +26,7 @@ from tickwork.core.schedule_reading import (
     render_definition,
 )
 from tickwork.core.when import is_delay
+from tickwork.core.when.reading import Reader
 from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.schedule_facts import (
     calendar_of,
@@ -216,11 +217,14 @@ async def backfill(
 
 
 def _check_span(since: datetime, until: datetime, now: datetime) -> None:
-    faults = [
-        FieldError(field, "must have a time zone offset, such as 2027-03-14T09:00:00Z")
-        for field, moment in (("from", since), ("to", until))
-        if moment.tzinfo is None
-    ]
+    faults: list[FieldError] = []
+    reader = Reader({}, faults)
+    given: tuple[tuple[str, object], ...] = (("from", since), ("to", until))
+    for field, moment in given:
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            reader.fault(field, "must have a time zone offset, such as 2027-03-14T09:00:00Z")
+        else:
+            reader.is_in_years(field, moment)
     if not faults and until < since:
         faults.append(FieldError("to", "must not be before from"))
     if not faults and until > now:
