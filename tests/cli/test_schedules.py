@@ -273,6 +273,15 @@ def test_a_calendar_comes_from_an_ics_file_or_from_dates(desk: Desk, tmp_path: P
     assert desk.answer("calendars", "list") == "there are no calendars\n"
 
 
+@pytest.mark.parametrize("text", [ICS, "2026-12-25\n"])
+def test_a_calendar_may_have_a_mark_of_the_byte_order(
+    desk: Desk, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "marked"
+    file.write_text(text, encoding="utf-8-sig")
+    assert "2026-12-25" in desk.answer("calendars", "put", "marked", str(file), "--json")
+
+
 def test_a_bad_calendar_is_told_by_line(desk: Desk, tmp_path: Path) -> None:
     dates = tmp_path / "days.txt"
     dates.write_text("2027-05-01\n2027-13-01\n", encoding="utf-8")

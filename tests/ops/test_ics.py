@@ -12,6 +12,8 @@ from tickwork.ops.ics import read_ics
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 DAY = "DTSTART;VALUE=DATE:20270302"
+NEW_YORK = "DTSTART;TZID=America/New_York:20270301"
+UP_TO_THE_THIRD = ["2027-03-01", "2027-03-02", "2027-03-03"]
 YEARLY = "DTSTART;VALUE=DATE:20260308\nRRULE:FREQ=YEARLY"
 
 
@@ -51,6 +53,16 @@ def refusal(*events: str) -> str:
         (
             f"{YEARLY};UNTIL=20290101\nEXDATE;VALUE=DATE:20280308\nRDATE;VALUE=DATE:20280309",
             ["2026-03-08", "2027-03-08", "2028-03-09"],
+        ),
+        (f"{NEW_YORK}T200000\nRRULE:FREQ=DAILY;UNTIL=20270304T010000Z", UP_TO_THE_THIRD),
+        (f"{NEW_YORK}T200000\nRRULE:FREQ=DAILY;UNTIL=20270304T005959Z", UP_TO_THE_THIRD[:-1]),
+        (f"{NEW_YORK}T000000\nRRULE:FREQ=DAILY;UNTIL=20270304T045959Z", UP_TO_THE_THIRD),
+        (f"{NEW_YORK}T200000\nRRULE:FREQ=DAILY;UNTIL=20270303", UP_TO_THE_THIRD),
+        ("DTSTART:20270301T200000\nRRULE:FREQ=DAILY;UNTIL=20270304T100000", UP_TO_THE_THIRD),
+        ("DTSTART:20270301T200000\nRRULE:FREQ=DAILY;UNTIL=20270301T100000", ["2027-03-01"]),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20270301T090000\nRRULE:FREQ=DAILY;UNTIL=20270303T000000Z",
+            UP_TO_THE_THIRD,
         ),
         ("DTSTART:20270302T090000Z\nRRULE:FREQ=DAILY;BYHOUR=9,17;COUNT=4", None),
         (
@@ -148,3 +160,9 @@ def test_what_is_too_much_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyP
     assert "more than 2 events" in refusal(*[yearly] * 3)
     monkeypatch.setattr(ics, "DAYS_WRITTEN_MAX", 15)
     assert "days" in refusal(*[yearly] * 2)
+
+
+def test_a_mark_of_the_byte_order_in_front_is_no_fault() -> None:
+    marked = f"\ufeff{file(DAY)}"
+    assert read_ics(marked, now=NOW) == read_ics(file(DAY), now=NOW)
+    assert read_ics(marked.encode(), now=NOW) == read_ics(file(DAY), now=NOW)

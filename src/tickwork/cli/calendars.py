@@ -99,9 +99,10 @@ def delete_command(
 
 def _read(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"FILE: {file!r} cannot be read: {error}")
+    return text.removeprefix("\ufeff")  # Some programs put a mark of the byte order in front.
 
 
 def _days(text: str, now: datetime) -> tuple[date, ...]:

@@ -7,6 +7,7 @@ off. The work is bounded: what would take more is refused, and nothing is left o
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:
 
     if len(text) > ICS_BYTES_MAX:
         raise _refused(f"has {len(text)} bytes; at most {ICS_BYTES_MAX}")
+    # Some programs put a mark of the byte order in front.
+    text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         events = icalendar.Calendar.from_ical(text).walk("VEVENT")
     except _UNREADABLE as error:
@@ -120,14 +123,18 @@ def _starts(event: Any, begin: date, until: date) -> Iterator[date]:
     first, left_out = _day(begin, begin), {*_listed(event, "EXDATE", begin)}
     rules = event.get("RRULE", [])
     for rule in rules if isinstance(rules, list) else [rules]:
-        yield from (day for day in _days_of_rule(rule, first, until) if day not in left_out)
+        yield from (day for day in _days_of_rule(rule, begin, until) if day not in left_out)
     more = [*_listed(event, "RDATE", begin), *([] if rules else [first])]
     yield from (day for day in more if day not in left_out)
 
 
-def _days_of_rule(rule: Any, first: date, until: date) -> Iterator[date]:
-    written = plain_text(rule.to_ical().decode())
+def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
+    written, first = plain_text(rule.to_ical().decode()), _day(begin, begin)
     parts = written.split(";")
+    last = _last_day(rule, begin)
+    if last is not None:
+        parts = [part for part in parts if not part.startswith("UNTIL=")]
+        parts.append(f"UNTIL={last:%Y%m%d}")
     if "COUNT=" not in written:
         # Days have no time, and no zone: an end of the rule in the zone of nobody cuts no day off.
         parts = [part for part in parts if not part.startswith(_TIMES_OF_DAY)]
@@ -148,6 +155,19 @@ def _days_of_rule(rule: Any, first: date, until: date) -> Iterator[date]:
             return
         yield day
         naive = found.next_naive(naive)
+
+
+def _last_day(rule: Any, begin: date) -> date | None:
+    """The last day of a rule that ends at an instant, where its event begins; None if that cannot
+    be told, or there is no such end."""
+    (until,) = rule.get("UNTIL", [None])
+    if not (isinstance(begin, datetime) and isinstance(until, datetime)):
+        return None
+    if any(name in rule for name in _TIMES_OF_DAY) or (begin.tzinfo is None and until.tzinfo):
+        return None
+    local = until if until.tzinfo is None else until.astimezone(begin.tzinfo)
+    is_cut_off = local.time() < begin.time() and local.date() > begin.date()
+    return local.date() - _DAY if is_cut_off else local.date()
 
 
 def _listed(event: Any, name: str, begin: date) -> list[date]:
