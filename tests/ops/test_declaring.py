@@ -126,6 +126,7 @@ async def test_what_is_over_does_not_keep_the_code_from_starting(store: Store) -
     assert (await declare(store, report=over)).created == ("report",)
     assert (await stored(store)).status is ScheduleStatus.COMPLETED
     assert await declare(store, report=over) == Declared((), (), ())
+    assert (await declare(store)).removed == ()  # It does not go on.
 
 
 async def test_what_is_no_longer_declared_is_told_also_the_last_one(

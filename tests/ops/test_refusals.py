@@ -115,6 +115,16 @@ async def test_a_backfill_of_years_that_no_schedule_has_is_refused(
     assert await faults(app.backfill(made.id, since=now, until=last)) == ["to"]
 
 
+async def test_a_backfill_of_a_fixed_delay_is_refused_with_what_to_do(
+    app: Schedules, store: Store
+) -> None:
+    delay: dict[str, Any] = {"interval_seconds": 600, "interval_mode": "fixed_delay"}
+    made, now = await app.create(**delay, target={"queue": WORK}), await store.now()
+    with pytest.raises(InvalidInput, match=r"interval_mode: .*trigger it instead"):
+        await app.backfill(made.id, since=now - timedelta(hours=1), until=now, force=True)
+    assert await store.schedules.messages(DEFAULT, made.id, 10) == ()
+
+
 async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
     app: Schedules, store: Store
 ) -> None:

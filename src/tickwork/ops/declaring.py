@@ -20,6 +20,7 @@ from tickwork.core.schedule import (
     Order,
     Schedule,
     ScheduleSelection,
+    ScheduleStatus,
     read_rule,
     rule_text,
 )
@@ -45,7 +46,8 @@ millions, and every start looks."""
 
 
 class Declared(Struct, frozen=True):
-    """What became of declarations, by name; `removed` are there, and no longer declared."""
+    """What became of declarations, by name; `removed` are there, not over,
+    and no longer declared."""
 
     created: tuple[str, ...]
     updated: tuple[str, ...]
@@ -164,4 +166,7 @@ async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple
 
 
 def _is_declared(schedule: Schedule) -> bool:
+    """Whether code declared it, and it may fire yet: what is over needs nobody's attention."""
+    if schedule.status is ScheduleStatus.COMPLETED:
+        return False
     return bool(msgspec.json.decode(schedule.definition.metadata).get(DECLARED))

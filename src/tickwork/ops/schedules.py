@@ -194,6 +194,9 @@ async def backfill(
     """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
     are left out unless `force`, and those that come or run by themselves. Says which slots."""
     known = await resolve(store, scope, reference)
+    if is_delay(known.definition.rule):
+        fault = "is fixed_delay: its slots come of the ends of its runs, and there are none to fill"
+        raise InvalidInput([FieldError("interval_mode", f"{fault}; trigger it instead")])
     now = await store.now()
     _check_span(since, until, now)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
