@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -152,6 +153,71 @@ async def test_a_session_that_one_of_them_ends_is_its_own_trouble(
     assert [type(each) for each in answers] == [type(None), StoreUnavailable, type(None)]
     assert await entries(own) == ["a", "b"]
     assert await counts(store) == Counts(claimed=1)
+
+
+def saying(*statements: str) -> Write:
+    async def say(connection: Any) -> None:
+        await book("never")(connection)
+        for statement in statements:
+            await connection.execute(statement)
+
+    return say
+
+
+async def commits_and_goes_on(connection: Any) -> None:
+    """Whatever the server answered."""
+    with suppress(asyncpg.PostgresError):
+        await connection.execute("COMMIT")
+    await connection.execute("BEGIN")
+    await book("never")(connection)
+
+
+ENDS_IT = {
+    "rollback": saying("ROLLBACK"),
+    "commit": saying("COMMIT"),
+    "both": saying("ROLLBACK; BEGIN"),
+    "in turn": saying("ROLLBACK", "BEGIN", BOOK.replace("$1", "'never'")),
+    "chain": saying("COMMIT AND CHAIN"),
+    "rolled back and goes on": saying("ROLLBACK AND CHAIN", BOOK.replace("$1", "'never'")),
+    "another": saying("COMMIT; BEGIN"),
+    "hidden": saying("SELECT 1; /* the end */ END"),
+    "prepared": saying("PREPARE TRANSACTION 'mine'"),
+    "failed later": saying("ROLLBACK", "SELECT 1 / 0"),
+    "caught": commits_and_goes_on,
+}
+
+
+@pytest.mark.parametrize("name", ENDS_IT)
+async def test_nobody_can_end_the_transaction_that_he_joins(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", name: str
+) -> None:
+    """Neither by himself nor with others, and to these it does nothing."""
+    message, *rest = await held(store, 4)
+    with pytest.raises(RuntimeError, match="must not begin, commit or roll back"):
+        await settling(store, message, ENDS_IT[name])
+    assert (await entries(own), await counts(store)) == ([], Counts(claimed=4))
+    writes = book("a"), ENDS_IT[name], book("b")
+    answers = await settle_these(store, rest, *writes)
+    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=2))
+    await settling(store, message, book("c"))
+    assert await entries(own) == ["a", "b", "c"]
+
+
+async def test_a_savepoint_and_an_error_that_is_caught_in_it_are_its_own_affair(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    async def tries(connection: Any) -> None:
+        await book("kept")(connection)
+        with suppress(asyncpg.DivisionByZeroError):
+            async with connection.transaction():
+                await book("never")(connection)
+                await connection.execute("SELECT 1 / 0")
+        await connection.execute("SAVEPOINT mine; ROLLBACK TO mine; RELEASE mine")
+
+    assert await settle_at_once(store, tries) == [None]
+    assert await settle_at_once(store, tries, tries) == [None] * 2
+    assert await entries(own) == ["kept"] * 3
 
 
 async def test_a_check_at_the_commit_is_its_own_trouble(

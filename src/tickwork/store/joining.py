@@ -33,6 +33,11 @@ APART_MAX = 5_000
 PATIENCE_SECONDS = 0.2
 """Who goes by himself is waited for, so that others gather meanwhile; but not for ever."""
 
+NOT_ITS_TO_END = (
+    "what joins a settlement must not begin, commit or roll back: its rows are committed with the "
+    "settlement, and undone if it raises"
+)
+
 
 class Joint:
     """A settlement and what its caller writes; it has its turn once."""

@@ -2,6 +2,9 @@
 
 First all of a group are ended, then each one's writes are made, in order, then one COMMIT. A
 write that waits too long for a lock, and a deadlock, undo the group as any other fault does.
+
+A write cannot end the transaction it is in: a cursor that the commit would have to read, and that
+cannot be read, is open meanwhile. A COMMIT fails on it, and whatever rolls back takes it along.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import asyncpg
 from tickwork.core.model import Ending
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
-from tickwork.store.joining import Gathering, Joint
+from tickwork.store.joining import NOT_ITS_TO_END, Gathering, Joint
 from tickwork.store.postgres.database import CONNECT_ERRORS, Connection, Database
 from tickwork.store.postgres.ending import Caused, Ender, Settled
 
@@ -33,6 +36,12 @@ UNDONE_TRIES_MAX = 3
 """How often writes are made that other transactions undo, until that is their own fault."""
 
 _LOCK_WAIT = f"SET LOCAL lock_timeout = {int(LOCK_WAIT_SECONDS_MAX * 1000)}"
+_OPENED = (
+    "DECLARE tickwork_joined CURSOR WITH HOLD FOR"
+    " SELECT (pg_catalog.random()::text || ' what joins must not commit')::int"
+)
+_STILL_OPEN = "MOVE 0 FROM tickwork_joined"
+_CLOSED = "CLOSE tickwork_joined"
 _AS_IT_WAS = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL"
 
 
@@ -68,11 +77,11 @@ class Joiner:
                 async with asyncio.timeout(TOGETHER_SECONDS_MAX):
                     settled = await self._end(connection, endings, caused)
                     # Not before: whoever waits for us there has no rows of callers' own yet.
-                    await connection.execute(_LOCK_WAIT)
+                    await connection.execute(f"{_LOCK_WAIT}; {_OPENED}")
                     for joint in group:
                         writing = _write(joint.joined, connection)
                         await asyncio.create_task(writing, context=joint.context)
-                        await self._clean_up(connection)
+                        await self._clean_up(connection, is_last=joint is group[-1])
             except (asyncpg.PostgresError, TimeoutError) as error:
                 raise _Undone from error  # By itself it may get on: not again as a group.
             is_committing.set()
@@ -81,10 +90,12 @@ class Joiner:
         settled = await self._database.transact(work, repeatable=False)
         await self._ender.finish(settled)
 
-    async def _clean_up(self, connection: Connection) -> None:
-        """What one caller's writes left in the transaction is not the next one's to find."""
+    async def _clean_up(self, connection: Connection, *, is_last: bool) -> None:
+        """What one caller's writes left in the transaction is not the next one's to find. Raises
+        if it is not the same transaction any more."""
+        first = _CLOSED if is_last else _STILL_OPEN
         await connection.execute(
-            f"{_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}"
+            f"{first}; {_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}"
         )
 
     async def _settle_alone(self, endings: Sequence[Ending], joined: Joined) -> None:
@@ -95,6 +106,7 @@ class Joiner:
             nonlocal tries
             tries += 1
             settled = await self._end(connection, endings, caused)
+            await connection.execute(_OPENED)
             await _join(joined, connection, is_last=tries >= UNDONE_TRIES_MAX)
             return settled
 
@@ -138,8 +150,17 @@ async def _join(joined: Joined, connection: Connection, *, is_last: bool) -> Non
     """The caller's writes; what they changed of the session is undone, it is not theirs."""
     try:
         await _write(joined, connection)
-        await connection.execute(_AS_IT_WAS)
+        await _close(connection)
     except CONNECT_ERRORS as error:
         if isinstance(error, asyncpg.TransactionRollbackError) and not is_last:
             raise  # The victim of another transaction: it is begun anew.
+        if not connection.is_closed() and not connection.is_in_transaction():
+            raise RuntimeError(NOT_ITS_TO_END) from error
         raise _JoinedFailed(error) from error
+
+
+async def _close(connection: Connection) -> None:
+    try:
+        await connection.execute(f"{_CLOSED}; {_AS_IT_WAS}")
+    except asyncpg.InvalidCursorNameError as error:
+        raise RuntimeError(NOT_ITS_TO_END) from error

@@ -20,7 +20,7 @@ from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.core.tally import Passing, left_out_because
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
-from tickwork.store.joining import Gathering, Joint
+from tickwork.store.joining import NOT_ITS_TO_END, Gathering, Joint
 from tickwork.store.sightings import Sightings
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.acking import PlainAcks, plain_acks
@@ -282,10 +282,7 @@ def _call(joined: Joined, transaction: Transaction) -> None:
         if breaks_connection(error):
             raise
         if primary_code(error) == sqlite3.SQLITE_AUTH:
-            raise RuntimeError(
-                "what joins a settlement must not begin, commit or roll back: its rows are "
-                "committed with the settlement, and undone if it raises"
-            ) from error
+            raise RuntimeError(NOT_ITS_TO_END) from error
         raise _JoinedFailed(error) from error
     if not transaction.connection.in_transaction:
         # By a conflict that rolls back, and was caught: what follows would commit by itself.
