@@ -41,9 +41,10 @@ from tickwork.core.batch import BATCH_COMPLETED
 from tickwork.core.limits import check_batch
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
-from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.declaring import declare_schedules
+from tickwork.ops.known_queues import check_there, is_there
 from tickwork.ops.making import BatchMaker, RunningBatch
 from tickwork.ops.opening import LoopStores
 from tickwork.queues import Queue
@@ -207,7 +208,9 @@ class Tickwork:
         fit into one transaction: stored at once, and the same batch when the message is handled
         again. With a `batch_id` of your own a batch is made once, however often it is asked for.
         """
-        await self._check_there(queue)
+        await check_there(
+            self.open, self.registry, self._scope, queue=queue, completion_queue=completion_queue
+        )
         return await self._batches.make(
             self._scope,
             queue,
@@ -354,21 +357,10 @@ class Tickwork:
         for each in self.registry.missing(name):
             await self._declare_queue(await self.open(), each)
 
-    async def _check_there(self, name: str) -> None:
-        """Raises `InvalidInput` for a queue that neither the app nor the store has; what runs in
-        a process without the database is told later."""
-        handling = current_handling()
-        if name in self.registry.queues or (handling is not None and not handling.has_store):
-            return
-        if not await _is_there(await self.open(), self._scope, name):
-            raise InvalidInput(
-                [FieldError(name, f"is not declared; {self.registry.nearest(name)}")]
-            )
-
     async def _declare_queue(self, store: Store, name: str) -> None:
         """Who says nothing about a queue leaves it as it is: only its owner knows its settings."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        if declared.says_settings or not await _is_there(store, scope, name):
+        if declared.says_settings or not await is_there(store, scope, name):
             await store.queues.put(scope, name, declared.settings)
         self.registry.made.add(name)
 
@@ -389,11 +381,3 @@ class Tickwork:
             return
         store = await self.open()
         await store.messages.send_batch(self._scope, queue, messages)
-
-
-async def _is_there(store: Store, scope: Scope, name: str) -> bool:
-    try:
-        await store.queues.get(scope, name)
-    except NotFound:
-        return False
-    return True

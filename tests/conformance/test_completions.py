@@ -33,6 +33,7 @@ from tests.stores.home import Home
 from tickwork.core.batch import (
     BATCH_COMPLETED,
     BATCH_SECONDS,
+    Batch,
     BatchStatus,
     ItemStatus,
     completion_event,
@@ -227,13 +228,20 @@ async def test_an_event_that_still_waits_is_not_told_again(
     assert await counts(store, "audit") == Counts()
 
 
-async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(store: Store) -> None:
+async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     await make_queue(store)
+    made = list[Batch]()
     for completion_queue in (None, "nowhere"):
+        assert not caplog.messages
         batch = await create_batch(store, news(1), completion_queue=completion_queue)
         await settle(store, ack(await pull_one(store)))
         done = await store.batches.get(DEFAULT, batch.id)
         assert done.status is BatchStatus.COMPLETED
+        made.append(done)
+    (warned,) = caplog.messages
+    assert f"batch {made[-1].id} has ended, and its completion queue nowhere is not there" in warned
 
 
 async def test_a_completion_queue_may_be_made_later_and_a_tenants_own_comes_first(

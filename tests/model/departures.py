@@ -18,6 +18,7 @@ from tickwork.core.policy.fingerprint import fingerprint
 from tickwork.core.states import State
 from tickwork.core.system_events import Death, of_death
 from tickwork.core.tally import Passing
+from tickwork.store.completions import warn_untold
 from tickwork.store.ids import new_id
 
 
@@ -131,6 +132,8 @@ class Departures:
             failed=batch.failed,
         )
         queue = self._tables.find_queue(Scope(batch.tenant), batch.completion_queue)
+        if queue is None and batch.completion_queue is not None:
+            warn_untold(batch.id, batch.completion_queue)
         self._arrivals.announce(batch.tenant, queue, event)
         return True
 

@@ -11,6 +11,7 @@ from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX
+from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade import Tickwork
 from tickwork.testing import harness
@@ -68,11 +69,37 @@ async def test_a_batch_for_a_queue_that_is_not_there_is_told_the_nearest(
         told.append(str(refused.value))
 
     async with harness(app, database=database, raise_errors=True) as h:
-        with pytest.raises(InvalidInput, match="emals: is not declared; did you mean 'emails'"):
+        with pytest.raises(
+            InvalidInput, match="queue: 'emals' is not declared; did you mean 'emails'"
+        ):
             await app.batch("emals", [1])
         await app.queue("emails").send(1)
         await h.drain()
     assert len(told) == 1
+
+
+async def test_a_completion_queue_that_nobody_has_is_refused_where_it_is_named(
+    app: Tickwork, database: str | None
+) -> None:
+    emails = app.queue("emails")
+    told = list[str]()
+
+    @app.on("emails")
+    async def handle(_: Any) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            await app.batch("emails", [1], completion_queue="done")
+        told.append(str(refused.value))
+
+    async with harness(app, database=database, raise_errors=True) as h:
+        with pytest.raises(InvalidInput, match="completion_queue: 'emals' is not declared; did"):
+            await app.batch("emails", [1], completion_queue="emals")
+        assert not await h.store.batches.list(DEFAULT, 10)
+        await emails.send(1)
+        await h.drain()
+        app.queue("done")
+        await app.batch("emails", [], completion_queue="done")
+        assert len(await h.sent("done")) == 1
+    assert told == ["completion_queue: 'done' is not declared; add app.queue('done') before it"]
 
 
 async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:

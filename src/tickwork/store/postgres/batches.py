@@ -31,6 +31,7 @@ from tickwork.core.limits import check_limit, check_new_batch, is_name
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.tally import Passing
 from tickwork.errors import NotFound, StoreUnavailable
+from tickwork.store.completions import warn_untold
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room, change_backlog
@@ -260,14 +261,20 @@ class PostgresBatches:
     async def _complete_with(self, events: Mapping[tuple[str, UUID], Parcel]) -> int:
         """Completes batches, each with its event, in one transaction."""
 
-        async def work(connection: Connection) -> tuple[int, Sequence[Group]]:
+        async def work(
+            connection: Connection,
+        ) -> tuple[Sequence[tuple[str, UUID]], Sequence[Group]]:
             rows = await connection.fetch(SQL.complete_batches, self._moment(), *_columns(events))
-            parcels = [events[row["tenant"], row["id"]] for row in rows]
-            return len(rows), await self._tell(connection, parcels)
+            names = [(row["tenant"], row["id"]) for row in rows]
+            return names, await self._tell(connection, [events[name] for name in names])
 
         completed, told = await self._database.transact(work)
         self._sender.passed(told)
-        return completed
+        for name in completed:
+            group = events[name].group
+            if group.queue_id == _NOWHERE and group.queue:
+                warn_untold(name[1], group.queue)
+        return len(completed)
 
     async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:
         """Stores events, and returns what was stored. One that waits in its queue already, of a

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.batch import ItemStatus, completion_event
 from tickwork.core.model import Scope
 from tickwork.errors import NotFound
+from tickwork.store.completions import warn_untold
 from tickwork.store.sqlite.finding import Found, find_queue
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import Load, send_copies
@@ -66,8 +66,10 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
     event = completion_event(UUID(bytes=batch_id), total=total, completed=completed, failed=failed)
     queue: Found | None = None
     if queue_name is not None:
-        with suppress(NotFound):
+        try:
             queue = find_queue(transaction, Scope(tenant), queue_name)
+        except NotFound:
+            warn_untold(UUID(bytes=batch_id), queue_name)
     if queue is None:
         send_copies(transaction, tenant, [event], is_exempt=True)
     elif Load([event]).store(transaction, tenant, queue, is_exempt=True):
