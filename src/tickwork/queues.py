@@ -9,6 +9,7 @@ from tickwork.core.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.tally import QueueStats
 from tickwork.ops.composing import RegistryComposer
+from tickwork.ops.sending import check_one_event
 from tickwork.store.contract import Store
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Queue(Generic[T]):
         messages = [
             self._app.composer.message(self.name, body, content_type, options) for body in bodies
         ]
+        check_one_event(len(messages), options.get("event_id"))
         await self._app.send_messages(self.name, messages)
         return tuple(str(message.id) for message in messages)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork.app.messages import Message
 from tickwork.core.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput, StoreUnavailable
@@ -100,6 +101,40 @@ async def test_a_completion_queue_that_nobody_has_is_refused_where_it_is_named(
         await app.batch("emails", [], completion_queue="done")
         assert len(await h.sent("done")) == 1
     assert told == ["completion_queue: 'done' is not declared; add app.queue('done') before it"]
+
+
+async def test_one_event_id_for_several_messages_is_refused(
+    app: Tickwork, database: str | None
+) -> None:
+    """Only one of them would be handled, and all would count as completed."""
+    emails, outer = app.queue("emails"), app.queue("outer")
+    handled, said = list[str](), "event_id: .*only one would be handled: leave it out, or send"
+
+    @app.on("emails")
+    async def handle(message: Message[str]) -> None:
+        handled.append(message.body)
+
+    @app.on("outer")
+    async def make(_: Any) -> None:
+        for each in (
+            emails.send_batch(["a", "b"], event_id="x"),
+            app.batch("emails", "ab", event_id="x"),
+        ):
+            with pytest.raises(InvalidInput, match=said):
+                await each
+        await app.batch("emails", (each for each in ["in a handler"]), event_id="y")
+
+    async with harness(app, database=database, raise_errors=True) as h:
+        with pytest.raises(InvalidInput, match=said):
+            await emails.send_batch(["a", "b"], event_id="x")
+        with pytest.raises(InvalidInput, match=said):
+            await app.batch("emails", (each for each in "abc"), event_id="x")
+        assert not await h.store.batches.list(DEFAULT, 10)
+        await emails.send_batch(["alone"], event_id="x")
+        await outer.send(1)
+        await app.batch("emails", (each for each in ["of a batch"]), event_id="z")
+        await h.drain()
+    assert sorted(handled) == ["alone", "in a handler", "of a batch"]
 
 
 async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:

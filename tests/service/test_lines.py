@@ -135,7 +135,8 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
             await store.nodes.leave(SYSTEM, message.stored.holder)
 
     work.handle(robbed, max_concurrency=2)
-    await work.app.queue("work").send_batch(["twice"] * 2, event_id="once")
+    for _ in range(2):
+        await work.app.queue("work").send("twice", event_id="once")
     async with work.app.running():
         await eventually(lambda: len(kept.told()) == 2, timeout_seconds=LATE_SECONDS)
         await work.send("late")

@@ -73,7 +73,8 @@ async def test_messages_are_counted_by_how_they_ended(
                 await store.nodes.leave(SYSTEM, message.stored.holder)
 
     work.handle(handle, max_concurrency=5)
-    await work.app.queue("work").send_batch(["twice"] * 2, event_id="once")
+    for _ in range(2):
+        await work.app.queue("work").send("twice", event_id="once")
     async with work.app.running(registry=numbers.registry):
         await work.send("retry", "snooze", "dead")
         expected = {"succeeded": 3, "retried": 1, "released": 1, "dead": 1, "duplicate": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from tickwork.core.batch import Batch, NewBatch
 from tickwork.core.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.sending import compose
+from tickwork.ops.sending import check_one_event, compose
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -40,8 +41,18 @@ async def create_batch(
     """
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
-    items = compose_items(bodies, composing, options, on_progress)
+    items = compose_items(of_one_event(bodies, options), composing, options, on_progress)
     return await store.batches.create(scope, batch, items)
+
+
+def of_one_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:
+    """The bodies as they are; with an `event_id`, `InvalidInput` for more than one, before anything
+    is stored."""
+    if options.get("event_id") is None:
+        return bodies
+    few = [*islice(bodies, 2)]
+    check_one_event(len(few), options["event_id"])
+    return few
 
 
 def compose_items(

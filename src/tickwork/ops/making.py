@@ -23,7 +23,7 @@ from tickwork.core.decide import caused_by
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.model import Message, NewMessage, Scope, WholeBatch
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.batches import compose_items, create_batch
+from tickwork.ops.batches import compose_items, create_batch, of_one_event
 from tickwork.ops.composing import RegistryComposer
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -181,7 +181,7 @@ class BatchMaker:
             return self._compose(batch.queue, body, **options).message
 
         # One more than it may have, so that it is refused; there may be any number.
-        few = islice(bodies, handling.room() + 1)
+        few = islice(of_one_event(bodies, options), handling.room() + 1)
         items = tuple(compose_items(few, composing, options))
         for index, item in enumerate(items):
             check_item(item, index)

@@ -50,6 +50,17 @@ def compose(
     return NewMessage(id=new_id(), body=encoded, content_type=content_type, **options)
 
 
+def check_one_event(messages: int, event_id: object) -> None:
+    """Raises `InvalidInput` for several messages that are to be one event: all but one of them
+    would go as its doubles, and nobody would handle them."""
+    if messages > 1 and event_id is not None:
+        fault = (
+            "is the same for all of them, so only one would be handled: leave it out, or send each "
+            "by itself, with an event_id of its own"
+        )
+        raise InvalidInput([FieldError("event_id", fault)])
+
+
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
     """Stores one message durably, and returns its id."""
     await store.messages.send(scope, queue, message)
