@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 from tickwork import wiring
+from tickwork.app.checking import check_queue_name, check_type_name
 from tickwork.app.declarations import (
     HandlerDeclaration,
     QueueDeclaration,
@@ -45,7 +46,7 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.declaring import declare_schedules
 from tickwork.ops.known_queues import check_there, is_there
-from tickwork.ops.making import BatchMaker, RunningBatch
+from tickwork.ops.making import BatchMaker, RunningBatch, check_batch_arguments
 from tickwork.ops.opening import LoopStores
 from tickwork.queues import Queue
 from tickwork.scheduling import (
@@ -108,6 +109,7 @@ class Tickwork:
         self, name: str, *, payload: Any = None, shared: bool = False, **settings: Any
     ) -> Queue[Any]:
         """A queue; the first to name it says its settings."""
+        check_queue_name("name", name)
         if not settings and not shared and payload is None and name in self.registry.queues:
             return Queue(self, name)
         self.registry.add_queue(
@@ -138,6 +140,7 @@ class Tickwork:
     def on_completed(self, queue: str, **options: Any) -> Callable[[Handler], Handler]:
         """Declares a coroutine function that is given every batch that `batch` made for the queue
         and that has ended, each once; like every handler, again if it fails."""
+        check_queue_name("queue", queue)
 
         def declare(function: Handler) -> Handler:
             if not asyncio.iscoroutinefunction(function) or "isolation" in options:
@@ -173,6 +176,9 @@ class Tickwork:
     def _declare(
         self, queue: str, type_: str | None, *, is_batch: bool, options: dict[str, Any]
     ) -> Callable[[Handler], Handler]:
+        check_queue_name("queue", queue)
+        check_type_name(type_)
+
         def declare(function: Handler) -> Handler:
             declared = declared_payload(function, MessageBatch if is_batch else Message)
             is_coroutine = asyncio.iscoroutinefunction(function)
@@ -208,6 +214,7 @@ class Tickwork:
         fit into one transaction: stored at once, and the same batch when the message is handled
         again. With a `batch_id` of your own a batch is made once, however often it is asked for.
         """
+        check_batch_arguments(items, batch_id)
         await check_there(
             self.open, self.registry, self._scope, queue=queue, completion_queue=completion_queue
         )

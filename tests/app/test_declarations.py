@@ -9,6 +9,7 @@ import pytest
 from tickwork.app.declarations import CONCURRENCY_MAX, MEMORY_BYTES_MIN, Isolation
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.core.model import QueueSettings
+from tickwork.core.policy.backoff import Fixed, Listed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 
@@ -85,12 +86,63 @@ def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
         ({"colour": "red"}, "is no setting of a queue"),
         ({"max_retries": 101}, "max_retries: must be from 0 to 100"),
         ({"dead_letter_queue": "work"}, "must be another queue"),
+        ({"max_retries": "3"}, "max_retries: must be a whole number, not '3'"),
+        ({"max_retries": True}, "max_retries: must be a whole number, not True"),
+        ({"max_batch_size": 5.0}, "max_batch_size: must be a whole number, not 5.0"),
+        ({"max_batch_timeout": "5"}, "max_batch_timeout: must be a number, not '5'"),
+        ({"dead_letter_queue": 5}, "dead_letter_queue: must be a text or None, not 5"),
+        ({"rate_per_second": True}, "rate_per_second: must be a number or None, not True"),
+        ({"backoff": 60}, "backoff: must be Fixed(60), "),
+        ({"backoff": Fixed("60")}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]
+        ({"backoff": Fixed(object())}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]
     ],
 )
 def test_settings_that_cannot_be_are_named(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         Tickwork().queue("work", **settings)
     assert said in faults(refused)
+
+
+def test_a_number_without_a_fraction_is_one_with_it_and_a_list_of_delays_is_as_good() -> None:
+    backoff = Listed([60, 300])  # type: ignore[arg-type]
+    Tickwork().queue("work", max_batch_timeout=5, rate_per_second=3, backoff=backoff)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_concurrency": "5"}, "max_concurrency: must be a whole number or None, not '5'"),
+        ({"max_concurrency": True}, "max_concurrency: must be a whole number or None, not True"),
+        ({"cpu_seconds": None}, "cpu_seconds: must be a number, not None"),
+        ({"memory_bytes": 1e9}, "memory_bytes: must be a whole number, not 1000000000.0"),
+        ({"type": 5}, "type: must be a text or None, not 5"),
+        ({"type": ""}, "type: must have 1 to 512 characters, not 0"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_named(
+    app: Tickwork, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        app.on("emails", isolation="process", **options)(handle)
+    assert said in faults(refused)
+
+
+@pytest.mark.parametrize("name", [5, None, b"emails", ["emails"], Tickwork().queue("emails")])
+def test_a_queue_is_named_by_a_text(app: Tickwork, name: Any) -> None:
+    for declare in (app.queue, app.on, app.consumer, app.on_completed):
+        with pytest.raises(
+            InvalidInput, match="must be the name of a queue, a text, not "
+        ) as refused:
+            declare(name)
+        assert faults(refused).endswith("; give 'emails'") == hasattr(name, "name")
+
+
+def test_a_decorator_without_parentheses_is_refused(app: Tickwork) -> None:
+    for decorator in (app.on, app.consumer, app.on_completed):
+        with pytest.raises(
+            InvalidInput, match=r"it stands in parentheses, as in @app.on\('emails'\)"
+        ):
+            decorator(handle)  # type: ignore[arg-type]
 
 
 def test_a_consumer_of_an_undeclared_queue_is_told_how_to_fix_it(app: Tickwork) -> None:

@@ -137,6 +137,23 @@ async def test_one_event_id_for_several_messages_is_refused(
     assert sorted(handled) == ["alone", "in a handler", "of a batch"]
 
 
+async def test_what_is_no_batch_is_refused_before_anything_is_stored(
+    app: Tickwork, database: str | None
+) -> None:
+    queue: Any = app.queue("emails")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"queue": queue}, "queue: must be the name of a queue, a text, not .*; give 'emails'"),
+        ({"completion_queue": 5}, "completion_queue: must be the name of a queue"),
+        ({"batch_id": "x"}, r"batch_id: must be a UUID, such as uuid.uuid4\(\)"),
+        ({"items": None}, "items: must be the bodies, such as a list of them, not None"),
+    ]
+    async with harness(app, database=database) as h:
+        for given, said in wrong:
+            with pytest.raises(InvalidInput, match=said):
+                await app.batch(**{"queue": "emails", "items": [1], **given})
+        assert not await h.store.batches.list(DEFAULT, 10)
+
+
 async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:
     owner, other = Tickwork(home.url), Tickwork(home.url)
     owner.queue("emails")

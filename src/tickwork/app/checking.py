@@ -25,10 +25,10 @@ _BACKOFF = "Fixed(60), Listed((60, 300)) or Exponential(30) of tickwork.core.pol
 
 def kind_faults(field: str, value: object, wanted: Any) -> list[FieldError]:
     """What is wrong with a value that is not of the wanted type, however much it looks like it."""
-    plain = msgspec.to_builtins(value) if isinstance(value, Struct) else value
     try:
+        plain = msgspec.to_builtins(value) if isinstance(value, Struct) else value
         msgspec.convert(plain, wanted, strict=True)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, TypeError):
         return [FieldError(field, f"must be {_words(wanted)}, not {shortened(value)}")]
     return []
 

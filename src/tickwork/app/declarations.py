@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
+from tickwork.app.checking import kind_faults
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.settings import queue_settings
 from tickwork.core.model import QueueSettings
@@ -26,6 +27,9 @@ MEMORY_BYTES_MIN = 64 * 1024 * 1024
 
 TYPES_KNOWN_MAX = 10_000
 """Of so many types of messages it is remembered what they carry."""
+
+
+_OPTIONS = {"max_concurrency": int | None, "cpu_seconds": float, "memory_bytes": int}
 
 
 class Isolation(StrEnum):
@@ -310,6 +314,8 @@ def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, A
     chosen = known | given
     if chosen["isolation"] not in [*Isolation]:
         faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
+    for name, wanted in _OPTIONS.items():
+        faults += kind_faults(name, chosen[name], wanted)
     if faults:
         raise InvalidInput(faults)
     return chosen | {"isolation": Isolation(chosen["isolation"])}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec import structs
+
+from tickwork.app.checking import kind_faults
 from tickwork.core.limits import check_queue
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
@@ -17,6 +20,8 @@ _SHORT = {
 }
 """Names without their unit, where there is only one."""
 
+_KINDS = {field.name: field.type for field in structs.fields(QueueSettings)}
+
 
 def queue_settings(name: str, given: dict[str, Any]) -> QueueSettings:
     """The settings of a queue; `InvalidInput` that names what cannot be."""
@@ -27,6 +32,9 @@ def queue_settings(name: str, given: dict[str, Any]) -> QueueSettings:
         for field in named
         if field not in known
     ]
+    for field, value in given.items():
+        wanted = _KINDS.get(_SHORT.get(field, field))
+        faults += kind_faults(field, value, wanted) if wanted else []
     if faults:
         raise InvalidInput(faults)
     settings = QueueSettings(**named)

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from math import inf
+from reprlib import repr as shortened
 from typing import Any
 from uuid import UUID
 
@@ -87,6 +88,19 @@ class RunningBatch:
         if self._kept_by is not None and not self._kept_by.has_ended:
             raise BatchNotStored(self.id)
         return await self._open_store()
+
+
+def check_batch_arguments(items: object, batch_id: object) -> None:
+    """Raises `InvalidInput` for what is no batch, before anything is stored of it."""
+    faults: list[FieldError] = []
+    if not isinstance(items, Iterable):
+        fault = f"must be the bodies, such as a list of them, not {shortened(items)}"
+        faults.append(FieldError("items", fault))
+    if not isinstance(batch_id, UUID | None):
+        fault = f"must be a UUID, such as uuid.uuid4() or uuid.UUID(…), not {shortened(batch_id)}"
+        faults.append(FieldError("batch_id", fault))
+    if faults:
+        raise InvalidInput(faults)
 
 
 class BatchMaker:
