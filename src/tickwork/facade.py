@@ -108,7 +108,7 @@ class Tickwork:
     def queue(
         self, name: str, *, payload: Any = None, shared: bool = False, **settings: Any
     ) -> Queue[Any]:
-        """A queue; the first to name it says its settings."""
+        """A queue; whoever says its settings says them for all that name it."""
         check_queue_name("name", name)
         if not settings and not shared and payload is None and name in self.registry.queues:
             return Queue(self, name)

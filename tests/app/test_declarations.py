@@ -72,9 +72,25 @@ def test_a_queue_with_two_payloads_is_none() -> None:
         app.queue("numbers", payload=str)
 
 
-def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_says_the_settings_of_a_queue_need_not_be_the_first(is_first: bool) -> None:
+    """One module may only send, and be imported before that which knows."""
+    app = Tickwork()
+    said: dict[str, Any] = {"max_retries": 7, "dead_letter_queue": "graves"}
+    for settings in (said, {"payload": int}) if is_first else ({"payload": int}, said):
+        app.queue("emails", **settings)
+    declared = app.registry.queues["emails"]
+    assert (declared.settings, declared.says_settings) == (QueueSettings(**said), True)
+    assert declared.payload.declared is int
+    assert [*app.registry.queues] == ["emails", "graves"]
     with pytest.raises(InvalidInput, match="declared twice, with different settings"):
-        app.queue("emails", max_retries=7)
+        app.queue("emails", max_retries=3)
+
+
+def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
+    app.queue("others", max_retries=6)
+    with pytest.raises(InvalidInput, match="declared twice, with different settings"):
+        app.queue("others", max_retries=7)
     with pytest.raises(InvalidInput, match="declared twice"):
         app.queue("emails", shared=True)
 

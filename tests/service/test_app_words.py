@@ -154,6 +154,17 @@ async def test_what_is_no_batch_is_refused_before_anything_is_stored(
         assert not await h.store.batches.list(DEFAULT, 10)
 
 
+async def test_settings_that_are_said_when_the_queue_is_there_count(home: Home) -> None:
+    app = Tickwork(home.url)
+    emails = app.queue("emails")
+    await emails.send(1)
+    app.queue("emails", max_retries=7)
+    await emails.send(2)
+    made = await (await app.open()).queues.get(DEFAULT, "emails")
+    await app.close()
+    assert made.settings.max_retries == 7
+
+
 async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:
     owner, other = Tickwork(home.url), Tickwork(home.url)
     owner.queue("emails")

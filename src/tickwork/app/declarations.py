@@ -130,11 +130,16 @@ class Registry:
 
     def add_queue(self, queue: QueueDeclaration) -> None:
         """Declares a queue; again is no harm, with other settings or another payload it is.
-        What is said once of a queue stays said."""
+        What is said once of a queue stays said, in whatever order."""
         known = self.queues.get(queue.name)
         if known is not None and known.is_implied:
             self.made.discard(queue.name)
             known = None
+        if known is not None and not queue.says_settings:
+            queue = structs.replace(queue, settings=known.settings)
+        elif known is not None and not known.says_settings:
+            self.made.discard(queue.name)  # It was made with the defaults, if at all.
+            known = structs.replace(known, settings=queue.settings)
         if known is not None and (known.settings, known.is_shared) != (
             queue.settings,
             queue.is_shared,
