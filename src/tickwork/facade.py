@@ -272,11 +272,13 @@ class Tickwork:
         self,
         *,
         drain_seconds: float | None = None,
-        roles: Iterable[str] | None = None,
+        roles: str | Iterable[str] | None = None,
         registry: CollectorRegistry | None = None,
     ) -> AsyncIterator[Worker]:
         """Does meanwhile what its roles say: with `worker`, handles messages. The numbers of it
         are in the registry, if one is given. Once at a time."""
+        if isinstance(roles, str):
+            roles = [each.strip() for each in roles.split(",")]
         chosen_roles = None if roles is None else [*roles]
         settings = self._settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()

@@ -57,6 +57,21 @@ async def test_a_role_that_is_none_is_refused_by_its_name(app: Tickwork) -> None
             pass
 
 
+@pytest.mark.parametrize(
+    ("given", "roles"), [("worker", ("worker",)), ("worker, scheduler", ("scheduler", "worker"))]
+)
+async def test_roles_may_be_written_as_a_flag_is(
+    app: Tickwork, given: str, roles: tuple[str, ...]
+) -> None:
+    app.queue("work")
+    async with app.running(roles=given):
+        (node,) = await (await app.open()).nodes.list(SYSTEM)
+        assert node.roles == roles
+    with pytest.raises(InvalidInput, match="roles: 'boss' is not a role"):
+        async with app.running(roles="boss"):
+            pass
+
+
 async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwork) -> None:
     """Two are claimed, of which one waits in hand for the only slot; then the trust ends."""
     work, seen, go_on = app.queue("work"), list[Any](), asyncio.Event()
