@@ -13,6 +13,8 @@ from tickwork.core.policy.backoff import Fixed, Listed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 
+IN_PROCESS = {"isolation": "process"}
+
 
 @pytest.fixture
 def app() -> Tickwork:
@@ -247,6 +249,11 @@ def test_handlers_of_one_queue_share_one_concurrency(
     assert [each.max_concurrency for each in app.registry.consumers()] == [first, second]
 
 
+def test_limits_on_a_plain_function_that_stays_in_a_thread_are_refused(app: Tickwork) -> None:
+    with pytest.raises(InvalidInput, match="cpu_seconds: is kept in a process only"):
+        app.on("emails", cpu_seconds=1)(plainly)
+
+
 def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
     app.on("emails", type="a")(handle)
     app.on("emails", type="b")(plainly)
@@ -260,8 +267,10 @@ def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
         ({"isolation": "thread"}, "is a coroutine function"),
         ({"max_concurrency": 0}, "max_concurrency must be from 1"),
         ({"max_concurrency": CONCURRENCY_MAX + 1}, "max_concurrency must be from 1"),
-        ({"cpu_seconds": 0}, "cpu_seconds must be above 0"),
-        ({"memory_bytes": MEMORY_BYTES_MIN - 1}, "memory_bytes must be at least"),
+        ({**IN_PROCESS, "cpu_seconds": 0}, "cpu_seconds must be above 0"),
+        ({**IN_PROCESS, "memory_bytes": MEMORY_BYTES_MIN - 1}, "memory_bytes must be at least"),
+        ({"cpu_seconds": 1}, "cpu_seconds: is kept in a process only: add isolation='process'"),
+        ({"isolation": "task", "memory_bytes": MEMORY_BYTES_MIN}, "memory_bytes: is kept in a"),
     ],
 )
 def test_options_that_cannot_be_are_named(

@@ -30,6 +30,7 @@ TYPES_KNOWN_MAX = 10_000
 
 
 _OPTIONS = {"max_concurrency": int | None, "cpu_seconds": float, "memory_bytes": int}
+_PROCESS_ONLY = ("cpu_seconds", "memory_bytes")
 
 
 class Isolation(StrEnum):
@@ -321,6 +322,9 @@ def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, A
         faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
     for name, wanted in _OPTIONS.items():
         faults += kind_faults(name, chosen[name], wanted)
+    if chosen["isolation"] != Isolation.PROCESS:
+        fault = "is kept in a process only: add isolation='process', or leave it out"
+        faults += [FieldError(name, fault) for name in _PROCESS_ONLY if name in given]
     if faults:
         raise InvalidInput(faults)
     return chosen | {"isolation": Isolation(chosen["isolation"])}
