@@ -141,12 +141,16 @@ class Node:
             is_inside = False
 
     async def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """Leaves, and gives back what is still held; within so long, else its lease just ends."""
+        """Leaves, and gives back what is still held; within so long, else its lease just ends. One
+        that is about to join does not, or leaves as soon as it has."""
         self._is_told_to_stop = True
+        if self._thread.ident is None:
+            return
         if self._loop is not None and self._stopping is not None:
             with suppress(RuntimeError):  # The thread has ended by itself.
                 self._loop.call_soon_threadsafe(self._stopping.set)
         await aside(self._thread.join, seconds)
+        self._started.set()  # Nobody waits for that any more, nor has to at the end of the process.
 
     def _run(self) -> None:
         try:
@@ -169,6 +173,8 @@ class Node:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         store = await self._open_store()
         try:
+            if self._is_told_to_stop:
+                return
             await self._join(store)
             self._started.set()
             await self._beat_until(self._stopping, store)

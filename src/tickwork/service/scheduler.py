@@ -118,7 +118,10 @@ class Scheduler:
             self._tasks.append(asyncio.create_task(forever(name, step, tell=self._tell)))
 
     async def stop(self) -> bool:
-        """Gives up what it leads, at once; False if the database is away: to be tried again."""
+        """Gives up what it leads, at once; False if the database is away: to be tried again. One
+        that has not begun leads nothing."""
+        if not self._tasks:
+            return True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

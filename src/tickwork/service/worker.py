@@ -41,7 +41,7 @@ from tickwork.errors import NodeExpired
 from tickwork.service.consumer import QueueConsumer
 from tickwork.service.context import Context
 from tickwork.service.keeping import keepers
-from tickwork.service.loop import forever
+from tickwork.service.loop import forever, within
 from tickwork.service.node import ROLE, Node
 from tickwork.service.running import check_running
 from tickwork.service.scheduler import Scheduler
@@ -52,6 +52,9 @@ leave. What is not settled then is not lost: the lease ends, and others have it.
 
 LEAVE_SECONDS_MIN = 2.0
 """Of that, what is kept for the node: if it can leave, others need not wait for its lease."""
+
+HAND_OVER_SECONDS = 3.0
+"""So long we wait until others may lead; then it is tried again, beside what is drained."""
 
 OVERDUE_SECONDS = 0.2
 """So often we look for what is overdue."""
@@ -102,8 +105,15 @@ class Worker:
         return self._consumers
 
     async def start(self) -> None:
-        """Begins to claim; raises `InvalidInput` for a handler that cannot run."""
+        """Begins to claim; raises `InvalidInput` for a handler that cannot run. If it fails, or is
+        cancelled, nothing of it is left: a node that nobody stops would lead for good."""
         check_running()
+        async with AsyncExitStack() as failed:
+            failed.push_async_callback(self.stop, 0.0)
+            await self._start()
+            failed.pop_all()
+
+    async def _start(self) -> None:
         loop = asyncio.get_running_loop()
 
         def lost(node_id: UUID) -> None:
@@ -135,32 +145,39 @@ class Worker:
 
     async def stop(self, drain_seconds: float) -> None:
         """Finishes what has begun, for so long, and gives back the rest; whatever the database
-        and the handlers do, it takes `LEAVE_SECONDS` longer at most."""
+        and the handlers do, it takes `LEAVE_SECONDS` longer at most. Cancelled, it does not wait
+        for what runs, but leaves all the same."""
         self._is_stopping = True
-        until = monotonic() + drain_seconds + LEAVE_SECONDS
+        until, is_drained = monotonic() + drain_seconds + LEAVE_SECONDS, False
+        try:
+            if self.scheduler is not None:
+                await self._hand_over(self.scheduler)
+            await self._drain(drain_seconds, until)
+            is_drained = True
+        finally:
+            await self._leave(until if is_drained else monotonic() + LEAVE_SECONDS, is_drained)
+
+    async def _drain(self, seconds: float, until: float) -> None:
         settled_until = until - LEAVE_SECONDS_MIN
-        if self.scheduler is not None:
-            await self._hand_over(self.scheduler, settled_until)
-        draining = (each.drain(drain_seconds, settled_until) for each in self._consumers)
-        await asyncio.gather(*draining)
+        await asyncio.gather(*(each.drain(seconds, settled_until) for each in self._consumers))
+
+    async def _leave(self, until: float, is_drained: bool) -> None:
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_left(settled_until))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_left(settled_until)):
-                await self._open.aclose()
-        await self._node.stop(_left(until))
+        try:
+            if not is_drained:
+                await self._drain(0.0, until)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=_left(until - LEAVE_SECONDS_MIN))
+            await within(_left(until - LEAVE_SECONDS_MIN), self._open.aclose())
+        finally:
+            await self._node.stop(_left(until))
 
-    async def _hand_over(self, scheduler: Scheduler, until: float) -> None:
+    async def _hand_over(self, scheduler: Scheduler) -> None:
         """Others lead from now on; if the database is away, as soon as it is back: this node lives
         on for as long as its handlers run, and nobody would take what it leads."""
         self._node.drop_role(ROLE)
-        is_given_up = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_left(until)):
-                is_given_up = await scheduler.stop()
-        if not is_given_up:
+        if not await within(HAND_OVER_SECONDS, scheduler.stop()):
             self._begin("hand-over", partial(_once, scheduler.leadership.give_up))
 
     def _begin(self, name: str, step: Step) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
 from tickwork.core.model import SYSTEM, Meta
@@ -102,11 +102,10 @@ class PostgresStore:
             url, connections_max=connections_max, pooled=direct_url is not None
         )
         store = cls(database, moment, direct_url or url)
-        try:
+        async with AsyncExitStack() as failed:
+            failed.push_async_callback(store.close)
             check_version((await store.meta()).schema_version)
-        except StoreError:
-            await store.close()
-            raise
+            failed.pop_all()
         return store
 
     async def now(self) -> datetime:
