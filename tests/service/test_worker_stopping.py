@@ -77,6 +77,52 @@ async def test_a_database_that_is_away_is_not_waited_for(
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
 
 
+async def test_a_generator_that_does_not_close_is_not_waited_for(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    await app.queue("work").send("generator")
+    child = children.spawn("tests.service.programs.stuck", home.url, "0", "10")
+    await child.line("has a generator", PATIENCE_SECONDS)
+    child.terminate()
+    await child.succeeded(PATIENCE_SECONDS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("home", ["sqlite"], indirect=True)
+async def test_a_write_that_does_not_end_is_not_waited_for(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    """Nothing of it happened; its message comes back with the end of the lease."""
+    await app.queue("work").send("write")
+    child = children.spawn("tests.service.programs.stuck", home.url, "0", str(LEAVE_SECONDS))
+    await child.line("writes", PATIENCE_SECONDS)
+    child.terminate()
+    told = monotonic()
+    await child.succeeded(PATIENCE_SECONDS)
+    assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+    store = await app.open()
+    assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_a_server_that_falls_silent_in_mid_statement_is_not_waited_for(
+    app: Tickwork, home: Home, children: Children
+) -> None:
+    """Not even by the driver, which tells it that a statement is cancelled."""
+    await app.queue("work").send_batch(["again"] * 50)
+    async with PostgresProxy(home.url) as proxy:
+        child = children.spawn("tests.service.programs.stuck", proxy.url, "0", str(LEAVE_SECONDS))
+        for _ in range(200):
+            await child.line("began again", PATIENCE_SECONDS)
+        proxy.blackhole = True
+        child.terminate()
+        told = monotonic()
+        await child.succeeded(PATIENCE_SECONDS)
+        assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+        proxy.blackhole = False
+
+
 async def test_daemon_threads_do_all_that_they_are_given() -> None:
     threads, gate = DaemonThreads(2), Event()
     held = [threads.submit(gate.wait) for _ in range(2)]

@@ -7,8 +7,8 @@ that nobody sees. What went wrong is told, and it goes on after a pause that gro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -34,24 +34,6 @@ async def forever(name: str, step: Step, *, tell: Tell) -> None:
             tell(name, error)
             wait, pause = pause, min(pause * 2, PAUSE_SECONDS_MAX)
         await asyncio.sleep(wait)
-
-
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-    """What it returns; None if it takes longer. Then it is cancelled, and that is not waited for:
-    to be cancelled may take a driver as long as its server does not answer."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(_heard_of)
-    try:
-        done, _ = await asyncio.wait([task], timeout=seconds)
-    finally:
-        task.cancel()
-    return task.result() if done else None
-
-
-def _heard_of(task: asyncio.Task[Any]) -> None:
-    """Whoever does not wait for it any more need not be told what became of it."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def caught_later(work: Awaitable[T]) -> T | Exception:

@@ -14,6 +14,7 @@ from typing import Any
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.daemons import DaemonThreads
 from tickwork.service.lines import Line
+from tickwork.store.aside import within
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""
@@ -73,14 +74,14 @@ def run_until_stopped(
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Ends what is left. Unlike under `asyncio.run`, a task that will not be cancelled (a handler
-    that was left behind) keeps the process from ending only for a moment, and a thread of
-    `asyncio.to_thread` not at all."""
+    that was left behind), or a generator that will not close, keeps the process from ending only
+    for a moment, and a thread of `asyncio.to_thread` not at all."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
-    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(within(LEFT_SECONDS, loop.shutdown_asyncgens()))
     loop.close()
 
 

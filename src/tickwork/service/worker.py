@@ -41,10 +41,11 @@ from tickwork.errors import NodeExpired
 from tickwork.service.consumer import QueueConsumer
 from tickwork.service.context import Context
 from tickwork.service.keeping import keepers
-from tickwork.service.loop import forever, within
+from tickwork.service.loop import forever
 from tickwork.service.node import ROLE, Node
 from tickwork.service.running import check_running
 from tickwork.service.scheduler import Scheduler
+from tickwork.store.aside import within
 
 LEAVE_SECONDS = 10.0
 """So long after the drain it may take to stop what has not ended, to settle what has, and to

@@ -1,10 +1,12 @@
-"""An app whose handler waits for a thread that nobody can stop, or just for a while."""
+"""An app whose handler waits for a thread that nobody can stop, writes rows without an end, has a
+generator that does not close, sends again and again, or waits just for a while."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tickwork.app.messages import Message
@@ -13,19 +15,43 @@ from tickwork.service import worker
 
 app = Tickwork(sys.argv[1])
 app.queue("work")
+kept: list[AsyncIterator[int]] = []
 
 
 @app.on("work", max_concurrency=10)
 async def handle(message: Message[Any]) -> None:
     """Says that it began."""
-    sys.stdout.write(f"began {message.body}\n")
-    sys.stdout.flush()
+    say(f"began {message.body}")
     if message.body == "thread":
         await asyncio.to_thread(threading.Event().wait)
+    elif message.body == "write":
+        message.transaction().run(lambda _: _write())
+    elif message.body == "generator":
+        kept.append(_unclosing())
+        await anext(kept[0])
+        say("has a generator")
+    elif message.body == "again":
+        await app.queue("work").send("again")
     else:
         await asyncio.sleep(1)
-        sys.stdout.write("ended\n")
-        sys.stdout.flush()
+        say("ended")
+
+
+def say(what: str) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
+def _write() -> None:
+    say("writes")
+    threading.Event().wait()
+
+
+async def _unclosing() -> AsyncIterator[int]:
+    try:
+        yield 1
+    finally:
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

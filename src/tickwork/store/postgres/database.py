@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
 
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
+from tickwork.store.aside import within
 from tickwork.store.statements import load
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
@@ -27,7 +28,7 @@ TRIES_MAX = 7
 _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _COMMAND_TIMEOUT_SECONDS = 60.0
-_CLOSE_TIMEOUT_SECONDS = 3.0
+_CLOSE_TIMEOUT_SECONDS = 2.0
 
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
 """Under a third of a node's lease. A process that is frozen, or whose machine is gone, in the
@@ -106,10 +107,16 @@ class Database:
         return f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}" if self._pooled else ""
 
     async def close(self) -> None:
-        try:
-            await asyncio.wait_for(self._pool.close(), timeout=_CLOSE_TIMEOUT_SECONDS)
-        except (TimeoutError, *_LOST):
+        """Lets go, within a bound: of a server that does not answer without a word."""
+        is_closed: bool | None = False
+        with suppress(*_LOST):
+            is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
+        if not is_closed:
             self._pool.terminate()
+
+    async def _close(self) -> bool:
+        await self._pool.close()
+        return True
 
     async def run(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True

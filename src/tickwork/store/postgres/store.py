@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
+from tickwork.store.aside import within
 from tickwork.store.moment import Moment, database_time
 from tickwork.store.postgres.batches import PostgresBatches
 from tickwork.store.postgres.calendars import PostgresCalendars
@@ -126,10 +126,12 @@ class PostgresStore:
         await self._database.make_ready(_USUAL, CONNECTIONS_READY)
 
     async def close(self) -> None:
-        with suppress(StoreError, TimeoutError):  # A database that may be gone.
-            async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                await self._sender.drain()
-                await self._settler.drain()
-                await self.stats.flush(SYSTEM)
+        with suppress(StoreError):  # A database that may be gone.
+            await within(CLOSE_SECONDS_MAX, self._flush())
         await self.wakeups.close()
         await self._database.close()
+
+    async def _flush(self) -> None:
+        await self._sender.drain()
+        await self._settler.drain()
+        await self.stats.flush(SYSTEM)

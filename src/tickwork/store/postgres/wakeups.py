@@ -22,6 +22,7 @@ from tickwork.store.watching import EventWatch, Watchers
 _CHANNEL = "tickwork"
 _TELL_EVERY_SECONDS = 0.01
 _RECONNECT_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 
 
 class PostgresWakeups:
@@ -50,12 +51,13 @@ class PostgresWakeups:
             yield watch
 
     async def close(self) -> None:
+        """Tells what is untold, for a moment; a server that does not answer is not waited for."""
         if self._telling is not None:
-            await asyncio.wait([self._telling])
+            await asyncio.wait([self._telling], timeout=_CLOSE_SECONDS)
+            self._telling.cancel()
         if self._listening is not None:
             self._listening.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._listening
+            await asyncio.wait([self._listening], timeout=_CLOSE_SECONDS)
 
     async def _tell(self) -> None:
         while self._untold:

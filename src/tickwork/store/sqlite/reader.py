@@ -17,6 +17,9 @@ from tickwork.store.sqlite.pieces import Piece, Transaction, deliver
 READERS = 2
 """So that one long count does not hold up every other question."""
 
+CLOSE_SECONDS_MAX = 5.0
+"""So long whoever closes waits for what was asked."""
+
 
 class Readers:
     """Carry out pieces of work that only read, each on one state of the file."""
@@ -35,11 +38,11 @@ class Readers:
         self._inbox.put(piece)
 
     def close(self) -> None:
-        """Finishes what was accepted, and returns when the file is closed. Blocks."""
+        """Finishes what was accepted, and returns when the file is closed. Blocks, not for long."""
         self._inbox.close()
         if self._inbox.is_ours:
             for thread in self._threads:
-                thread.join()
+                thread.join(CLOSE_SECONDS_MAX / READERS)
 
     def _serve(self) -> None:
         link = Link(self._file, lambda connection: connection.execute("PRAGMA query_only = ON"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from tickwork import clock
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
+from tickwork.store.aside import within
 from tickwork.store.moment import Moment, database_time
 from tickwork.store.sqlite.batches import SqliteBatches
 from tickwork.store.sqlite.calendars import SqliteCalendars
@@ -29,6 +30,9 @@ from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.stats import SqliteStats
 from tickwork.store.sqlite.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.wakeups import SqliteWakeups
+
+FLUSH_SECONDS_MAX = 3.0
+"""So long observations may wait for a writer that is busy at the end."""
 
 
 class SqliteStore:
@@ -90,5 +94,5 @@ class SqliteStore:
 
     async def close(self) -> None:
         with suppress(StoreError):  # Observations, and a file that may be gone.
-            await self.stats.flush(SYSTEM)
+            await within(FLUSH_SECONDS_MAX, self.stats.flush(SYSTEM))
         await self._database.close()

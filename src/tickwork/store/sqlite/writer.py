@@ -26,6 +26,9 @@ from tickwork.store.sqlite.pieces import Piece, Transaction, deliver
 GROUP_PIECES_MAX = 500
 GROUP_ROWS_MAX = 2_000
 
+CLOSE_SECONDS_MAX = 5.0
+"""So long whoever closes waits for what was accepted."""
+
 
 class Writer:
     """Carries out pieces of work, in the order they came."""
@@ -46,10 +49,12 @@ class Writer:
         self._inbox.put(piece)
 
     def close(self) -> None:
-        """Finishes what was accepted, and returns when the file is closed. Blocks."""
+        """Finishes what was accepted, and returns when the file is closed. Blocks; but not for
+        long: what an app's own code does there need have no end. It is cut off with the process,
+        and nothing of it happened."""
         self._inbox.close()
         if self._inbox.is_ours:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS_MAX)
 
     def _serve(self) -> None:
         while (group := self._next_group()) is not None:

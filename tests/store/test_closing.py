@@ -1,0 +1,54 @@
+"""A store closes within a bound, whatever holds it up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.kit.postgres_proxy import PostgresProxy
+from tests.kit.waiting import delay
+from tests.store.acts import writer_held
+from tests.stores.home import Home
+from tickwork.store.postgres import PostgresStore, database, wakeups
+from tickwork.store.postgres import store as postgres_store
+from tickwork.store.sqlite import SqliteStore, writer
+from tickwork.store.sqlite import store as sqlite_store
+
+SOON_SECONDS = 0.1
+PATIENCE_SECONDS = 5.0
+"""Nothing takes so long that is not broken."""
+
+
+async def test_a_write_that_does_not_end_does_not_keep_a_file_open_for_its_closer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "CLOSE_SECONDS_MAX", SOON_SECONDS)
+    monkeypatch.setattr(sqlite_store, "FLUSH_SECONDS_MAX", SOON_SECONDS)
+    store = await SqliteStore.open(path)
+    async with writer_held(store):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await store.close()
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+async def test_a_server_that_falls_silent_in_mid_statement_does_not_hold_up_closing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_store, "CLOSE_SECONDS_MAX", SOON_SECONDS)
+    monkeypatch.setattr(wakeups, "_CLOSE_SECONDS", SOON_SECONDS)
+    monkeypatch.setattr(database, "_CLOSE_TIMEOUT_SECONDS", SOON_SECONDS)
+    async with PostgresProxy(home.url) as proxy:
+        store = await PostgresStore.open(proxy.url)
+        async with store.wakeups.watch([uuid4()]):
+            proxy.blackhole = True
+            store.wakeups.tell([uuid4()])
+            asking = asyncio.create_task(store.now())
+            await delay(SOON_SECONDS)
+            closing = asyncio.create_task(store.close())
+            done, _ = await asyncio.wait([closing], timeout=PATIENCE_SECONDS)
+        proxy.blackhole = False
+        await asyncio.wait([closing, asking])
+        assert done
