@@ -89,7 +89,7 @@ class Tickwork:
         self._stores = LoopStores(self._open)
         self._is_running = False
         self.composer = RegistryComposer(self.registry)
-        self._batches = BatchMaker(self.open, self._ensure, self.composer)
+        self._batches = BatchMaker(self._stores, self._ensure, self.composer)
         self.schedules = Schedules(self._with_queues, self._scope, self._limits)
         self.calendars = Calendars(self.open, self._scope)
 
@@ -282,6 +282,7 @@ class Tickwork:
         chosen_roles = None if roles is None else [*roles]
         settings = self._settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()
+        self._stores.check_own("app.running()")
         if self._is_running:
             fault = "the app runs already; enter it once, or make another Tickwork(…) for it"
             raise InvalidInput([FieldError("app.running()", fault)])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.core.model import DEFAULT
+from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.store.postgres.database import Database as PostgresDatabase
 from tickwork.store.sqlite.database import Database as SqliteDatabase
@@ -199,3 +201,29 @@ async def test_slots_of_one_instant_are_handled_in_order_of_priority(
         assert log == [
             (payload, START + n * HOUR) for n in (1, 2) for payload in ("when due", "ahead")
         ]
+
+
+async def test_what_waits_for_a_worker_by_itself_is_refused(
+    database: str | None, tmp_path: Path
+) -> None:
+    """It would wait for ever, and work on the app's own database."""
+    own = tmp_path / "own.db"
+    app = Tickwork(f"sqlite:///{own}")
+    app.queue("work")
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        pass
+
+    async with harness(app, database=database) as h:
+        batch = await app.batch("work", [1, 2])
+        with pytest.raises(InvalidInput, match=r"batch\.wait\(\): .*h\.drain\(\)"):
+            await batch.wait()
+        with pytest.raises(TimeoutError):
+            await batch.wait(timeout_seconds=0.01)
+        with pytest.raises(InvalidInput, match=r"app\.running\(\): .*h\.drain\(\)"):
+            async with app.running():
+                pytest.fail("it ran")
+        await h.drain()
+        assert (await batch.wait()).completed == 2
+    assert not own.exists()

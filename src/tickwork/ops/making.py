@@ -26,13 +26,12 @@ from tickwork.core.model import Message, NewMessage, Scope, WholeBatch
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.batches import compose_items, create_batch, of_one_event
 from tickwork.ops.composing import RegistryComposer
+from tickwork.ops.opening import LoopStores
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 WAIT_SECONDS_MIN = 0.05
 WAIT_SECONDS_MAX = 2.0
-
-OpenStore = Callable[[], Awaitable[Store]]
 
 
 class RunningBatch:
@@ -43,12 +42,12 @@ class RunningBatch:
 
     def __init__(
         self,
-        open_store: OpenStore,
+        stores: LoopStores,
         scope: Scope,
         batch_id: UUID,
         kept_by: Handling | None = None,
     ) -> None:
-        self._open_store, self._scope, self._id = open_store, scope, batch_id
+        self._stores, self._scope, self._id = stores, scope, batch_id
         self._kept_by = kept_by
 
     @property
@@ -65,10 +64,14 @@ class RunningBatch:
         return await store.batches.items(self._scope, self._id, status, limit)
 
     async def wait(self, timeout_seconds: float | None = None) -> Batch:
-        """Returns when all items have ended; `TimeoutError` if that takes longer than this."""
+        """Returns when all items have ended; `TimeoutError` if that takes longer than this. In a
+        test, where a harness has the app, they end by themselves only while it drains: without a
+        limit, and outside of a handler, that is `InvalidInput`."""
         pause = WAIT_SECONDS_MIN
         until = inf if timeout_seconds is None else monotonic() + timeout_seconds
         while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
+            if timeout_seconds is None and current_handling() is None:
+                self._stores.check_own("batch.wait()")
             left = until - monotonic()
             if left <= 0:
                 ended = progress.completed + progress.failed
@@ -87,7 +90,7 @@ class RunningBatch:
     async def _stored(self) -> Store:
         if self._kept_by is not None and not self._kept_by.has_ended:
             raise BatchNotStored(self.id)
-        return await self._open_store()
+        return await self._stores.get()
 
 
 def check_batch_arguments(items: object, batch_id: object) -> None:
@@ -108,11 +111,11 @@ class BatchMaker:
 
     def __init__(
         self,
-        open_store: OpenStore,
+        stores: LoopStores,
         ensure: Callable[[str], Awaitable[None]],
         compose: RegistryComposer,
     ) -> None:
-        self._open_store, self._ensure, self._compose = open_store, ensure, compose
+        self._stores, self._ensure, self._compose = stores, ensure, compose
 
     async def make(
         self,
@@ -160,7 +163,7 @@ class BatchMaker:
         cause: Message | None = None,
     ) -> RunningBatch:
         """Stores it now, in pieces."""
-        store = await self._open_store()
+        store = await self._stores.get()
         await self._ensure_queues(batch)
 
         def composing(body: object, **options: Any) -> NewMessage:
@@ -177,7 +180,7 @@ class BatchMaker:
             composing=composing,
             **options,
         )
-        return RunningBatch(self._open_store, scope, batch.id)
+        return RunningBatch(self._stores, scope, batch.id)
 
     async def _keep(
         self,
@@ -207,7 +210,7 @@ class BatchMaker:
                 items=items,
             )
         )
-        return RunningBatch(self._open_store, scope, batch.id, handling)
+        return RunningBatch(self._stores, scope, batch.id, handling)
 
     async def _ensure_queues(self, batch: NewBatch) -> None:
         await self._ensure(batch.queue)

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
 
 LAST_SECONDS = 1.0
@@ -76,6 +77,16 @@ class LoopStores:
         """Whether there is one for this event loop."""
         known = self._of_loops.get(asyncio.get_running_loop())
         return known is not None and known.store is not None
+
+    def check_own(self, called: str) -> None:
+        """Raises `InvalidInput` while a test's harness has lent one: nothing happens there by
+        itself, and whoever waits for it would wait for ever."""
+        if self._lent is not None:
+            fault = (
+                "a harness has this app, and does only what it is told: use `await h.drain()` or "
+                "`h.advance(…)`, and then `await batch.progress()`"
+            )
+            raise InvalidInput([FieldError(called, fault)])
 
     async def get(self) -> Store:
         """The one of this event loop."""
