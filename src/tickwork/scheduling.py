@@ -17,6 +17,7 @@ from uuid import UUID
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.firings import Firing as SlotFiring
 from tickwork.app.messages import Message
+from tickwork.app.shapes import shape_fault
 from tickwork.core import when
 from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import Scope
@@ -193,17 +194,19 @@ def wrapped(
     if isolation == "process":
         fault = "of a function on a schedule is task or thread; from there send to a queue"
         raise InvalidInput([FieldError(f"{name}.isolation", fault)])
+    if (misshapen := shape_fault(function)) is not None:
+        raise InvalidInput([FieldError(name, misshapen)])
     if iscoroutinefunction(function):
 
         @wraps(function)
-        async def fire(message: Message[Any]) -> None:
-            await function(SlotFiring(message, name))
+        async def fire(message: Message[Any]) -> Any:
+            return await function(SlotFiring(message, name))
 
         return fire
 
     @wraps(function)
-    def fire_plainly(message: Message[Any]) -> None:
-        function(SlotFiring(message, name))
+    def fire_plainly(message: Message[Any]) -> Any:
+        return function(SlotFiring(message, name))
 
     return fire_plainly
 

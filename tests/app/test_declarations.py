@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -298,6 +300,49 @@ def test_unknown_options_are_named(app: Tickwork, options: dict[str, Any], said:
 def test_a_plain_function_is_no_task(app: Tickwork) -> None:
     with pytest.raises(InvalidInput, match="is a plain function: use isolation='thread'"):
         app.on("emails", isolation="task")(plainly)
+
+
+class Called:
+    """Objects that can be called."""
+
+    async def __call__(self, message: Message[Any]) -> None: ...
+
+    async def several(self, message: Message[Any]) -> AsyncIterator[Any]:
+        yield message.body
+
+
+class CalledPlainly:
+    """The same, without waiting."""
+
+    def __call__(self, message: Message[Any]) -> None: ...
+
+
+def generating(message: Message[Any]) -> Iterator[Any]:
+    """No handler: to call it runs nothing."""
+    yield message.body
+
+
+@pytest.mark.parametrize("isolation", [{}, {"isolation": "thread"}, {"isolation": "process"}])
+@pytest.mark.parametrize("function", [generating, partial(generating), Called().several])
+def test_a_generator_is_no_handler(app: Tickwork, function: Any, isolation: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput, match=r"is a generator: .* without yield"):
+        app.on("emails", **isolation)(function)
+    with pytest.raises(InvalidInput, match="nightly: is a generator"):
+        app.schedule(interval_minutes=5, name="nightly")(function)
+    assert app.registry.handlers == []
+    assert app.registry.schedules == {}
+
+
+def test_an_object_that_is_awaited_is_declared_by_its_method(app: Tickwork) -> None:
+    with pytest.raises(InvalidInput, match=r"Called: is an object .*handler.__call__"):
+        app.on("emails")(Called())
+    with pytest.raises(InvalidInput, match=r"nightly: is an object .*handler.__call__"):
+        app.schedule(interval_minutes=5, name="nightly")(Called())
+    app.on("emails", type="a")(Called().__call__)
+    app.on("emails", type="b")(CalledPlainly())
+    awaited, plain = app.registry.handlers
+    assert (awaited.isolation, plain.isolation) == (Isolation.TASK, Isolation.THREAD)
+    assert plain.name == f"{__name__}.CalledPlainly"
 
 
 def test_a_process_takes_no_batches(app: Tickwork) -> None:

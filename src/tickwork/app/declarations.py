@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from tickwork.app.checking import kind_faults
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.settings import queue_settings
+from tickwork.app.shapes import name_of, shape_fault
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 
@@ -77,7 +78,7 @@ class HandlerDeclaration(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """Where it is defined."""
-        return f"{self.function.__module__}.{self.function.__qualname__}"
+        return name_of(self.function)
 
 
 class ScheduleDeclaration(Struct, frozen=True):
@@ -287,6 +288,9 @@ class Registry:
 
 
 def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
+    if (fault := shape_fault(handler.function)) is not None:
+        yield FieldError(handler.name, fault)
+        return
     is_coroutine = inspect.iscoroutinefunction(handler.function)
     if handler.isolation is Isolation.TASK and not is_coroutine:
         yield FieldError(handler.name, "is a plain function: use isolation='thread' or 'process'")

@@ -22,6 +22,7 @@ from msgspec import structs
 from msgspec.inspect import CustomType, Field, Type, type_info
 
 from tickwork.app.arriving import lost
+from tickwork.app.shapes import written
 from tickwork.core.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
@@ -105,8 +106,9 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     if not parameters or parameters[0].annotation is inspect.Parameter.empty:
         return Any
     annotation = parameters[0].annotation
-    function = inspect.unwrap(handler)
-    names = {generic.__name__: generic} | getattr(function, "__globals__", {})
+    function = written(inspect.unwrap(handler))
+    called = function.__call__ if isinstance(function, type) else function
+    names = {generic.__name__: generic} | getattr(called, "__globals__", {})
     alone = SimpleNamespace(__annotations__={"first": annotation})
     try:
         annotation = typing.get_type_hints(alone, globalns=names, include_extras=True)["first"]

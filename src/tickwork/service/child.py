@@ -183,10 +183,11 @@ async def _awaited(
 ) -> Outcome | None:
     enter(handling)
 
-    async def limited(given: Message[Any]) -> None:
+    async def limited(given: Message[Any]) -> Any:
         with limits.budget, limits.origin:
-            await function(given)
+            returned = await function(given)
             await handling.finish()
+        return returned
 
     return await run_coroutine(limited, handling, message)
 
@@ -196,9 +197,9 @@ def _called(
 ) -> Outcome | None:
     enter(handling)
 
-    def limited(given: Message[Any]) -> None:
+    def limited(given: Message[Any]) -> Any:
         with limits.budget, limits.origin:
-            function(given)
+            return function(given)
 
     return run_plain(limited, message)
 

@@ -19,6 +19,7 @@ from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.shapes import return_fault
 from tickwork.core import outcome as outcomes
 from tickwork.core.model import Message as Stored
 from tickwork.core.outcome import Failed, Outcome, Snoozed, Succeeded
@@ -131,9 +132,11 @@ async def run_coroutine(
     """Awaits a coroutine function and what it began in the background."""
     try:
         try:
-            await function(given)
+            returned = await function(given)
             if handling.has_background:
                 await handling.finish()
+            if returned is not None:
+                return _failed_by(return_fault(returned))
         finally:
             if handling.has_background:
                 await handling.abandon()
@@ -151,10 +154,13 @@ async def run_coroutine(
 def run_plain(function: Callable[[Any], Any], given: Any) -> Outcome | None:
     """Calls a plain function."""
     try:
-        function(given)
+        return _failed_by(return_fault(function(given)))
     except BaseException as error:
         return meaning(error)
-    return None
+
+
+def _failed_by(fault: str | None) -> Failed | None:
+    return None if fault is None else Failed(fault)
 
 
 def meaning(error: BaseException) -> Outcome:

@@ -86,17 +86,17 @@ class Notes(Unmoved):
 
     def _awaited(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        async def noting(given: Any) -> None:
+        async def noting(given: Any) -> Any:
             with self._noting():
-                await function(given)
+                return await function(given)
 
         return noting
 
     def _called(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def noting(given: Any) -> None:
+        def noting(given: Any) -> Any:
             with self._noting():
-                function(given)
+                return function(given)
 
         return noting
 
