@@ -18,7 +18,7 @@ from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.raising import Permanent, Snooze, checked_seconds
 from tickwork.app.shapes import return_fault
 from tickwork.core import outcome as outcomes
 from tickwork.core.model import Message as Stored
@@ -74,6 +74,8 @@ async def invoke(run: Run, given: Given) -> Invoked:
     before = enter(handling)
     try:
         failure = await run(handling, given)
+    except Exception as error:  # A fault of ours: it costs no slot.
+        failure = Failed(describe(error))
     finally:
         made = handling.end()
         leave(before)
@@ -126,6 +128,17 @@ async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
         return stopped(given, Failed(describe(error)))
 
 
+def end_safely(end: Callable[[Invoked, float], None], invoked: Invoked, started: float) -> None:
+    """Hands on what came of an invocation; if that cannot be, that it failed, so that its messages
+    are settled at all."""
+    try:
+        end(invoked, started)
+    except Exception as error:
+        failed = Failed(describe(error))
+        said = [Said(each.message, failed, NOTHING_MADE) for each in invoked.said]
+        end(Invoked(said, NOTHING_MADE, is_failed=True), started)
+
+
 async def run_coroutine(
     function: Callable[[Any], Awaitable[Any]], handling: Handling, given: Any
 ) -> Outcome | None:
@@ -151,6 +164,15 @@ async def run_coroutine(
     return None
 
 
+def run_safely(call: Callable[[], Outcome | None]) -> Outcome | None:
+    """Calls what turns a handler's error into an outcome: should that fail, it is an outcome too,
+    since whoever calls this must go on."""
+    try:
+        return call()
+    except BaseException as error:
+        return Failed(describe(error))
+
+
 def run_plain(function: Callable[[Any], Any], given: Any) -> Outcome | None:
     """Calls a plain function."""
     try:
@@ -164,21 +186,45 @@ def _failed_by(fault: str | None) -> Failed | None:
 
 
 def meaning(error: BaseException) -> Outcome:
-    """What it means that a handler raised this."""
+    """What it means that a handler raised this. Errors are an app's own classes, and may not even
+    be able to say what they are; this never raises."""
     match error:
         case Snooze():
-            return Snoozed(error.seconds)
+            return _snoozed(error)
         case Permanent():
-            return outcomes.Permanent(str(error))
+            return outcomes.Permanent(_text(error))
         case asyncio.CancelledError():
             return CANCELLED_WITHIN
         case _:
             return Failed(describe(error))
 
 
+def _snoozed(error: Snooze) -> Outcome:
+    try:
+        return Snoozed(checked_seconds(error.seconds))
+    except Exception:
+        fault = "a Snooze that does not say its seconds; a subclass calls super().__init__(seconds)"
+        return Failed(f"{describe(error)}\n{fault}")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return describe(error)
+
+
 def describe(error: BaseException) -> str:
-    """An error for whoever looks at a dead letter: what it was, and where. It begins with the
-    app's own code: how that was called says nothing about the error."""
+    """An error for whoever looks at a dead letter: what it was, and where. It never raises."""
+    try:
+        return _described(error)
+    except Exception as another:
+        kind, hindered = type(error).__qualname__, type(another).__qualname__
+        return f"{kind}: an error that cannot be described ({hindered})"
+
+
+def _described(error: BaseException) -> str:
+    """It begins with the app's own code: how that was called says nothing about the error."""
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(OWN_CODE):
         frame = frame.tb_next

@@ -28,7 +28,7 @@ from tickwork.core.model import Queue
 from tickwork.core.outcome import Failed, Outcome, Snoozed
 from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
 from tickwork.service.context import Context
-from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, stopped
+from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, end_safely, stopped
 from tickwork.service.isolating import auto_slots_max
 from tickwork.service.stepping import noticing
 
@@ -199,7 +199,7 @@ class Slots:
     def _count(self, invoked: Invoked, started: float) -> None:
         self._ended += 1
         self._failed += invoked.is_failed
-        self._end(invoked, started)
+        end_safely(self._end, invoked, started)
 
     # Stopping
 

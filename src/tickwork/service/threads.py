@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.core.outcome import Failed, Outcome
-from tickwork.service.invoking import run_plain
+from tickwork.service.invoking import run_plain, run_safely
 from tickwork.service.left_behind import LeftBehind
 
 IDLE_THREADS_MAX = 32
@@ -89,7 +89,7 @@ def _work(
 ) -> None:
     """A thread's life."""
     while (job := jobs.get()) is not None:
-        outcome = job.call()
+        outcome = run_safely(job.call)
         try:
             loop.call_soon_threadsafe(ended, job, outcome)
         except RuntimeError:  # The loop is closed: nobody waits any more.
