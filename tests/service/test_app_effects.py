@@ -426,6 +426,41 @@ async def test_what_fails_in_the_background_fails_the_handler(
         assert await bodies(h) == []
 
 
+async def test_background_work_is_refused_where_nobody_waits_for_it(
+    app: Tickwork, database: str | None
+) -> None:
+    out, refused = app.queue("out"), list[str]()
+    for name in ("plain", "thread", "task"):
+        app.queue(name, max_retries=0)
+
+    async def slowly() -> None:
+        await asyncio.sleep(0)
+        await out.send("late")
+
+    async def in_a_loop() -> None:
+        app.background(slowly())
+
+    @app.on("plain")
+    def plain(_: Message[Any]) -> None:
+        app.background(slowly())
+
+    @app.on("thread")
+    def own_loop(_: Message[Any]) -> None:
+        asyncio.run(in_a_loop())
+
+    @app.on("task")
+    async def own_loop_in_a_thread(_: Message[Any]) -> None:
+        await asyncio.to_thread(lambda: asyncio.run(in_a_loop()))
+
+    async with harness(app, database=database) as h:
+        for name in ("plain", "thread", "task"):
+            await app.queue(name).send("a")
+            await h.drain()
+            refused += [each.error or "" for each in await h.dead(name)]
+        assert not await h.sent("out")
+    assert ["make the handler `async def`" in each for each in refused] == [True] * 3
+
+
 async def test_outside_a_handler_background_work_is_a_plain_task(app: Tickwork) -> None:
     async def seven() -> int:
         return 7

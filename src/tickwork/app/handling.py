@@ -213,7 +213,8 @@ NOTHING_MADE = Made()
 
 class Handling:
     """One invocation of a handler; `given` is what it was given, until it ends. Without
-    `has_store` it runs where no database is."""
+    `has_store` it runs where no database is. Its `loop` is the one in which a coroutine is awaited,
+    and with it what it starts; a plain function has none."""
 
     __slots__ = (
         "_background",
@@ -225,6 +226,7 @@ class Handling:
         "given",
         "has_ended",
         "has_store",
+        "loop",
     )
 
     def __init__(self, given: object = None, *, has_store: bool = True) -> None:
@@ -234,6 +236,7 @@ class Handling:
         self._batches_named = self._items = self._items_bytes = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     def send(self, send: Send) -> None:
         """Keeps a message until the end."""
@@ -283,6 +286,13 @@ class Handling:
         if self.has_ended:
             work.close()
             raise HandlerEnded
+        if self.loop is None or self.loop is not _running_loop():
+            work.close()
+            fault = (
+                "is not possible in a plain function, nor in an event loop of your own: nobody "
+                "would wait for it there. Await it, or make the handler `async def`"
+            )
+            raise InvalidInput([FieldError("background", fault)])
         task = asyncio.create_task(work)
         self._background.add(task)
         return task
@@ -316,6 +326,13 @@ class Handling:
         if not self._sends and not self._batches:
             return NOTHING_MADE
         return Made(tuple(self._sends), tuple(self._batches))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _raised(tasks: Iterable[asyncio.Task[Any]]) -> list[BaseException]:

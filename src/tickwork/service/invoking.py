@@ -143,6 +143,7 @@ async def run_coroutine(
     function: Callable[[Any], Awaitable[Any]], handling: Handling, given: Any
 ) -> Outcome | None:
     """Awaits a coroutine function and what it began in the background."""
+    handling.loop = asyncio.get_running_loop()
     try:
         try:
             returned = await function(given)
