@@ -1,5 +1,6 @@
 """The per-message contract: attempts, delays, endings, and who handles what."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -354,3 +355,41 @@ async def test_after_its_handler_a_message_takes_no_more_words(
 def seconds(h: Harness) -> float:
     """Since the beginning."""
     return (h.now - START).total_seconds()
+
+
+async def test_what_one_task_of_a_group_says_the_handler_says(
+    app: Tickwork, database: str | None
+) -> None:
+    work, attempts = app.queue("work", max_retries=0), list[int]()
+
+    async def raising(*errors: Exception) -> None:
+        async with asyncio.TaskGroup() as group:
+            for each in errors:
+                group.create_task(raising_one(each))
+
+    async def raising_one(error: Exception) -> None:
+        raise error
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        if message.body == "later":
+            attempts.append(message.attempts)
+            if len(attempts) == 1:
+                await raising(Snooze(100))
+        elif message.body == "never":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(raising(Permanent("no such customer")))
+        else:
+            await raising(Permanent("no such customer"), Snooze(100))
+
+    async with harness(app, database=database, raise_errors=True) as h:
+        await work.send("later")
+        await h.advance(seconds=101)
+        assert attempts == [1, 1]
+        for body in ("never", "both"):
+            await work.send(body)
+            with pytest.raises(ExceptionGroup):
+                await h.drain()
+        never, both = await h.dead("work")
+    assert (never.reason, never.error) == ("permanent", "no such customer")
+    assert both.reason == "max_retries"

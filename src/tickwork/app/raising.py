@@ -15,6 +15,14 @@ class Snooze(Exception):
         super().__init__(f"snoozed for {seconds_text(self.seconds)}")
 
 
+def said_by(error: BaseException) -> BaseException:
+    """The error that is meant: the only one in a group, as an `asyncio.TaskGroup` raises it, or the
+    error itself."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 def checked_seconds(value: float) -> float:
     """A number of seconds; TypeError for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -18,7 +18,7 @@ from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
-from tickwork.app.raising import Permanent, Snooze, checked_seconds
+from tickwork.app.raising import Permanent, Snooze, checked_seconds, said_by
 from tickwork.app.shapes import return_fault
 from tickwork.core import outcome as outcomes
 from tickwork.core.model import Message as Stored
@@ -189,11 +189,11 @@ def _failed_by(fault: str | None) -> Failed | None:
 def meaning(error: BaseException) -> Outcome:
     """What it means that a handler raised this. Errors are an app's own classes, and may not even
     be able to say what they are; this never raises."""
-    match error:
-        case Snooze():
-            return _snoozed(error)
-        case Permanent():
-            return outcomes.Permanent(_text(error))
+    match said_by(error):
+        case Snooze() as snooze:
+            return _snoozed(snooze)
+        case Permanent() as permanent:
+            return outcomes.Permanent(_text(permanent))
         case asyncio.CancelledError():
             return CANCELLED_WITHIN
         case _:
