@@ -13,6 +13,7 @@ from msgspec import structs
 from tests.core.messages import handed_out
 from tests.core.test_backoff import BACKOFFS
 from tickwork.core import decide
+from tickwork.core.decide import UNHANDLED_RELEASES_MAX
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     ERROR_LENGTH_MAX,
@@ -85,7 +86,12 @@ def delivered(outcome: Outcome, queue: QueueSettings, deliveries_max: int) -> li
         if ending.fate in (Fate.ACK, Fate.DEAD):
             break
         attempts = message.attempts + ending.counts_attempt
-        message = structs.replace(message, claim=message.claim + 1, attempts=attempts)
+        message = structs.replace(
+            message,
+            claim=message.claim + 1,
+            attempts=attempts,
+            last_error=ending.error or message.last_error,
+        )
     return endings
 
 
@@ -167,11 +173,23 @@ def test_an_unknown_type_waits_ten_minutes_for_another_node() -> None:
     assert not any(ending.counts_attempt for ending in endings[:-1])
 
 
-def test_attempts_and_lost_claims_do_not_shorten_the_wait_for_a_handler() -> None:
-    message = handed_out(claim=100, attempts=90, lost=2)
+@pytest.mark.parametrize(
+    "type_", ["new", "\0" * 3, "long" * ERROR_LENGTH_MAX, "(release 3 of 20)\n"]
+)
+def test_only_what_is_about_a_handler_shortens_the_wait_for_one(type_: str) -> None:
+    message, fates = handed_out(claim=100, attempts=1, lost=2, type=type_), []
+    for _ in range(UNHANDLED_RELEASES_MAX + 1):
+        ending = decide.settle(message, UnhandledType(), PLAIN)
+        fates.append(ending.fate)
+        message = structs.replace(message, claim=message.claim + 1, last_error=ending.error)
+    assert fates == [Fate.RELEASE] * UNHANDLED_RELEASES_MAX + [Fate.DEAD]
+
+
+def test_what_was_snoozed_waits_as_long_for_a_handler_as_others() -> None:
+    """In a rolling deploy a node that does not have the handler yet may meet it."""
+    message = handed_out(claim=1_000, type="new")
     assert decide.settle(message, UnhandledType(), PLAIN).fate is Fate.RELEASE
-    message = handed_out(claim=100, attempts=70, lost=2)
-    assert decide.settle(message, UnhandledType(), PLAIN).fate is Fate.DEAD
+    assert decide.settle(message, Snoozed(30), PLAIN).error is None
 
 
 @pytest.mark.parametrize(

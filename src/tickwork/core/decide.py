@@ -58,12 +58,13 @@ UNHANDLED_DELAY_SECONDS = 30.0
 """So long a message of an unknown type waits for another node …"""
 
 UNHANDLED_RELEASES_MAX = 20
-"""… and so often. Every handing-out that cost nothing counts, whatever it ended with."""
+"""… and so often. What else costs nothing, as `Snooze`, does not count: who says that has one."""
 
 REASON_PERMANENT = "permanent"
 
 NO_TEXT = "no error text was given"
 
+_UNHANDLED_BEFORE = re.compile(r"no handler for .* \(release (\d{1,9}) of \d+\)", re.DOTALL)
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
@@ -197,12 +198,19 @@ def _retried(
 
 
 def _unhandled(message: Message) -> Ending:
-    free = message.claim - message.attempts - message.lost
     named = "its type" if message.type is None else f"the type {message.type!r}"
-    error = clean_error(f"no handler for {named}")
-    if free > UNHANDLED_RELEASES_MAX:
-        return _dead(message, REASON_UNHANDLED_TYPE, error)
-    return _released(message, UNHANDLED_DELAY_SECONDS, error)
+    error, times = f"no handler for {named}", _times_unhandled(message) + 1
+    if times > UNHANDLED_RELEASES_MAX:
+        return _dead(message, REASON_UNHANDLED_TYPE, clean_error(error))
+    counted = f"{error} (release {times} of {UNHANDLED_RELEASES_MAX})"
+    return _released(message, UNHANDLED_DELAY_SECONDS, clean_error(counted))
+
+
+def _times_unhandled(message: Message) -> int:
+    """How often it was released for want of a handler: its last error says so, until an attempt
+    fails, or a claim is lost. There are only so many of those."""
+    before = _UNHANDLED_BEFORE.fullmatch(message.last_error or "")
+    return 0 if before is None else int(before[1])
 
 
 def _too_far(message: Message) -> Ending:
