@@ -64,24 +64,6 @@ async def test_the_sends_of_a_handler_that_raises_do_not_happen(
         assert sorted(await bodies(h)) == ["bare 3", "own 3"]
 
 
-async def test_after_an_ack_only_what_belongs_to_the_message_survives_an_error(
-    app: Tickwork, database: str | None
-) -> None:
-    work, out = app.queue("work"), app.queue("out")
-
-    @app.on("work")
-    async def handle(message: Message[Any]) -> None:
-        message.send("out", "own")
-        await out.send("bare")
-        message.ack()
-        raise ValueError("afterwards")
-
-    async with harness(app, database=database) as h:
-        await work.send("x")
-        await h.advance(hours=1)
-        assert await bodies(h) == ["own"]
-
-
 async def test_a_send_that_cannot_be_stored_fails_where_it_is_said(
     app: Tickwork, database: str | None
 ) -> None:
@@ -369,6 +351,42 @@ async def test_on_sqlite_a_coroutine_is_no_write(app: Tickwork) -> None:
         await h.drain()
         (dead,) = await h.dead("work")
         assert "plain function" in (dead.error or "")
+
+
+@pytest.mark.parametrize("where", ["task", "thread"])
+async def test_what_was_done_before_an_ack_and_an_error_happens_as_a_whole(
+    app: Tickwork, database: str | None, where: str
+) -> None:
+    work, out = app.queue("work", max_retries=0), app.queue("out")
+    own = OwnRows(app, database)
+
+    def said(message: Message[Any]) -> None:
+        message.send("out", "own")
+        own.insert(message.transaction(), "row")
+        if message.body == "acked":
+            message.ack()
+        raise ValueError("after all")
+
+    async def handle(message: Message[Any]) -> None:
+        await out.send("plain")
+        await app.batch("out", ["item"])
+        said(message)
+
+    def handle_plainly(message: Message[Any]) -> None:
+        asyncio.run(handle(message))
+
+    app.on("work")(handle if where == "task" else handle_plainly)
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send("failed")
+        await h.drain()
+        assert (await bodies(h), await own.all(h)) == ([], [])
+        assert len(await h.dead("work")) == 1
+        await work.send("acked")
+        await h.drain()
+        assert sorted(await bodies(h)) == ["item", "own", "plain"]
+        assert await own.all(h) == ["row"]
+        assert len(await h.dead("work")) == 1
 
 
 # Work in the background

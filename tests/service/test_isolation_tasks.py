@@ -162,6 +162,40 @@ async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
         assert [decode_body(each.body, each.content_type) for each in await place.dead()] == ["bad"]
 
 
+@pytest.mark.parametrize("is_stubborn", [False, True])
+async def test_what_was_done_before_an_ack_and_the_limit_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stubborn: bool
+) -> None:
+    monkeypatch.setattr(slots, "STOP_SECONDS", 0.2)
+    place, let_go = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
+    refused: list[type[Exception]] = []
+
+    async def handle(message: Any) -> None:
+        await place.app.queue("out").send("plain")
+        message.send("out", "own")
+        message.ack()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                if not is_stubborn:
+                    raise
+        try:
+            await place.app.queue("out").send("too late")
+        except HandlerEnded as error:
+            refused.append(type(error))
+
+    place.handle(handle)
+    await place.send("a")
+    async with place.app.running():
+        assert sorted(await place.until_out(2)) == ["own", "plain"]
+        let_go.set()
+        if is_stubborn:
+            await eventually(lambda: refused == [HandlerEnded])
+        assert await place.waiting() == ()
+    assert await place.errors() == []
+
+
 async def test_the_first_word_counts(tmp_path: Path) -> None:
     place = Workplace(tmp_path, max_retries=3)
 

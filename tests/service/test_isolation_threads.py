@@ -121,6 +121,24 @@ async def test_the_first_word_counts_in_a_thread_too(tmp_path: Path) -> None:
         assert await place.waiting() == ()
 
 
+async def test_what_was_done_before_an_ack_and_the_limit_happens_in_a_thread_too(
+    tmp_path: Path, doors: Callable[[], threading.Event]
+) -> None:
+    place, door = Workplace(tmp_path, timeout_seconds=1), doors()
+
+    def handle(message: Any) -> None:
+        asyncio.run(place.app.queue("out").send("plain"))
+        message.send("out", "own")
+        message.ack()
+        door.wait()
+
+    place.handle(handle)
+    await place.send("a")
+    async with place.app.running():
+        assert sorted(await place.until_out(2)) == ["own", "plain"]
+        assert await place.waiting() == ()
+
+
 async def test_who_burns_a_processor_is_left_behind_and_holds_nobody_up(
     tmp_path: Path, doors: Callable[[], threading.Event]
 ) -> None:

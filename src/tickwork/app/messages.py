@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tickwork.app.handling import HandlerEnded, Rows, Written, keep
+from tickwork.app.handling import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.app.raising import checked_seconds
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
@@ -24,7 +24,8 @@ Composer = Callable[..., Send]
 
 
 class Message(Generic[T]):
-    """One message in a handler's hands. `attempts` is 1 at the first."""
+    """One message in a handler's hands. `attempts` is 1 at the first. `handling` keeps what the
+    handler does beside it, if it runs here."""
 
     __slots__ = (
         "_compose",
@@ -35,6 +36,7 @@ class Message(Generic[T]):
         "_sends",
         "_written",
         "body",
+        "handling",
         "said",
         "stored",
     )
@@ -51,6 +53,7 @@ class Message(Generic[T]):
     ) -> None:
         self.stored, self.body = stored, body
         self.said: Outcome | None = None
+        self.handling: Handling | None = None
         self._make_rows, self._has_ended = make_rows, False
         self._compose, self._monotonic, self._deadline = compose, monotonic, deadline
         self._sends: list[Send] | None = None
@@ -172,6 +175,7 @@ class MessageBatch(Generic[T]):
     def __init__(self, queue: str, messages: Sequence[Message[T]]) -> None:
         self.queue, self.messages = queue, tuple(messages)
         self.said: Outcome | None = None
+        self.handling: Handling | None = None
         self._has_ended = False
 
     def ack_all(self) -> None:

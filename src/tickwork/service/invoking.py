@@ -70,7 +70,7 @@ def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
 
 async def invoke(run: Run, given: Given) -> Invoked:
     """One invocation; what it sends meanwhile is its own."""
-    handling = Handling(given)
+    handling = given.handling = Handling(given)
     before = enter(handling)
     try:
         failure = await run(handling, given)
@@ -88,7 +88,9 @@ def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     is_failed = False
     if failure is not None:
         _warn_of_word_before(given, failure)
-        is_failed, made = not isinstance(failure, Snoozed), NOTHING_MADE
+        is_failed = not isinstance(failure, Snoozed)
+        if isinstance(given, MessageBatch) or not isinstance(given.said, Succeeded):
+            made = NOTHING_MADE  # Else it is acked, with all that was done until then.
     if isinstance(given, MessageBatch):
         said = [_said(each, each.said or given.said, failure) for each in given.messages]
         return Invoked(said, made, is_failed)
@@ -116,8 +118,9 @@ def _warn_of_word_before(given: Given, failure: Outcome) -> None:
 
 def stopped(given: Given, outcome: Outcome) -> Invoked:
     """What comes of an invocation that was stopped from outside: what it had said counts, and
-    the rest ends so."""
-    return concluded(given, NOTHING_MADE, outcome)
+    the rest ends so. What it does from here on, if it goes on, it is told is too late."""
+    made = NOTHING_MADE if given.handling is None else given.handling.end()
+    return concluded(given, made, outcome)
 
 
 async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
