@@ -225,7 +225,7 @@ async def resume(store: Store, schedule: Schedule) -> Schedule:
 
 
 async def delete(store: Store, schedule: Schedule) -> Schedule:
-    return await change(store, schedule, Withdraw.UNCLAIMED, changing.delete)
+    return await change(store, schedule, Withdraw.ALL, changing.delete)
 
 
 async def update(

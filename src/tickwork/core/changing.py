@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -44,25 +43,9 @@ from tickwork.core.when import (
     next_after,
     plan_missed,
 )
-
-
-class Withdraw(StrEnum):
-    """Which planned slots are taken back first; never one that was claimed, nor an extra run, nor
-    one before a slot that is on its way or done already."""
-
-    NOTHING = "nothing"
-    COMING = "coming"
-    """What is not due yet; a day off that is on record is done, too, and not gone back over."""
-    UNCLAIMED = "unclaimed"
-    """What was never claimed."""
-
-
-class Withdrawn(NamedTuple):
-    """A planned slot that was taken back. `is_passed`: a later one, on a day off, is on record."""
-
-    slot: datetime
-    due_at: datetime
-    is_passed: bool = False
+from tickwork.core.withdrawing import Withdraw as Withdraw
+from tickwork.core.withdrawing import Withdrawn as Withdrawn
+from tickwork.core.withdrawing import left_out
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -114,11 +97,12 @@ def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetim
     """`delete`, with the days of its calendar in its rule."""
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-        due = sorted(each.slot for each in withdrawn if each.due_at <= now)
+        due = [each for each in withdrawn if each.due_at <= now]
         slot, passed = schedule.next_slot, tuple[Skip, ...]()
         if schedule.status is ScheduleStatus.PARKED:
             slot = None  # It is on record already; and its rule may be what nobody can read.
-        if slot is not None and slot not in due and due_at(rule, slot) <= now:
+        is_known = any(each.slot == slot and not each.run for each in due)
+        if slot is not None and not is_known and due_at(rule, slot) <= now:
             _, passed = _passed(rule, slot, now, schedule.fired)
         if schedule.status is not ScheduleStatus.PAUSED:
             passed = tuple(
@@ -131,7 +115,7 @@ def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetim
             next_slot=None,
             due_at=None,
             look_at=None,
-            skips=(*skipped(due, DELETED), *passed),
+            skips=(*left_out(due, DELETED), *passed),
         )
 
     return decide

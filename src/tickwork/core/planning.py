@@ -75,12 +75,13 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class Skip(Struct, frozen=True):
-    """A run of slots that do not fire, as one record."""
+    """A run of slots that do not fire, as one record; `run` as in `Fire`."""
 
     first: datetime
     last: datetime
     count: int
     reason: str
+    run: int = 0
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -208,10 +209,9 @@ def _nothing(due: Due) -> Plan:
 def aside(planned: Plan, error: str) -> Plan:
     """Instead of a plan that cannot be carried out: the schedule stands aside, and says why."""
     slot = planned.next_slot
-    skips = (Skip(slot, slot, 1, PLAN_ERROR),)
     return structs.replace(
-        planned, fires=(), skips=skips, status=ScheduleStatus.PARKED, then_slot=slot,
-        then_due_at=slot, look_at=None, error=error,
+        planned, fires=(), skips=(Skip(slot, slot, 1, PLAN_ERROR),), status=ScheduleStatus.PARKED,
+        then_slot=slot, then_due_at=slot, look_at=None, error=error,
     )  # fmt: skip
 
 

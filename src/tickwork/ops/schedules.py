@@ -165,7 +165,8 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 
 
 async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Ends it for good; its history stays for its retention."""
+    """Ends it for good; what nobody has begun with is taken back, extra runs too. Its history stays
+    for its retention."""
     known = await resolve(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
@@ -173,7 +174,7 @@ async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
         rule = with_holidays(schedule, holidays)
         return changing.delete_under(rule)(schedule, withdrawn, now)
 
-    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, decide)
+    return await store.schedules.change(scope, known.id, Withdraw.ALL, decide)
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:

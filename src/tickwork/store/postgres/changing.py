@@ -16,7 +16,7 @@ from uuid import UUID
 import asyncpg
 from msgspec import structs
 
-from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
+from tickwork.core.changing import Change, Decide, Withdraw
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.planning import UNFINISHED_MAX, Fire, Skip
@@ -134,7 +134,7 @@ class Changer:
         change, planned = None, list[Planned]()
         if is_granted:
             planned = await self._take_planned(connection, schedule, withdraw, now, keys)
-            withdrawn = [Withdrawn(each.slot, each.due_at, each.is_passed) for each in planned]
+            withdrawn = [each.withdrawn for each in planned]
             unfinished = await _unfinished(connection, schedule, len(planned), now)
             change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
         left, room, fires = Left(), Room(), tuple[Fire, ...]()
@@ -172,10 +172,10 @@ class Changer:
         if withdraw is Withdraw.NOTHING:
             return []
         named = (schedule.tenant, schedule.id)
-        only_coming = withdraw is Withdraw.COMING
-        planned = await take_planned(connection, [named], now, keys=keys, only_coming=only_coming)
-        there = await connection.fetchval(SQL.count_planned, now, *named, only_coming)
-        if there != len(planned):
+        planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
+        chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+        (there,) = await connection.fetch(SQL.count_planned, now, *named, *chosen)
+        if tuple(there) != (len(planned), sum(each.withdrawn.is_passed for each in planned)):
             raise _Meanwhile
         return planned
 
@@ -222,9 +222,8 @@ class Changer:
         self, connection: Connection, schedule: Schedule, skips: tuple[Skip, ...], now: datetime
     ) -> None:
         if skips:
-            await connection.execute(
-                SQL.record_skips, now, schedule.tenant, schedule.id, *skip_columns(skips)
-            )
+            columns = [*skip_columns(skips), [skip.run for skip in skips]]
+            await connection.execute(SQL.record_skips, now, schedule.tenant, schedule.id, *columns)
 
     async def _write(
         self,
@@ -251,7 +250,7 @@ class Changer:
             change.name,
             queue_id,
             *schedule_rows.definition_row(change.definition),
-            min((each.slot for each in planned), default=None),
+            bool(planned),
             max((fire.slot for fire in change.fires if fire.run == 0), default=None),
         )
         return schedule_rows.schedule(row)

@@ -215,7 +215,7 @@ async def _record_passed(
     connection: Connection, now: datetime | None, planned: Sequence[Planned]
 ) -> None:
     """Records what was taken back and is not gone back to: what lies behind it is on record."""
-    passed = [each for each in planned if each.is_passed]
+    passed = [each for each in planned if each.withdrawn.is_passed]
     if passed:
         await connection.execute(
             SQL.record_passed,
@@ -223,7 +223,7 @@ async def _record_passed(
             [each.schedule[0] for each in passed],
             [new_id() for _ in passed],
             [each.schedule[1] for each in passed],
-            [each.slot for each in passed],
+            [each.withdrawn.slot for each in passed],
             PAUSED,
         )
 
@@ -231,16 +231,18 @@ async def _record_passed(
 async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:
     """Lets schedules begin again with the first slot that was taken back and has not passed."""
     taken: dict[ScheduleKey, list[Planned]] = {}
-    for each in sorted(planned, key=lambda each: each.slot):
+    for each in sorted(planned, key=lambda each: each.withdrawn.slot):
         taken.setdefault(each.schedule, []).append(each)
     if not taken:
         return
-    begin = [next((each for each in slots if not each.is_passed), None) for slots in taken.values()]
+    begin = [
+        next((each.withdrawn for each in slots if not each.withdrawn.is_passed), None)
+        for slots in taken.values()
+    ]
     await connection.execute(
         SQL.rewind_schedules,
         [tenant for tenant, _ in taken],
         [schedule_id for _, schedule_id in taken],
-        [slots[0].slot for slots in taken.values()],
         [each and each.slot for each in begin],
         [each and each.due_at for each in begin],
         [len(slots) for slots in taken.values()],

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from tickwork.core.withdrawing import Withdraw, Withdrawn
 from tickwork.store.postgres.database import SQL, Connection
 from tickwork.store.postgres.keys import Key
 from tickwork.store.postgres.leaving import Left
@@ -20,13 +21,11 @@ ScheduleKey = tuple[str, UUID]
 
 
 class Planned(NamedTuple):
-    """A planned slot that is taken, and may be taken back; `is_passed`: see `Withdrawn`."""
+    """A planned slot that is taken, and may be taken back."""
 
     schedule: ScheduleKey
     message_id: UUID
-    slot: datetime
-    due_at: datetime
-    is_passed: bool
+    withdrawn: Withdrawn
 
 
 async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
@@ -41,20 +40,17 @@ async def take_planned(
     now: datetime | None,
     *,
     keys: Collection[Key],
-    only_coming: bool = False,
+    withdraw: Withdraw = Withdraw.UNCLAIMED,
 ) -> list[Planned]:
     """Takes the planned slots of schedules that are taken already, by slot. What stands in line
     under a key that we do not have was planned since we looked, and stays."""
-    found = await connection.fetch(
-        SQL.planned_slots, now, *_columns(sorted(schedules)), only_coming
-    )
+    chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+    found = await connection.fetch(SQL.planned_slots, now, *_columns(sorted(schedules)), *chosen)
     return [
         Planned(
             (row["tenant"], row["schedule_id"]),
             row["id"],
-            row["slot"],
-            row["due_at"],
-            row["is_passed"],
+            Withdrawn(row["slot"], row["due_at"], row["is_passed"], row["run"]),
         )
         for row in found
         if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys

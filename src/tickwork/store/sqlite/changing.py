@@ -171,6 +171,5 @@ def _last_slot(
     slots = [to_microseconds(fire.slot) for fire in change.fires if not fire.run]
     last = optional_microseconds(schedule.last_slot)
     if withdrawn:
-        first = to_microseconds(withdrawn[0].slot)
-        last = last_slot_fired(transaction, schedule.tenant, schedule.id.bytes, before=first)
+        last = last_slot_fired(transaction, schedule.tenant, schedule.id.bytes)
     return max([*slots, *([] if last is None else [last])], default=None)

@@ -24,8 +24,8 @@ from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
 from tickwork.store.sqlite.times import duration, from_microseconds, to_microseconds
 
-SkipValues = tuple[int, int | None, int, str]
-"""A run of slots that do not fire: first, last if there is another, how many, and why."""
+SkipValues = tuple[int, int | None, int, str, int]
+"""Slots that do not fire: first, last if there is another, how many, why, and of which run."""
 
 NO_ERRORS: Mapping[tuple[str, bytes], str] = MappingProxyType({})
 
@@ -139,7 +139,7 @@ def skip_values(skip: Skip) -> SkipValues:
     """A run of slots, made ready to be written."""
     first = to_microseconds(skip.first)
     last = to_microseconds(skip.last) if skip.count > 1 else None
-    return first, last, skip.count, skip.reason
+    return first, last, skip.count, skip.reason, skip.run
 
 
 def record_skips(
@@ -153,9 +153,9 @@ def record_skips(
     _write(
         transaction,
         [
-            (*key, first, 0, 0, first, 0, new_id().bytes, skipped, reason, now, now, None,
+            (*key, first, run, 0, first, 0, new_id().bytes, skipped, reason, now, now, None,
              errors.get(key), "[]", count, last)
-            for key, (first, last, count, reason) in skips
+            for key, (first, last, count, reason, run) in skips
         ],
     )  # fmt: skip
 

@@ -174,7 +174,7 @@ def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> b
     if taken:
         take_back(transaction, [place for place, _ in taken])
         key, slots = (standing.tenant, standing.id), [each for _, each in taken]
-        last_slot = last_slot_fired(transaction, *key, before=to_microseconds(slots[0].slot))
+        last_slot = last_slot_fired(transaction, *key)
         passed = [Skip(each.slot, each.slot, 1, PAUSED) for each in slots if each.is_passed]
         record_skips(transaction, [(key, skip_values(skip)) for skip in passed])
         begin = next((each for each in slots if not each.is_passed), None)

@@ -99,10 +99,10 @@ def withdrawable(
         return []
     only_coming = withdraw is Withdraw.COMING
     after = transaction.now if only_coming else _NEVER
-    found = transaction.execute(SQL.withdrawable, (tenant, schedule_id, after, only_coming))
+    values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL)
     return [
-        (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at), bool(is_passed)))
-        for place, slot, due_at, is_passed in found
+        (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at), bool(is_passed), run))
+        for place, slot, due_at, is_passed, run in transaction.execute(SQL.withdrawable, values)
     ]
 
 
@@ -113,12 +113,9 @@ def take_back(transaction: Transaction, places: Sequence[int]) -> None:
         leave(transaction, gone, None)
 
 
-def last_slot_fired(
-    transaction: Transaction, tenant: str, schedule_id: bytes, *, before: int
-) -> int | None:
-    """The last slot before an instant that is a message, or was one."""
-    values = (tenant, schedule_id, before)
-    slot: int = transaction.execute(SQL.last_slot_fired, values).fetchone()[0]
+def last_slot_fired(transaction: Transaction, tenant: str, schedule_id: bytes) -> int | None:
+    """The last slot that is a message, or was one."""
+    slot: int = transaction.execute(SQL.last_slot_fired, (tenant, schedule_id)).fetchone()[0]
     return slot or None
 
 

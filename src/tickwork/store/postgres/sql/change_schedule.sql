@@ -1,4 +1,4 @@
--- Makes a schedule stand as decided. Where slots were taken back (`$28` the first of them), the last one
+-- Makes a schedule stand as decided. Where slots were taken back (`$28`), the last one
 -- that became a message is looked for anew. Its rule says by itself from when it counts.
 UPDATE tickwork_schedules AS s
 SET version = s.version + 1, status = $4, next_slot = $5, due_at = $6, look_at = $7, fired = $8,
@@ -7,19 +7,17 @@ SET version = s.version + 1, status = $4, next_slot = $5, due_at = $6, look_at =
     calendar = $20, terms = $21, retry = $22, queue = $23, type = $24, content_type = $25,
     metadata = $26, body = $27, shift = 0, updated_at = $1,
     changed_at = CASE WHEN s.status = $4 THEN s.changed_at ELSE $1 END,
-    last_slot = CASE WHEN $28::timestamptz IS NULL THEN greatest(s.last_slot, $29::timestamptz)
+    last_slot = CASE WHEN NOT $28::boolean THEN greatest(s.last_slot, $29::timestamptz)
         ELSE greatest(
             $29::timestamptz,
             (
                 SELECT slot FROM tickwork_messages AS m
                 WHERE m.tenant = $2 AND m.schedule_id = $3 AND m.schedule_id IS NOT NULL AND m.run = 0
-                    AND m.slot < $28
                 ORDER BY slot DESC LIMIT 1
             ),
             (
                 SELECT slot FROM tickwork_firings AS f
-                WHERE f.tenant = $2 AND f.schedule_id = $3 AND f.slot < $28 AND f.run = 0
-                    AND f.attempt > 0
+                WHERE f.tenant = $2 AND f.schedule_id = $3 AND f.run = 0 AND f.attempt > 0
                 ORDER BY slot DESC LIMIT 1
             )
         )

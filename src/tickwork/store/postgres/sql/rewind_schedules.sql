@@ -7,18 +7,18 @@ SET next_slot = coalesce(given.slot, s.next_slot), due_at = coalesce(given.due_a
         (
             SELECT slot FROM tickwork_messages AS m
             WHERE m.tenant = given.tenant AND m.schedule_id = given.id AND m.schedule_id IS NOT NULL
-                AND m.run = 0 AND m.slot < given.first
+                AND m.run = 0
             ORDER BY slot DESC LIMIT 1
         ),
         (
             SELECT slot FROM tickwork_firings AS f
-            WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.slot < given.first
-                AND f.run = 0 AND f.attempt > 0
+            WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.run = 0
+                AND f.attempt > 0
             ORDER BY slot DESC LIMIT 1
         )
     )
-FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::integer[])
-    AS given (tenant, id, first, slot, due_at, slots)
+FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[])
+    AS given (tenant, id, slot, due_at, slots)
 CROSS JOIN LATERAL (
     SELECT ctid AS at FROM tickwork_schedules WHERE tenant = given.tenant AND id = given.id LIMIT 1
 ) AS was
