@@ -2,6 +2,7 @@
 begun with, also where a later slot is done already."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,10 @@ from tests.conformance.schedule_acts import (
     messages,
     pause,
     resume,
+    rule_of,
     slots,
     trigger,
+    update,
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
@@ -172,3 +175,82 @@ async def test_a_dead_firing_that_pauses_leaves_no_slot_before_it(
     ]
     assert (paused.next_slot, paused.last_slot) == (begin + 4 * MINUTE, begun.slot)
     assert paused.fired == 1
+
+
+async def waiting(store: Store, clock: VirtualClock, **fields: Any) -> Schedule:
+    """One with three slots that are due, a minute apart, and that nobody has claimed."""
+    await make_queue(store)
+    made = await created_due(store, clock, after_seconds=185, missed=PATIENT, **fields)
+    assert len(await slots(store, made)) == 3
+    return made
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        {"cron_expr": "45 12 * * *"},
+        {"interval_seconds": 3_600},
+        {"interval_seconds": 3_600, "interval_mode": "fixed_delay"},
+        {"once_at": "2030-01-01T00:00:00Z"},
+    ],
+)
+async def test_slots_of_the_rule_before_are_on_record_when_it_is_paused(
+    store: Store, clock: VirtualClock, timing: dict[str, Any]
+) -> None:
+    begin = clock.now()
+    made = await waiting(store, clock)
+    updated = await update(store, made, rule_of(clock, made.id, **timing))
+    paused = await pause(store, updated)
+    assert await messages(store, made) == []
+    assert (paused.next_slot, paused.fired) == (updated.next_slot, 0)
+    known: list[Record] = [(begin + each * MINUTE, None, 1, 0, "paused") for each in (1, 2, 3)]
+    assert await skips(store, made) == known
+    resumed = await resume(store, paused)
+    assert (resumed.status, resumed.next_slot) == (ScheduleStatus.ACTIVE, updated.next_slot)
+    assert await skips(store, made) == known
+
+
+async def test_slots_of_the_rule_before_are_on_record_when_a_dead_firing_pauses(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin = clock.now()
+    made = await waiting(store, clock, on_dead=OnDead.PAUSE)
+    updated = await update(store, made, rule_of(clock, made.id, cron_expr="45 12 * * *"))
+    (begun,) = await pull(store, limit=1)
+    assert begun.slot == begin + MINUTE
+    await end(store, begun, Permanent("x"))
+    paused = await again(store, made)
+    assert (paused.status, paused.fired) == (ScheduleStatus.PAUSED, 1)
+    assert (paused.next_slot, paused.last_slot) == (updated.next_slot, begun.slot)
+    assert await messages(store, made) == []
+    assert await skips(store, made) == [
+        (begin + each * MINUTE, None, 1, 0, "paused") for each in (2, 3)
+    ]
+
+
+async def test_a_slot_that_both_rules_have_brings_none_along_that_never_was_due(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Those of the new rule between the slots of the old one were none when their time came."""
+    begin = clock.now()
+    made = await waiting(store, clock)
+    other = rule_of(clock, made.id, interval_seconds=30, start_at=begin.isoformat())
+    paused = await pause(store, await update(store, made, other))
+    await resume(store, paused)
+    known = await skips(store, made)
+    assert sum(count for _, _, count, _, _ in known) == 3
+    assert {slot for slot, _, _, _, _ in known} == {begin + each * MINUTE for each in (1, 2, 3)}
+
+
+async def test_what_is_due_is_gone_back_to_under_the_same_rule(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin = clock.now()
+    made = await waiting(store, clock, on_dead=OnDead.PAUSE)
+    await update(store, made, body=b"2")
+    (begun,) = await pull(store, limit=1)
+    await end(store, begun, Permanent("x"))
+    paused = await again(store, made)
+    assert (paused.next_slot, await skips(store, made)) == (begin + 2 * MINUTE, [])
+    await resume(store, paused)
+    assert await skips(store, made) == [(begin + 2 * MINUTE, begin + 3 * MINUTE, 2, 0, "paused")]

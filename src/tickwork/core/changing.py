@@ -45,7 +45,7 @@ from tickwork.core.when import (
 )
 from tickwork.core.withdrawing import Withdraw as Withdraw
 from tickwork.core.withdrawing import Withdrawn as Withdrawn
-from tickwork.core.withdrawing import left_out
+from tickwork.core.withdrawing import left_out, part
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -69,14 +69,11 @@ Decide = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
 """None: nothing changes, and nothing is taken back."""
 
 
-def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], _: datetime) -> Change:
+def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
     """It fires no more; what passes meanwhile is recorded when it is resumed."""
-    # What lies behind these is on record already, and is not gone back over.
-    passed = sorted(each.slot for each in withdrawn if each.is_passed)
-    slots = [each.slot for each in withdrawn if not each.is_passed]
-    if schedule.next_slot is not None:
-        slots.append(schedule.next_slot)
-    kept = min(slots, default=None)
+    begin, over = part(schedule.definition.rule, schedule.next_slot, withdrawn, now)
+    known = (schedule.next_slot, None if begin is None else begin.slot)
+    kept = min((slot for slot in known if slot is not None), default=None)
     return structs.replace(
         _as_it_is(schedule),
         status=ScheduleStatus.PAUSED,
@@ -84,7 +81,7 @@ def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], _: datetime) -> Ch
         due_at=None if kept is None else due_at(schedule.definition.rule, kept),
         look_at=None,
         fired=schedule.fired - len(withdrawn),
-        skips=tuple(Skip(slot, slot, 1, PAUSED) for slot in passed),
+        skips=tuple(Skip(each.slot, each.slot, 1, PAUSED) for each in over),
     )
 
 

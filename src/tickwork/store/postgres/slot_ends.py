@@ -8,9 +8,10 @@ those that are taken back from a schedule that is paused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,7 +20,9 @@ from msgspec import Struct
 from tickwork.core.firing import FiringRecord, Then
 from tickwork.core.model import Ending, Held
 from tickwork.core.planning import PAUSED
+from tickwork.core.schedule import read_rule
 from tickwork.core.standing import NOTHING, SUCCESS, Effect, Shown
+from tickwork.core.withdrawing import Parted, Withdrawn, part
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.columns import once
@@ -159,17 +162,19 @@ class SlotEnds:
             once([effect.delay_seconds for effect in chosen]),
             once([effects[each].slot for each in named]),
         )
-        paused = [
-            (row["tenant"], row["id"])
+        stopped = {
+            (row["tenant"], row["id"]): row
             for row in rows
             if row["status"] == "paused" and row["old_status"] == "active"
-        ]
-        if paused:
-            planned = await take_planned(connection, paused, None, keys=keys)
+        }
+        if stopped:
+            now = self._moment() or await connection.fetchval(SQL.read_clock)
+            planned = await take_planned(connection, stopped, now, keys=keys)
             await take_back(connection, planned, left)
-            await _record_passed(connection, self._moment(), planned)
-            await _rewind(connection, planned)
-        return any(row["is_moved"] and row["status"] == "active" for row in rows), paused
+            parted = _parted(stopped, planned, now)
+            await _record_over(connection, now, parted)
+            await _rewind(connection, planned, parted)
+        return any(row["is_moved"] and row["status"] == "active" for row in rows), [*stopped]
 
 
 def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Effects:
@@ -211,42 +216,53 @@ def _is_usual(ended: Recorded) -> bool:
     return ended.record.is_plain_success and ended.shown == SUCCESS
 
 
-async def _record_passed(
-    connection: Connection, now: datetime | None, planned: Sequence[Planned]
+def _parted(
+    stopped: Mapping[ScheduleKey, Any], planned: Sequence[Planned], now: datetime
+) -> dict[ScheduleKey, Parted]:
+    """What becomes of what was taken back from schedules that are paused now."""
+    taken: dict[ScheduleKey, list[Withdrawn]] = {}
+    for each in planned:
+        taken.setdefault(each.schedule, []).append(each.withdrawn)
+    parted: dict[ScheduleKey, Parted] = {}
+    for named, withdrawn in taken.items():
+        row = stopped[named]
+        rule = read_rule(row["rule"], row["id"], row["shift"])
+        parted[named] = part(rule, row["next_slot"], withdrawn, now)
+    return parted
+
+
+async def _record_over(
+    connection: Connection, now: datetime, parted: Mapping[ScheduleKey, Parted]
 ) -> None:
-    """Records what was taken back and is not gone back to: what lies behind it is on record."""
-    passed = [each for each in planned if each.withdrawn.is_passed]
-    if passed:
+    """Records what was taken back and is not gone back to."""
+    over = [(*named, each.slot) for named, (_, slots) in parted.items() for each in slots]
+    if over:
         await connection.execute(
             SQL.record_passed,
             now,
-            [each.schedule[0] for each in passed],
-            [new_id() for _ in passed],
-            [each.schedule[1] for each in passed],
-            [each.withdrawn.slot for each in passed],
+            [tenant for tenant, _, _ in over],
+            [new_id() for _ in over],
+            [schedule_id for _, schedule_id, _ in over],
+            [slot for _, _, slot in over],
             PAUSED,
         )
 
 
-async def _rewind(connection: Connection, planned: Sequence[Planned]) -> None:
-    """Lets schedules begin again with the first slot that was taken back and has not passed."""
-    taken: dict[ScheduleKey, list[Planned]] = {}
-    for each in sorted(planned, key=lambda each: each.withdrawn.slot):
-        taken.setdefault(each.schedule, []).append(each)
-    if not taken:
-        return
-    begin = [
-        next((each.withdrawn for each in slots if not each.withdrawn.is_passed), None)
-        for slots in taken.values()
-    ]
-    await connection.execute(
-        SQL.rewind_schedules,
-        [tenant for tenant, _ in taken],
-        [schedule_id for _, schedule_id in taken],
-        [each and each.slot for each in begin],
-        [each and each.due_at for each in begin],
-        [len(slots) for slots in taken.values()],
-    )
+async def _rewind(
+    connection: Connection, planned: Sequence[Planned], parted: Mapping[ScheduleKey, Parted]
+) -> None:
+    """Lets schedules begin again with the first slot that is gone back to."""
+    if parted:
+        taken = Counter(each.schedule for each in planned)
+        begin = [each.begin for each in parted.values()]
+        await connection.execute(
+            SQL.rewind_schedules,
+            [tenant for tenant, _ in parted],
+            [schedule_id for _, schedule_id in parted],
+            [each and each.slot for each in begin],
+            [each and each.due_at for each in begin],
+            [taken[named] for named in parted],
+        )
 
 
 def _pausing(effects: Effects) -> list[ScheduleKey]:

@@ -37,7 +37,7 @@ async def keys_of_planned(connection: Connection, schedules: Collection[Schedule
 async def take_planned(
     connection: Connection,
     schedules: Collection[ScheduleKey],
-    now: datetime | None,
+    now: datetime,
     *,
     keys: Collection[Key],
     withdraw: Withdraw = Withdraw.UNCLAIMED,
@@ -50,7 +50,7 @@ async def take_planned(
         Planned(
             (row["tenant"], row["schedule_id"]),
             row["id"],
-            Withdrawn(row["slot"], row["due_at"], row["is_passed"], row["run"]),
+            Withdrawn(row["slot"], row["due_at"], row["is_passed"], row["run"], row["is_again"]),
         )
         for row in found
         if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys

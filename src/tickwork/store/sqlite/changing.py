@@ -171,5 +171,5 @@ def _last_slot(
     slots = [to_microseconds(fire.slot) for fire in change.fires if not fire.run]
     last = optional_microseconds(schedule.last_slot)
     if withdrawn:
-        last = last_slot_fired(transaction, schedule.tenant, schedule.id.bytes)
+        last = last_slot_fired(transaction, schedule)
     return max([*slots, *([] if last is None else [last])], default=None)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tickwork.core.changing import Withdraw
+from tickwork.core.changing import Withdraw, pause
 from tickwork.core.firing import FiringRecord, FiringStatus, Then
-from tickwork.core.planning import AHEAD_SECONDS, PAUSED, Skip
+from tickwork.core.planning import AHEAD_SECONDS
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.slot_end import of_dead, of_lease
 from tickwork.core.standing import Effect, Shown, effect_of
@@ -21,10 +21,11 @@ from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.firings import record, record_skips, skip_values
 from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.schedule_rows import optional_microseconds, stored
 from tickwork.store.sqlite.slot_messages import last_slot_fired, take_back, withdrawable
 from tickwork.store.sqlite.statements import SQL, for_rows, portions
 from tickwork.store.sqlite.telling import tell_of_pause
-from tickwork.store.sqlite.times import duration, to_microseconds
+from tickwork.store.sqlite.times import duration, from_microseconds
 
 NEAR_SECONDS = 5.0
 """Leaders look by themselves at least so often; what they have to look at earlier wakes them."""
@@ -165,20 +166,20 @@ def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
 
 
 def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> bool:
-    """It waits for somebody who has a look, and begins then with what nobody has claimed, but for
-    slots that passed before a day off that is on record; False if it was not active."""
+    """It waits for somebody who has a look, and what nobody has claimed is taken back; False if it
+    was not active."""
     values = (standing.place, transaction.now, versions)
     if not transaction.execute(SQL.pause_schedule, values).rowcount:
         return False
     taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
     if taken:
         take_back(transaction, [place for place, _ in taken])
-        key, slots = (standing.tenant, standing.id), [each for _, each in taken]
-        last_slot = last_slot_fired(transaction, *key)
-        passed = [Skip(each.slot, each.slot, 1, PAUSED) for each in slots if each.is_passed]
-        record_skips(transaction, [(key, skip_values(skip)) for skip in passed])
-        begin = next((each for each in slots if not each.is_passed), None)
-        at = (None, None) if begin is None else map(to_microseconds, (begin.slot, begin.due_at))
-        rewound = (standing.place, *at, last_slot, len(taken))
+        key = (standing.tenant, standing.id)
+        found = stored(transaction.execute(SQL.get_own_schedule, key).fetchone()).schedule
+        now = from_microseconds(transaction.now)
+        change = pause(found, [each for _, each in taken], now)
+        record_skips(transaction, [(key, skip_values(skip)) for skip in change.skips])
+        at = map(optional_microseconds, (change.next_slot, change.due_at))
+        rewound = (standing.place, *at, last_slot_fired(transaction, found), change.fired)
         transaction.execute(SQL.rewind_schedule, rewound)
     return True

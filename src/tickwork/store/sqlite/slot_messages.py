@@ -15,7 +15,7 @@ from msgspec import structs
 
 from tickwork.core.changing import Withdraw, Withdrawn
 from tickwork.core.planning import Fire
-from tickwork.core.schedule import key_of, read_terms, terms_text
+from tickwork.core.schedule import Schedule, key_of, read_terms, terms_text
 from tickwork.core.tally import Passing
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
@@ -99,10 +99,20 @@ def withdrawable(
         return []
     only_coming = withdraw is Withdraw.COMING
     after = transaction.now if only_coming else _NEVER
-    values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL)
+    values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL, transaction.now)
+    found = transaction.execute(SQL.withdrawable, values).fetchall()
     return [
-        (place, Withdrawn(from_microseconds(slot), from_microseconds(due_at), bool(is_passed), run))
-        for place, slot, due_at, is_passed, run in transaction.execute(SQL.withdrawable, values)
+        (
+            place,
+            Withdrawn(
+                from_microseconds(slot),
+                from_microseconds(due_at),
+                is_passed=bool(is_passed),
+                run=run,
+                is_again=bool(is_again),
+            ),
+        )
+        for place, slot, due_at, is_passed, run, is_again in found
     ]
 
 
@@ -113,9 +123,12 @@ def take_back(transaction: Transaction, places: Sequence[int]) -> None:
         leave(transaction, gone, None)
 
 
-def last_slot_fired(transaction: Transaction, tenant: str, schedule_id: bytes) -> int | None:
-    """The last slot that is a message, or was one."""
-    slot: int = transaction.execute(SQL.last_slot_fired, (tenant, schedule_id)).fetchone()[0]
+def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
+    """The last slot that is a message, or was one, up to the last one that is known."""
+    if schedule.last_slot is None:
+        return None
+    values = (schedule.tenant, schedule.id.bytes, to_microseconds(schedule.last_slot))
+    slot: int = transaction.execute(SQL.last_slot_fired, values).fetchone()[0]
     return slot or None
 
 

@@ -13,11 +13,13 @@ SET version = s.version + 1, status = $4, next_slot = $5, due_at = $6, look_at =
             (
                 SELECT slot FROM tickwork_messages AS m
                 WHERE m.tenant = $2 AND m.schedule_id = $3 AND m.schedule_id IS NOT NULL AND m.run = 0
+                    AND m.slot <= s.last_slot
                 ORDER BY slot DESC LIMIT 1
             ),
             (
                 SELECT slot FROM tickwork_firings AS f
-                WHERE f.tenant = $2 AND f.schedule_id = $3 AND f.run = 0 AND f.attempt > 0
+                WHERE f.tenant = $2 AND f.schedule_id = $3 AND f.slot <= s.last_slot AND f.run = 0
+                    AND f.attempt > 0
                 ORDER BY slot DESC LIMIT 1
             )
         )

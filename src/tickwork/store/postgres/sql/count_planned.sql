@@ -15,11 +15,21 @@ CROSS JOIN (
         (
             SELECT coalesce(known.last_slot, known.slot) FROM tickwork_firings AS known
             WHERE known.tenant = $2 AND known.schedule_id = $3 AND known.run = 0
+                AND known.slot <= $1::timestamptz
             ORDER BY known.slot DESC LIMIT 1
         ),
         '-infinity'
-    ) AS slot
+    ) AS slot,
+    coalesce(
+        (
+            SELECT known.slot FROM tickwork_firings AS known
+            WHERE known.tenant = $2 AND known.schedule_id = $3 AND known.run = 0
+                AND known.slot > $1::timestamptz
+            ORDER BY known.slot DESC LIMIT 1
+        ),
+        '-infinity'
+    ) AS again
 ) AS known
 WHERE tenant = $2 AND schedule_id = $3 AND schedule_id IS NOT NULL AND (run = 0 OR $5)
     AND state <> 'claimed' AND claim = 0
-    AND NOT ($4 AND (coalesce(due_at, visible_at) <= $1::timestamptz OR m.slot <= known.slot))
+    AND NOT ($4 AND (coalesce(due_at, visible_at) <= $1::timestamptz OR m.slot <= greatest(known.slot, known.again)))

@@ -66,4 +66,5 @@ CROSS JOIN LATERAL (
     END AS at
 ) AS moves
 WHERE s.ctid = was.at
-RETURNING s.tenant, s.id, s.status, was.status AS old_status, moves.at IS NOT NULL AS is_moved
+RETURNING s.tenant, s.id, s.status, was.status AS old_status, moves.at IS NOT NULL AS is_moved, s.next_slot,
+    CASE WHEN s.status = 'paused' THEN s.rule END AS rule, s.shift

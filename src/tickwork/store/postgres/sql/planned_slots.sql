@@ -1,7 +1,7 @@
 -- Planned slots of schedules that nobody ever claimed, taken: all, with `$5` extra runs too, or (`$4`) those
 -- that are not due. What somebody is claiming right now is left to him. `is_passed`: it, or a later slot, is
--- on its way or on record already: whoever goes back to one of the others plans nothing twice. With `$4` such
--- a slot is left, too.
+-- on its way or on record already: whoever goes back to one of the others plans nothing twice. `is_again`: the one
+-- on record is still to come, for the clock was set back. With `$4` such a slot is left, too.
 SELECT m.*
 FROM (SELECT * FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
 CROSS JOIN LATERAL (
@@ -17,19 +17,29 @@ CROSS JOIN LATERAL (
         (
             SELECT coalesce(known.last_slot, known.slot) FROM tickwork_firings AS known
             WHERE known.tenant = given.tenant AND known.schedule_id = given.id AND known.run = 0
+                AND known.slot <= $1::timestamptz
             ORDER BY known.slot DESC LIMIT 1
         ),
         '-infinity'
-    ) AS slot
+    ) AS slot,
+    coalesce(
+        (
+            SELECT known.slot FROM tickwork_firings AS known
+            WHERE known.tenant = given.tenant AND known.schedule_id = given.id AND known.run = 0
+                AND known.slot > $1::timestamptz
+            ORDER BY known.slot DESC LIMIT 1
+        ),
+        '-infinity'
+    ) AS again
     OFFSET 0  -- Looked for once, and not for each of its slots.
 ) AS known
 CROSS JOIN LATERAL (
     SELECT tenant, schedule_id, id, slot, coalesce(due_at, visible_at) AS due_at, queue_id, key, run,
-        run = 0 AND slot <= known.slot AS is_passed
+        run = 0 AND slot <= known.slot AS is_passed, run = 0 AND slot <= known.again AS is_again
     FROM tickwork_messages
     WHERE tenant = given.tenant AND schedule_id = given.id AND schedule_id IS NOT NULL AND (run = 0 OR $5)
         AND state <> 'claimed' AND claim = 0
-        AND NOT ($4 AND (coalesce(due_at, visible_at) <= $1::timestamptz OR slot <= known.slot))
+        AND NOT ($4 AND (coalesce(due_at, visible_at) <= $1::timestamptz OR slot <= greatest(known.slot, known.again)))
     ORDER BY slot, run
     FOR UPDATE SKIP LOCKED
 ) AS m

@@ -7,13 +7,13 @@ SET next_slot = coalesce(given.slot, s.next_slot), due_at = coalesce(given.due_a
         (
             SELECT slot FROM tickwork_messages AS m
             WHERE m.tenant = given.tenant AND m.schedule_id = given.id AND m.schedule_id IS NOT NULL
-                AND m.run = 0
+                AND m.run = 0 AND m.slot <= s.last_slot
             ORDER BY slot DESC LIMIT 1
         ),
         (
             SELECT slot FROM tickwork_firings AS f
-            WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.run = 0
-                AND f.attempt > 0
+            WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.slot <= s.last_slot
+                AND f.run = 0 AND f.attempt > 0
             ORDER BY slot DESC LIMIT 1
         )
     )

@@ -1,7 +1,8 @@
 -- The planned slots of a schedule that were never claimed and are due after an instant; extra runs only with
--- `?5`. Last: whether it, or a later slot, is on its way or on record already: whoever goes back to one of
--- the others plans nothing twice. With `?4` there are none of these.
-WITH known (slot) AS (
+-- `?5`. With each: whether it, or a later slot, is on its way or on record already (whoever goes back to one
+-- of the others plans nothing twice), its run, and whether a slot is on record that is still to come, for the
+-- clock was set back. With `?4` there are none of these.
+WITH known (slot, again) AS (
     SELECT max(
         coalesce((
             SELECT max(other.slot) FROM tickwork_messages AS other
@@ -11,14 +12,20 @@ WITH known (slot) AS (
         ), -9223372036854775808),
         coalesce((
             SELECT coalesce(last_slot, slot) FROM tickwork_firings
-            WHERE tenant = ?1 AND schedule_id = ?2 AND run = 0
+            WHERE tenant = ?1 AND schedule_id = ?2 AND run = 0 AND slot <= ?6
             ORDER BY slot DESC LIMIT 1
         ), -9223372036854775808)
-    )
+    ),
+    coalesce((
+        SELECT slot FROM tickwork_firings
+        WHERE tenant = ?1 AND schedule_id = ?2 AND run = 0 AND slot > ?6
+        ORDER BY slot DESC LIMIT 1
+    ), -9223372036854775808)
 )
-SELECT place, m.slot, coalesce(due_at, visible_at), run = 0 AND m.slot <= known.slot, run
+SELECT place, m.slot, coalesce(due_at, visible_at), run = 0 AND m.slot <= known.slot, run,
+    run = 0 AND m.slot <= known.again
 FROM tickwork_messages AS m CROSS JOIN known
 WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL AND (run = 0 OR ?5) AND claim = 0
     AND m.slot IS NOT NULL AND coalesce(due_at, visible_at) > ?3
-    AND NOT (?4 AND m.slot <= known.slot)
+    AND NOT (?4 AND m.slot <= max(known.slot, known.again))
 ORDER BY m.slot, run
