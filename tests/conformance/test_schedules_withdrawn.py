@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.acts import counts, make_queue, pull
+from tests.conformance.acts import ALL, counts, make_queue, pull
 from tests.conformance.schedule_acts import (
     MINUTE,
     ONE_AT_A_TIME,
@@ -19,6 +19,7 @@ from tests.conformance.schedule_acts import (
     firings,
     messages,
     pause,
+    plan_now,
     resume,
     rule_of,
     slots,
@@ -29,7 +30,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core import changing
 from tickwork.core.changing import Withdraw
-from tickwork.core.model import Counts, Message
+from tickwork.core.model import SYSTEM, Counts, Message
 from tickwork.core.outcome import Permanent
 from tickwork.core.schedule import OnDead, OverlapPolicy, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
@@ -254,3 +255,27 @@ async def test_what_is_due_is_gone_back_to_under_the_same_rule(
     assert (paused.next_slot, await skips(store, made)) == (begin + 2 * MINUTE, [])
     await resume(store, paused)
     assert await skips(store, made) == [(begin + 2 * MINUTE, begin + 3 * MINUTE, 2, 0, "paused")]
+
+
+async def test_what_expired_in_the_queue_is_on_record_once(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Also if a slot before it still waits, which knew no such limit when it was planned."""
+    await make_queue(store)
+    begin = clock.now()
+    made = await created_due(store, clock, missed=PATIENT)
+    await update(store, made, expires_after_seconds=30.0)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    clock.advance(seconds=40)
+    await store.reaper.reap(SYSTEM, ALL)
+    assert await slots(store, made) == [begin + MINUTE]
+    paused = await pause(store, await again(store, made))
+    assert paused.next_slot == begin + 3 * MINUTE
+    clock.advance(seconds=30)
+    await resume(store, paused)
+    assert await skips(store, made) == [
+        (begin + MINUTE, None, 1, 0, "paused"),
+        (begin + 2 * MINUTE, None, 1, 0, "expired"),
+        (begin + 3 * MINUTE, None, 1, 0, "paused"),
+    ]
