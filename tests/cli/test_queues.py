@@ -36,7 +36,10 @@ def test_a_database_that_is_not_there_is_not_made(desk: Desk, words: list[str]) 
     refused = desk.run(*words)
     assert (refused.exit_code, refused.stdout) == (1, "")
     path = desk.folder / "tickwork.db"
-    assert refused.stderr == f"tickwork: there is no database {path}: run `tickwork migrate`\n"
+    assert refused.stderr == (
+        f"tickwork: there is no database {path}: run `tickwork migrate`, or if another one is "
+        "meant, name it with --database or TICKWORK_DATABASE\n"
+    )
     assert [*desk.folder.iterdir()] == []
 
 

@@ -150,7 +150,10 @@ def test_an_app_that_cannot_be_is_refused(tmp_path: Path) -> None:
         (["--file", "a.toml", "--app", "shop:app"], "give --file or --app, not both"),
         (["--app", "shop"], "MODULE:APP: give a module and the app in it"),
         (["--app", "nowhere_at_all:app"], "MODULE:APP: there is no module nowhere_at_all"),
-        (["--file", "none.toml"], "there is no file none.toml"),
+        (
+            ["--file", "none.toml"],
+            "there is no file none.toml; name one with --file, or an app with --app MODULE:APP",
+        ),
         (["--file", "tickwork.toml", "check"], "give options after check, not before it"),
     ],
 )

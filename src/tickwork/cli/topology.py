@@ -58,7 +58,8 @@ def topology_command(
         fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
     if file is not None and target is not None:
         fail("give --file or --app, not both", code=EXIT_BAD_USAGE)
-    topology = _read(file) if target is None else _declared(target)
+    said = "one with --file, or an app with --app MODULE:APP"
+    topology = _read(file, instead=said) if target is None else _declared(target)
     if as_json or kind == "json":
         print_json(topology)
     elif kind == "mermaid":
@@ -103,14 +104,14 @@ def apply_command(
     _print(steps, as_json=as_json)
 
 
-def _read(file: str | None) -> Topology:
+def _read(file: str | None, *, instead: str = "one with --file") -> Topology:
     from tickwork.core.topology import FILE, parse
 
     path = Path(file or FILE)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        fail(f"there is no file {path}; name one with --file", code=EXIT_BAD_USAGE)
+        fail(f"there is no file {path}; name {instead}", code=EXIT_BAD_USAGE)
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
     except UnicodeDecodeError:

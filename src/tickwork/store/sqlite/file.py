@@ -166,7 +166,10 @@ class DatabaseFile:
         if not self.path.parent.is_dir():
             return StoreBroken(f"there is no folder {self.path.parent}")
         if not self.path.exists():
-            return StoreBroken(f"there is no database {self.path}: run `tickwork migrate`")
+            return StoreBroken(
+                f"there is no database {self.path}: run `tickwork migrate`, or if another one is "
+                "meant, name it with --database or TICKWORK_DATABASE"
+            )
         if not self.path.is_file():
             return StoreBroken(f"{self.path} is not a file")
         if not os.access(self.path, os.R_OK | os.W_OK) or not os.access(self.path.parent, os.W_OK):
