@@ -1,6 +1,6 @@
-"""The declarations: two queues, a unit of work, the start of a day.
+"""The declarations: two queues, a unit of work, a day that begins at noon.
 
-`tickwork run examples.streaky.app:app` handles what `start_day` began.
+`tickwork run examples.streaky.app:app` begins it, and handles what it is made of.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from examples.streaky import github, settings
 from examples.streaky.reminding import remind
 from examples.streaky.streak import Streak, streak_of
 from examples.streaky.users import ADD_CHECK, ADD_DAY, ADD_REMINDER, User, users
-from tickwork import Message, Tickwork
+from tickwork import Firing, Message, Tickwork
 from tickwork.core.policy.backoff import Exponential
 
 if TYPE_CHECKING:
@@ -59,8 +59,18 @@ async def start_day(day: date) -> RunningBatch:
         [Check(user_id, at) for user_id in await users.roster(day)],
         batch_id=uuid5(STREAKY, day.isoformat()),
         completion_queue="days",
+        detached=True,  # In `daily`: there may be more users than fit into one transaction.
         expires_after_seconds=USEFUL_SECONDS,
     )
+
+
+@app.schedule(
+    daily_time={"hour": NOON.hour, "minute": NOON.minute},
+    missed={"policy": "skip", "grace_seconds": USEFUL_SECONDS},
+)
+async def daily(firing: Firing[Any]) -> None:
+    """Every day, also if the workers were away at noon and are back in time."""
+    await start_day(firing.slot.date())
 
 
 @app.on(

@@ -60,8 +60,10 @@ class Streaky:
         return child
 
     def worker(self) -> Child:
-        """A worker, as the README starts it."""
-        return self._children.spawn("tickwork", "run", "examples.streaky.app:app", env=self._env)
+        """A worker, as the README starts it, but for its role: a test begins its day by hand, and
+        at noon another one would begin."""
+        words = ("run", "examples.streaky.app:app", "--roles", "worker")
+        return self._children.spawn("tickwork", *words, env=self._env)
 
     async def start(self) -> None:
         """Starts the day; returns when its batch is there, whole."""

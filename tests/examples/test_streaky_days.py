@@ -1,7 +1,13 @@
 """A day of Streaky, with a worker and a stand-in in processes of their own, on both stores."""
 
+from datetime import UTC, datetime, time
+from pathlib import Path
+
 import pytest
 
+from examples.streaky import app
+from examples.streaky.database import database_at
+from examples.streaky.users import Users
 from tests.examples.streaky_kit import (
     BATCH,
     DAY,
@@ -16,6 +22,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.letters import Selection
 from tickwork.core.model import DEFAULT, Counts
+from tickwork.testing import harness
 
 FOREVER = r"^(.+)+!$"
 """A pattern that takes 2^n steps for a name of n letters."""
@@ -59,6 +66,30 @@ async def test_everybody_is_checked_once_and_only_who_has_not_committed_is_remin
     assert "completed" in shown.lines()[-1]
     worker.terminate()
     await worker.succeeded(WAIT_SECONDS)
+
+
+async def test_a_day_begins_by_itself_at_noon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everybody who is active and has a token then; a day that is too late is left out."""
+    users = Users(database_at(f"sqlite:///{tmp_path / 'users.db'}"))
+    monkeypatch.setattr(app, "users", users)
+    await users.create_tables()
+    first, *others = people(3)
+    await users.add([*others, first._replace(is_active=False)])
+    begins = datetime.combine(DAY, time(11), UTC)
+    async with harness(app.app, start=begins) as h:
+        await h.advance(minutes=59)
+        assert await h.store.batches.list(DEFAULT, 9) == ()
+        await h.advance(minutes=1)
+        (batch,) = await h.store.batches.list(DEFAULT, 9)
+        assert (batch.id, batch.total) == (BATCH, 2)
+        await h.outage(days=1, hours=11)
+        await h.drain()
+        await h.outage(hours=20)
+        await h.drain()
+        assert len(await h.store.batches.list(DEFAULT, 9)) == 2
+    await users.database.close()
 
 
 async def test_a_bad_credential_is_dead_at_once_and_the_day_is_done_without_it(
