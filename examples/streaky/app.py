@@ -77,7 +77,7 @@ async def daily(firing: Firing[Any]) -> None:
     "checks",
     isolation=settings.ISOLATION,
     max_concurrency=settings.SLOTS,
-    cpu_seconds=settings.CPU_SECONDS,
+    **settings.LIMITS,
 )
 async def check(message: Message[Check]) -> None:
     """One user's day: look, compute, and remind them if there is need. The rows commit with the

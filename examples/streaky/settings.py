@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 DATABASE = os.environ.get("TICKWORK_DATABASE", "sqlite:///streaky.db")
 
@@ -18,6 +19,7 @@ ISOLATION = os.environ.get("STREAKY_ISOLATION", "task")
 """`process` gives every user a budget of processor time that nobody can overrun."""
 
 CPU_SECONDS = float(os.environ.get("STREAKY_CPU_SECONDS", "5"))
+LIMITS: dict[str, Any] = {"cpu_seconds": CPU_SECONDS} if ISOLATION == "process" else {}
 WALL_SECONDS = int(os.environ.get("STREAKY_WALL_SECONDS", "60"))
 RETRIES = int(os.environ.get("STREAKY_RETRIES", "8"))
 RETRY_SECONDS = float(os.environ.get("STREAKY_RETRY_SECONDS", "30"))
