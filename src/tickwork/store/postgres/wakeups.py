@@ -22,7 +22,7 @@ from tickwork.store.watching import EventWatch, Watchers
 _CHANNEL = "tickwork"
 _TELL_EVERY_SECONDS = 0.01
 _RECONNECT_SECONDS = 1.0
-_CLOSE_SECONDS = 1.0
+_CLOSE_SECONDS = 0.5
 
 
 class PostgresWakeups:
