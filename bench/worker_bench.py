@@ -45,7 +45,9 @@ SIZE = 100
 ROUNDS = 3
 """Floor and worker take turns so often; the turn with the middle ratio counts."""
 
-PICKUPS = 200
+PICKUPS = 500
+IDLE_SECONDS = 0.02
+"""Between two of them: the one before is settled then, and nothing is going on."""
 
 RATE = 5_000
 SLOTS = 250
@@ -232,4 +234,5 @@ async def _pick_up(url: str) -> list[float]:
             picked.clear()
             await queue.send(time.perf_counter())
             await picked.wait()
+            await asyncio.sleep(IDLE_SECONDS)
     return waits

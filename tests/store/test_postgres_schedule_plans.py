@@ -27,6 +27,7 @@ DEFAULT_DAY = "tickwork_firings_default"
 BY_KEY, BY_SLOT, BY_LOOK = f"{SCHEDULES}_pkey", f"{MESSAGES}_slot", f"{SCHEDULES}_look"
 
 WAYS = {
+    "ack_plain": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey", BY_PLACE}},
     "change_schedule": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
     "count_planned": {MESSAGES: {BY_SLOT}},
     "count_unfinished": {MESSAGES: {BY_SLOT}},
@@ -198,7 +199,7 @@ async def test_plans_take_their_schedules_one_by_one_in_the_order_given(
     connection: Connection,
 ) -> None:
     """A join of another kind would take them in an order of its own, crosswise with others."""
-    for name in ("plan", "lock_schedules", "lock_shards"):
+    for name in ("ack_plain", "plan", "lock_schedules", "lock_shards"):
         plan = await generic_plan(connection, name)
         joins = [node for node in nodes(plan) if node["Node Type"] in ("Hash Join", "Merge Join")]
         taken = [

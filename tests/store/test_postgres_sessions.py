@@ -11,6 +11,7 @@ from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.database import Database
 from tickwork.store.postgres.migrate import migrate
 from tickwork.store.postgres.store import CONNECTIONS_READY
 
@@ -111,3 +112,39 @@ async def test_a_worker_finds_its_connections_open(
     await watcher.close()
     await store.close()
     assert others == ready
+
+
+async def test_what_is_made_ready_does_nothing(store: PostgresStore, postgres_url: str) -> None:
+    """Each statement is run, without values."""
+    node = await join(store)
+    for _ in range(3):
+        await send(store)
+    (claimed,) = await claim(store, node, limit=1)
+    before = await written(postgres_url)
+    await store.make_ready()
+    assert await written(postgres_url) == before
+    assert (await store.messages.settle(DEFAULT, Settlement((ack(claimed),)))).refused == ()
+
+
+async def test_one_plan_serves_all_values_but_where_a_choice_may_be_left_out(
+    postgres_url: str,
+) -> None:
+    database = await Database.open(postgres_url, connections_max=1, pooled=False)
+    asked = "SELECT current_setting('plan_cache_mode')"
+    for _ in range(2):
+        usual = await database.run(lambda connection: connection.fetchval(asked))
+        ((chosen,),) = await database.look(asked)
+        assert (usual, chosen) == ("force_generic_plan", "force_custom_plan")
+    await database.close()
+
+
+async def written(postgres_url: str) -> dict[str, list[asyncpg.Record]]:
+    """All rows of all tables, and where they lie."""
+    connection = await asyncpg.connect(postgres_url)
+    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    rows = {
+        name: await connection.fetch(f"SELECT ctid, xmin, * FROM {name} ORDER BY ctid")
+        for (name,) in tables
+    }
+    await connection.close()
+    return rows

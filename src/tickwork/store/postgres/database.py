@@ -41,7 +41,13 @@ SESSION = {
     "default_transaction_isolation": "read committed",
     # A plan that was made while a table was empty, and is kept, would read all of it ever after.
     "enable_seqscan": "off",
+    # One plan for any values, from the first time on. Else a server plans anew five times on each
+    # connection, which takes longer than to hand out a message, and may never stop to.
+    "plan_cache_mode": "force_generic_plan",
 }
+
+PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
+"""For what is asked with a choice that may be left out: a plan for any choice is bad for most."""
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
@@ -87,8 +93,9 @@ class Database:
         return cls(pool, url, pooled=pooled)
 
     async def make_ready(self, statements: Sequence[str], connections: int) -> None:
-        """Opens so many connections, and has the driver look at the statements. On each it asks
-        the server about types that it has not met there, which takes as long as ten messages."""
+        """Opens so many connections, and runs the statements once on each, about nothing: the
+        driver has to meet their types there, and the server to plan them. Without values none of
+        them may do anything."""
         # No more than half of them: others may be doing the same.
         wanted = min(connections, max(self._pool.get_max_size() // 2, 1))
         try:
@@ -97,7 +104,8 @@ class Database:
                     taken = self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
                     connection = await held.enter_async_context(taken)
                     for statement in statements:
-                        await connection.prepare(statement)
+                        asked = (await connection.prepare(statement)).get_parameters()
+                        await connection.fetch(statement, *[None] * len(asked))
         except (asyncpg.PostgresError, *_LOST, TimeoutError) as error:
             raise as_store_error(error) from error
 
@@ -125,6 +133,15 @@ class Database:
         if self._pooled:
             return await self.transact(work, repeatable=repeatable)
         return await self._try(work, repeatable=repeatable)
+
+    async def look(self, statement: str, *values: object) -> list[asyncpg.Record]:
+        """Reads by a plan that is made for these values."""
+
+        async def work(connection: Connection) -> list[asyncpg.Record]:
+            await connection.execute(PLAN_ANEW)
+            return await connection.fetch(statement, *values)
+
+        return await self.transact(work)
 
     async def transact(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True

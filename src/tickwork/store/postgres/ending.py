@@ -23,7 +23,7 @@ from tickwork.store.postgres.filling import Whole, store_whole
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left, keys_of
 from tickwork.store.postgres.sending import Group, Parcel, Sender
-from tickwork.store.postgres.slot_ends import SlotEnds, effects_of, paused_by
+from tickwork.store.postgres.slot_ends import SlotEnds, effects_of, paused_by, successes
 from tickwork.store.postgres.telling import told_of
 from tickwork.store.postgres.withdrawing import ScheduleKey
 from tickwork.store.sightings import Sightings
@@ -157,11 +157,12 @@ class Ender:
         return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, by itself; nothing, if anything hangs on any of them, or if one
-        of them is there twice."""
+        """Acks in one statement, by itself, successes of slots among them; nothing, if anything
+        hangs on any of them, or if one of them is there twice."""
         ended = Ended.nothing()
         tenants, ids, claims, holders = _columns([ending.held for ending in endings])
         acked: Sequence[Any] = ()
+        firings = [ending.firing for ending in endings]
         if len({*ids}) == len(ids):
             acked = await connection.fetch(
                 SQL.ack_plain,
@@ -171,6 +172,7 @@ class Ender:
                 once(claims),
                 once(holders),
                 self.sightings.take(ids),
+                *successes(firings),
             )
         for row in acked:
             ended.done.update([number - 1 for number in row["numbers"]])

@@ -30,15 +30,12 @@ from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room, change_backlog
-from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.database import PLAN_ANEW, SQL, Connection, Database
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.sending import Group, Sender
 from tickwork.store.tallying import Tallied, Tallies
 
 _LOCKED = " FOR UPDATE SKIP LOCKED"
-
-_PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
-"""A plan for any choice of letters is a bad one for most."""
 
 _FIELDS = DeadLetter.__struct_fields__
 _CONTENT_TYPE, _RESOLUTION = _FIELDS.index("content_type"), _FIELDS.index("resolution")
@@ -94,9 +91,7 @@ class PostgresDeadLetters:
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.group_letters, queue_id, scope.tenant, limit)
-        )
+        found = await self._database.look(SQL.group_letters, queue_id, scope.tenant, limit)
         return tuple(DeadGroup(*row) for row in found)
 
     async def edit(
@@ -186,7 +181,7 @@ async def _pick(
         statement, wanted = SQL.pick_own_letters, (*wanted, scope.tenant)
     else:
         statement = SQL.pick_letters
-    await connection.execute(_PLAN_ANEW)
+    await connection.execute(PLAN_ANEW)
     rows = await connection.fetch(statement + lock, *wanted)
     return _Picked([row["tenant"] for row in rows], [row["id"] for row in rows])
 

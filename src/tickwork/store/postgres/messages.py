@@ -116,11 +116,8 @@ class PostgresMessages:
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
-        found = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.peek, self._moment(), queue_id, scope.tenant, limit
-            )
-        )
+        asked = (self._moment(), queue_id, scope.tenant, limit)
+        found = await self._database.look(SQL.peek, *asked)
         return rows.messages(found)
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:

@@ -11,7 +11,7 @@ from tickwork.core.model import Scope
 from tickwork.core.tally import Passing
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
-from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.postgres.database import PLAN_ANEW, SQL, Connection, Database
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left
 
 PURGED_AT_ONCE = 5_000
@@ -28,14 +28,15 @@ class Purger:
         until = self._moment()
         if until is None:
             until = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
+        asked = (queue_id, scope.tenant, until, PURGED_AT_ONCE)
+
+        async def find(connection: Connection) -> Sequence[Any]:
+            await connection.execute(PLAN_ANEW)
+            return await connection.fetch(SQL.waiting_messages, *asked)
+
         purged = 0
         while True:
-            found, gone = await self._delete(
-                lambda connection: connection.fetch(
-                    SQL.waiting_messages, queue_id, scope.tenant, until, PURGED_AT_ONCE
-                ),
-                REASON_PURGED,
-            )
+            found, gone = await self._delete(find, REASON_PURGED)
             purged += gone
             if found < PURGED_AT_ONCE:
                 return purged

@@ -167,12 +167,8 @@ class PostgresQueues:
 
     async def counts(self, scope: Scope, name: str) -> Counts:
         queue_id = await self.id_of(scope, name)
-        row = await self._database.run(
-            lambda connection: connection.fetchrow(
-                SQL.count_messages, self._moment(), queue_id, scope.tenant
-            )
-        )
-        assert row is not None
+        asked = (self._moment(), queue_id, scope.tenant)
+        [row] = await self._database.look(SQL.count_messages, *asked)
         return Counts(*row)
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:

@@ -76,10 +76,14 @@ class Settler:
         return [ended.result(endings, *places) for places in pairwise([0, *stops])]
 
     async def _ack_plain(self, endings: Sequence[Ending]) -> Ended | None:
-        """The usual case, in one statement and one round trip: acks on which nothing hangs. If
-        anything hangs on any of them nothing is done; None if it is not known what was."""
+        """The usual case, in one statement and one round trip: acks on which nothing hangs, but
+        that a slot succeeded. If anything hangs on any of them nothing is done; None if it is not
+        known what was."""
         if any(
-            ending.fate is not Fate.ACK or ending.sends or ending.batches or ending.firing
+            ending.fate is not Fate.ACK
+            or ending.sends
+            or ending.batches
+            or (ending.firing and not ending.firing.says_nothing_but_success)
             for ending in endings
         ):
             return Ended.nothing()

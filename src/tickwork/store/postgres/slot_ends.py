@@ -265,6 +265,18 @@ async def _rewind(
         )
 
 
+def successes(
+    firings: Sequence[FiringRecord | None],
+) -> tuple[list[UUID | None], list[float | None]]:
+    """Ids for the records of slots that succeeded, and how long they took; nothing of others."""
+    if not any(firings):
+        return [], []
+    return (
+        [new_id() if firing else None for firing in firings],
+        [firing.took_seconds if firing else None for firing in firings],
+    )
+
+
 def _pausing(effects: Effects) -> list[ScheduleKey]:
     return [named for named, each in effects.items() if each.effect.then is Then.PAUSE]
 

@@ -1,22 +1,28 @@
 -- Deletes what is still held by exactly this claim, and remembers its event, if nothing hangs on any
--- of them: no key, no batch, no cap; else nothing at all. Answers which of them, by kind, and which
--- of these were done before: of two with one event a single one is fresh.
-WITH given AS MATERIALIZED (
+-- of them: no key, no batch, no cap, of a slot no event; else nothing at all. Of a slot it records
+-- the success, and its schedule shows it. Answers which of them, by kind, and which of these were
+-- done before: of two with one event a single one is fresh.
+WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+given AS MATERIALIZED (
     -- What is the same for all is given once. `at` is where the row was last seen.
-    SELECT id, at, number,
+    SELECT id, at, firing, took_seconds, number,
         ($2::text[])[least(number, cardinality($2))] AS tenant,
         ($4::bigint[])[least(number, cardinality($4))] AS claim,
         ($5::uuid[])[least(number, cardinality($5))] AS holder
-    FROM unnest($3::uuid[], $6::tid[]) WITH ORDINALITY AS given (id, at, number)
+    FROM unnest($3::uuid[], $6::tid[], $7::uuid[], $8::float8[])
+        WITH ORDINALITY AS given (id, at, firing, took_seconds, number)
 ),
 found AS MATERIALIZED (
-    SELECT found.*, given.claim, given.holder, given.number
+    SELECT found.at, found.queue_id,
+        found.is_entangled OR (found.has_event AND given.firing IS NOT NULL) AS is_entangled,
+        given.claim, given.holder, given.firing, given.took_seconds, given.number
     FROM given
     CROSS JOIN LATERAL (
-        SELECT ctid AS at, queue_id, key IS NOT NULL OR batch_id IS NOT NULL AS is_entangled
+        SELECT ctid AS at, queue_id, key IS NOT NULL OR batch_id IS NOT NULL AS is_entangled,
+            event_id IS NOT NULL AS has_event
         FROM tickwork_messages WHERE ctid = given.at AND tenant = given.tenant AND id = given.id
         UNION ALL
-        SELECT ctid, queue_id, key IS NOT NULL OR batch_id IS NOT NULL
+        SELECT ctid, queue_id, key IS NOT NULL OR batch_id IS NOT NULL, event_id IS NOT NULL
         FROM tickwork_messages WHERE tenant = given.tenant AND id = given.id
         LIMIT 1
     ) AS found
@@ -33,21 +39,47 @@ gone AS (
             ), false)
             FROM found
         )
-    RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, m.event_id
+    RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, m.event_id, held.firing,
+        held.took_seconds, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up,
+        coalesce(m.due_at, m.visible_at) AS due_at
 ),
 remembered AS (
     INSERT INTO tickwork_events_done (tenant, queue_id, event_id, done_at)
-    SELECT DISTINCT tenant, queue_id, event_id, coalesce($1::timestamptz, statement_timestamp())
-    FROM gone WHERE event_id IS NOT NULL
+    SELECT DISTINCT tenant, queue_id, event_id, moment.now
+    FROM moment, gone WHERE event_id IS NOT NULL
     ORDER BY tenant, queue_id, event_id
     ON CONFLICT DO NOTHING
     RETURNING tenant, queue_id, event_id
 ),
+slots AS MATERIALIZED (
+    SELECT gone.*, moment.now FROM moment, gone
+    WHERE firing IS NOT NULL AND schedule_id IS NOT NULL AND slot IS NOT NULL
+),
+recorded AS (
+    INSERT INTO tickwork_firings (
+        tenant, id, schedule_id, slot, run, attempt, status, due_at, started_at, finished_at,
+        channels, catch_up
+    )
+    SELECT
+        tenant, firing, schedule_id, slot, run, attempts + 1, 'succeeded', due_at,
+        now - make_interval(secs => took_seconds), now, '[]', catch_up
+    FROM slots
+),
+shown AS (
+    UPDATE tickwork_schedules AS s
+    SET error_count = 0, last_error = NULL, last_status = 'succeeded'
+    -- In a fixed order, as all take them who need several.
+    FROM (SELECT DISTINCT tenant, schedule_id FROM slots ORDER BY tenant, schedule_id) AS ended
+    WHERE s.tenant = ended.tenant AND s.id = ended.schedule_id AND s.status <> 'deleted'
+        AND (s.error_count <> 0 OR s.last_error IS NOT NULL
+            OR s.last_status IS DISTINCT FROM 'succeeded')
+),
 ended AS (
-    SELECT number, tenant, queue_id, type, source, true AS fresh FROM gone WHERE event_id IS NULL
+    SELECT number, tenant, queue_id, type, source, schedule_id IS NOT NULL AS is_slot, true AS fresh
+    FROM gone WHERE event_id IS NULL
     UNION ALL
     SELECT
-        number, gone.tenant, gone.queue_id, type, source,
+        number, gone.tenant, gone.queue_id, type, source, schedule_id IS NOT NULL,
         remembered.event_id IS NOT NULL
             AND row_number() OVER (
                 PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY number
@@ -55,8 +87,9 @@ ended AS (
     FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
     WHERE gone.event_id IS NOT NULL
 )
+-- Each schedule is the source of its own, and they are counted together: one of them stands for all.
 SELECT
-    tenant, queue_id, type, source, array_agg(number) AS numbers,
+    tenant, queue_id, type, min(source) AS source, array_agg(number) AS numbers,
     array_agg(number) FILTER (WHERE NOT fresh) AS doubles
 FROM ended
-GROUP BY tenant, queue_id, type, source
+GROUP BY tenant, queue_id, type, is_slot, CASE WHEN NOT is_slot THEN source END

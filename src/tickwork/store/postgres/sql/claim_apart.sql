@@ -46,7 +46,8 @@ SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $7 IS NOT 
         AND m.due_at + make_interval(secs => m.grace_seconds) < (SELECT now FROM moment)
     ) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
-RETURNING /*columns*/, m.event_id IS NOT NULL AND EXISTS (
-    SELECT FROM tickwork_events_done AS done
+RETURNING /*columns*/, m.event_id IS NOT NULL AND (
+    -- No EXISTS: while few are known, a plan with it reads all of them, and is kept.
+    SELECT true FROM tickwork_events_done AS done
     WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
-) AS is_done, m.ctid AS at
+) IS TRUE AS is_done, m.ctid AS at

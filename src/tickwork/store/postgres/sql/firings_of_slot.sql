@@ -1,7 +1,11 @@
 -- What was recorded of the slot at an instant, and the runs that cover it, oldest first.
 SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
     f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
-FROM tickwork_tenants AS owner
+FROM (
+    SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
+    UNION ALL
+    SELECT $1 WHERE $1 IS NOT NULL
+) AS owner
 CROSS JOIN LATERAL (
     (
         SELECT * FROM tickwork_firings
@@ -16,6 +20,5 @@ CROSS JOIN LATERAL (
         LIMIT $4
     )
 ) AS f
-WHERE $1::text IS NULL OR owner.id = $1
 ORDER BY f.finished_at, f.id
 LIMIT $4

@@ -1,3 +1,12 @@
--- One message of a queue.
-SELECT /*columns*/ FROM tickwork_messages AS m
-WHERE m.queue_id = $1 AND m.id = $2 AND ($3::text IS NULL OR m.tenant = $3)
+-- One message of a queue; for the system of whichever tenant it is.
+SELECT /*columns*/
+FROM (
+    SELECT id FROM tickwork_tenants WHERE $3::text IS NULL
+    UNION ALL
+    SELECT $3 WHERE $3 IS NOT NULL
+) AS owner
+CROSS JOIN LATERAL (
+    SELECT * FROM tickwork_messages WHERE tenant = owner.id AND id = $2 LIMIT 1
+) AS m
+WHERE m.queue_id = $1
+LIMIT 1

@@ -1,8 +1,11 @@
 -- One schedule by its id; for the system of whichever tenant it is.
 SELECT /*schedule*/
-FROM tickwork_tenants AS owner
+FROM (
+    SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
+    UNION ALL
+    SELECT $1 WHERE $1 IS NOT NULL
+) AS owner
 CROSS JOIN LATERAL (
     SELECT * FROM tickwork_schedules WHERE tenant = owner.id AND id = $2 LIMIT 1
 ) AS s
-WHERE $1::text IS NULL OR owner.id = $1
 LIMIT 1

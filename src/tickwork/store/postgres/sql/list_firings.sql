@@ -2,7 +2,11 @@
 -- whichever tenant it is.
 SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
     f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
-FROM tickwork_tenants AS owner
+FROM (
+    SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
+    UNION ALL
+    SELECT $1 WHERE $1 IS NOT NULL
+) AS owner
 CROSS JOIN LATERAL (
     SELECT * FROM tickwork_firings
     WHERE tenant = owner.id AND schedule_id = $2
@@ -11,6 +15,5 @@ CROSS JOIN LATERAL (
     ORDER BY finished_at DESC, id DESC
     LIMIT $3
 ) AS f
-WHERE $1::text IS NULL OR owner.id = $1
 ORDER BY f.finished_at DESC, f.id DESC
 LIMIT $3

@@ -1,8 +1,11 @@
 -- The slots between two instants that are messages: still to come, waiting, or under way, in whichever run.
 SELECT DISTINCT m.slot
-FROM tickwork_tenants AS owner
+FROM (
+    SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
+    UNION ALL
+    SELECT $1 WHERE $1 IS NOT NULL
+) AS owner
 CROSS JOIN LATERAL (
     SELECT slot FROM tickwork_messages
     WHERE tenant = owner.id AND schedule_id = $2 AND schedule_id IS NOT NULL AND slot BETWEEN $3 AND $4
 ) AS m
-WHERE $1::text IS NULL OR owner.id = $1
