@@ -6,18 +6,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.conformance.acts import ALL, make_queue, make_tenants
+from tests.conformance.acts import ALL, make_queue, make_tenants, pull
 from tests.conformance.schedule_acts import (
     MINUTE,
     again,
     create,
+    created_due,
     delete,
+    end,
     lead,
     look,
     new_schedule,
     pause,
     plan_now,
     slots,
+    update,
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
@@ -252,6 +255,26 @@ async def test_a_tenant_has_no_more_than_it_may(store: Store, clock: VirtualCloc
         await create(store, clock, scope=one)
     await delete(store, last[0])
     await create(store, clock, scope=one)
+
+
+async def test_one_that_is_over_and_goes_on_again_counts_again(
+    store: Store, clock: VirtualClock
+) -> None:
+    await store.tenants.put(SYSTEM, Tenant(id="one", schedules_max=1))
+    one = Scope("one")
+    await make_queue(store, scope=one)
+    due = await created_due(store, clock, scope=one, max_firings=1)
+    (last,) = await pull(store, scope=one)
+    await end(store, last)
+    over = await again(store, due)
+    assert over.status is ScheduleStatus.COMPLETED
+    other = await create(store, clock, scope=one)
+    endless = new_schedule(clock).definition.rule
+    with pytest.raises(TooMany, match="may have 1 schedules"):
+        await update(store, over, endless)
+    assert await again(store, over) == over
+    await delete(store, other)
+    assert (await update(store, over, endless)).status is ScheduleStatus.ACTIVE
 
 
 async def test_a_tenant_makes_them_no_faster_than_it_may(store: Store, clock: VirtualClock) -> None:

@@ -1,13 +1,17 @@
-"""What a tenant may be, checked before anything is stored."""
+"""What a tenant may be, checked before anything is stored, and how many schedules it may have."""
 
 from __future__ import annotations
 
 from tickwork.core.limits import DELAY_SECONDS_MAX, NAME_LENGTH_MAX, text_faults
 from tickwork.core.model import Scope, Tenant
 from tickwork.core.policy.rate import RATE_MAX, RATE_MIN
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.core.schedule import ScheduleStatus
+from tickwork.errors import FieldError, InvalidInput, TooMany
 
 SCHEDULES_MAX = 10**9
+
+_OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
+"""Schedules that do not count any more."""
 
 
 def check_tenant(scope: Scope, tenant: Tenant) -> None:
@@ -26,3 +30,17 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
             faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
     if faults:
         raise InvalidInput(faults)
+
+
+def is_one_more(before: ScheduleStatus, after: ScheduleStatus) -> bool:
+    """Whether a change lets a schedule count that did not: it was over, and goes on."""
+    return before in _OVER and after not in _OVER
+
+
+def check_number(tenant: str, schedules: int, schedules_max: int) -> None:
+    """Raises `TooMany` if a tenant has more schedules than it may."""
+    if schedules > schedules_max:
+        raise TooMany(
+            f"tenant {tenant} may have {schedules_max} schedules; delete some, or raise its "
+            "schedules_max"
+        )

@@ -1,8 +1,9 @@
 """Changing schedules on PostgreSQL: one transaction around a pure decision.
 
-In this order: the keys under which its slots stand in line, the schedule's row, the messages that
-may be taken back. Then the decision is asked for, and carried out: what was taken back goes, slots
-that it fires become messages, runs that it skips are recorded, and the schedule stands as decided.
+In this order: the limits of its tenant, if it may begin to count again; the keys under which its
+slots stand in line, the schedule's row, the messages that may be taken back. Then the decision is
+asked for, and carried out: what was taken back goes, slots that it fires become messages, runs that
+it skips are recorded, and the schedule stands as decided.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from tickwork.core.changing import Change, Decide, Withdraw
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.planning import UNFINISHED_MAX, Fire, Skip
-from tickwork.core.schedule import OverlapPolicy, Schedule, key_of
+from tickwork.core.schedule import OverlapPolicy, Schedule, ScheduleStatus, key_of
 from tickwork.core.schedule_limits import check_change
 from tickwork.core.sharing import Grant
 from tickwork.core.tally import Passing
+from tickwork.core.tenant_limits import is_one_more
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
 from tickwork.store.postgres import schedule_rows
 from tickwork.store.postgres.backlog import Room
+from tickwork.store.postgres.creating import keep_number
 from tickwork.store.postgres.database import SQL, Connection, Database
 from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left
@@ -121,6 +124,10 @@ class Changer:
         if seen is None:
             raise NotFound("schedule", schedule_id)
         tenant: str = seen["tenant"]
+        # Before anything else is taken, as whoever makes schedules does.
+        is_over, limits = seen["status"] == ScheduleStatus.COMPLETED, None
+        if is_over:
+            limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
         keys = await self._take_keys(connection, tenant, schedule_id)
         is_granted = under is None or await _hold(connection, under)
         row = await connection.fetchrow(SQL.lock_schedule, tenant, schedule_id)
@@ -128,6 +135,8 @@ class Changer:
             raise NotFound("schedule", schedule_id)
         key = _key(row)
         if key is not None and key not in keys:
+            raise _Meanwhile
+        if is_over is not (row["status"] == ScheduleStatus.COMPLETED):
             raise _Meanwhile
         schedule = schedule_rows.schedule(row)
         now = self._moment() or await connection.fetchval(SQL.read_clock)
@@ -146,6 +155,8 @@ class Changer:
             await self._record(connection, schedule, change.skips, now)
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
+            if limits is not None and is_one_more(ScheduleStatus(row["status"]), change.status):
+                await keep_number(connection, limits)
         aftermath = await self._leaving.follow(connection, left, room, keys)
         return _Changed(schedule, aftermath, row["queue_id"], fires, row["type"], now)
 

@@ -19,6 +19,7 @@ from tickwork.core.model import Scope
 from tickwork.core.policy.rate import allowance, spend
 from tickwork.core.schedule import NewSchedule, Schedule
 from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
+from tickwork.core.tenant_limits import check_number
 from tickwork.errors import Conflict, NotFound, TooMany
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
@@ -191,14 +192,8 @@ class Creator:
         """Raises `TooMany` if so many more are more than the tenant may have, or too fast."""
         if limits is None or not made:
             return
-        most, rate = limits["schedules_max"], limits["schedules_per_second"]
-        if most is not None:
-            there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
-            if there > most:
-                raise TooMany(
-                    f"tenant {tenant} may have {most} schedules; delete some, "
-                    "or raise its schedules_max"
-                )
+        await keep_number(connection, limits)
+        rate = limits["schedules_per_second"]
         if rate is not None:
             now, spent_until = limits["now"], limits["schedules_spent_until"]
             if made > allowance(spent_until, now, rate):
@@ -213,6 +208,14 @@ class Creator:
         """Wakes leaders. Whether it is soon they know better than we do."""
         if any(each.look_at is not None for each in new):
             self._wakeups.tell([SCHEDULES_TOPIC])
+
+
+async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
+    """Raises `TooMany` if a tenant, whose limits are held, has more than it may."""
+    tenant, most = limits["id"], limits["schedules_max"]
+    if most is not None:
+        there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
+        check_number(tenant, there, most)
 
 
 class _QueueGone(NotFound):

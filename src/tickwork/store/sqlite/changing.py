@@ -15,10 +15,12 @@ from tickwork.core.planning import UNFINISHED_MAX
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_limits import check_change
 from tickwork.core.sharing import Grant
+from tickwork.core.tenant_limits import is_one_more
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue, is_storable
 from tickwork.store.sqlite.firings import record_skips, skip_values
+from tickwork.store.sqlite.making import check_number_now
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.schedule_rows import (
     Stored,
@@ -105,6 +107,8 @@ def _change(
     skips = [(key, skip_values(skip)) for skip in change.skips]
     record_skips(transaction, skips)
     _write(transaction, found, change, withdrawn)
+    if is_one_more(schedule.status, change.status):
+        check_number_now(transaction, schedule.tenant)
     return find(transaction, Scope(schedule.tenant), schedule_id).schedule
 
 

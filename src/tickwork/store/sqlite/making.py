@@ -14,6 +14,7 @@ from tickwork.core.model import DEFAULT, Scope
 from tickwork.core.policy import rate
 from tickwork.core.schedule import NewSchedule, Schedule
 from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
+from tickwork.core.tenant_limits import check_number
 from tickwork.errors import Conflict, TooMany
 from tickwork.store.alike import Alike
 from tickwork.store.sqlite.database import Database
@@ -151,7 +152,8 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> in
             ).rowcount
     except sqlite3.IntegrityError as error:
         raise _conflict(new, error) from error
-    _check_limits(transaction, tenant, made)
+    check_number_now(transaction, tenant)
+    _check_rate(transaction, tenant, made)
     soonest = min((each.look_at for each in new if each.look_at is not None), default=None)
     wake_leaders(transaction, None if soonest is None else to_microseconds(soonest))
     return made
@@ -175,17 +177,18 @@ def _limits(transaction: Transaction, tenant: str) -> Row:
     return row or (None, None, None)
 
 
-def _check_limits(transaction: Transaction, tenant: str, made: int) -> None:
-    """`TooMany` if a tenant has more now than it may, or made them too fast."""
-    schedules_max, per_second, spent_until = _limits(transaction, tenant)
+def check_number_now(transaction: Transaction, tenant: str) -> None:
+    """`TooMany` if a tenant has more now than it may."""
+    schedules_max, _, _ = _limits(transaction, tenant)
     if schedules_max is not None:
         values = (tenant, schedules_max + 1)
-        (count,) = transaction.execute(SQL.count_schedules, values).fetchone()
-        if count > schedules_max:
-            raise TooMany(
-                f"tenant {tenant} may have {schedules_max} schedules; delete some, or raise "
-                "schedules_max"
-            )
+        (there,) = transaction.execute(SQL.count_schedules, values).fetchone()
+        check_number(tenant, there, schedules_max)
+
+
+def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
+    """`TooMany` if a tenant made them too fast."""
+    _, per_second, spent_until = _limits(transaction, tenant)
     if per_second is not None:
         now = from_microseconds(transaction.now)
         spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
