@@ -19,12 +19,13 @@ from tickwork.app.firings import Firing as SlotFiring
 from tickwork.app.messages import Message
 from tickwork.app.shapes import shape_fault
 from tickwork.core import when
-from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.firing import Firing, FiringStatus, OpenFiring
 from tickwork.core.model import Scope
 from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection, ScheduleStatus
 from tickwork.core.when.reading import Choice, Reader
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import calendars, schedule_making, schedules
+from tickwork.ops.firings import history
 from tickwork.ops.ics import read_ics
 from tickwork.ops.previewing import preview_schedule
 from tickwork.ops.schedule_facts import holidays_among, limits_of, resolve
@@ -132,12 +133,13 @@ class Schedules:
         limit: int = 100,
         status: FiringStatus | str | None = None,
         before: tuple[datetime, UUID] | None = None,
-    ) -> tuple[Firing, ...]:
-        """What became of its slots, newest first."""
+    ) -> tuple[Firing | OpenFiring, ...]:
+        """What became of its slots, newest first; before them what is planned or running. The next
+        page: `before=(last.finished_at, last.id)`."""
         store = await self._open()
         known = await resolve(store, self._scope, reference)
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
-        return await store.firings.list(self._scope, known.id, limit, status=wanted, before=before)
+        return await history(store, self._scope, known.id, limit, status=wanted, before=before)
 
     async def why(self, reference: Reference, at: datetime | None = None) -> Why:
         """Why it fired, or did not, at an instant; without one: at its latest slot."""

@@ -252,7 +252,7 @@ def _still(answer: str) -> str:
 
 def test_firings_are_empty_at_first(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "report")
-    assert desk.answer("schedules", "firings", "report") == "there is no record yet\n"
+    assert desk.answer("schedules", "firings", "report") == "nothing is planned or recorded yet\n"
     assert json.loads(desk.answer("schedules", "firings", "report", "--json")) == []
 
 

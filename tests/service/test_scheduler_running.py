@@ -168,6 +168,7 @@ async def test_an_app_that_runs_plans_and_handles_with_one_node(tmp_path: Path) 
         await eventually(is_completed, timeout_seconds=SOON_SECONDS)
         assert [(each.schedule_id, each.slot) for each in got] == [(made.id, made.next_slot)]
         (firing,) = await schedules.firings(made.id)
+        assert firing.finished_at is not None
         assert firing.finished_at >= firing.due_at
 
 

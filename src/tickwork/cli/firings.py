@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 UPCOMING = 10
 
 FiringStatusOption = Annotated[
-    str | None, typer.Option("--status", metavar="STATUS", help="Such as failed or skipped.")
+    str | None,
+    typer.Option("--status", metavar="STATUS", help="Such as running, failed or skipped."),
 ]
 Since = Annotated[str | None, typer.Option("--from", metavar="ISO", help="From this time on.")]
 Until = Annotated[str | None, typer.Option("--to", metavar="ISO", help="Up to this time.")]
@@ -68,8 +69,9 @@ def firings_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Show what became of a schedule's slots, newest first."""
+    """Show what became of a schedule's slots, newest first, and what is planned or running."""
     from tickwork.core.firing import FiringStatus
+    from tickwork.ops.firings import history
     from tickwork.ops.schedule_facts import resolve
     from tickwork.ops.schedule_views import show_firing
 
@@ -79,7 +81,7 @@ def firings_command(
 
     async def find(store: Store) -> list[dict[str, Any]]:
         known = await resolve(store, scope, reference)
-        found = await store.firings.list(scope, known.id, most, status=wanted)
+        found = await history(store, scope, known.id, most, status=wanted)
         return [show_firing(each) for each in found]
 
     found = ask(database, scope, find)
@@ -88,7 +90,7 @@ def firings_command(
         return
     columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", "finished_at")
     rows = [[each[column] for column in columns] for each in found]
-    print_table(columns, rows, none="there is no record yet")
+    print_table(columns, rows, none="nothing is planned or recorded yet")
 
 
 @app.command("upcoming", cls=Command)

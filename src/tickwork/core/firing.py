@@ -1,4 +1,4 @@
-"""Firings: what became of a slot, one row for each attempt."""
+"""Firings: what became of a slot, one row for each attempt, and what is still to become of it."""
 
 from __future__ import annotations
 
@@ -109,3 +109,26 @@ class Firing(Struct, frozen=True):
     catch_up: bool
     count: int
     last_slot: datetime | None
+
+
+class OpenFiring(Struct, frozen=True, kw_only=True):
+    """A slot that is a message: planned, or running; nothing is recorded of that. `attempt` is the
+    one that runs, or the last one that did. The names are those of a recorded one."""
+
+    id: UUID
+    tenant: str
+    schedule_id: UUID
+    slot: datetime
+    run: int
+    attempt: int
+    status: FiringStatus
+    due_at: datetime
+    catch_up: bool
+    reason: None = None
+    started_at: None = None
+    finished_at: None = None
+    result_code: None = None
+    excerpt: None = None
+    channels: tuple[ChannelOutcome, ...] = ()
+    count: int = 1
+    last_slot: None = None

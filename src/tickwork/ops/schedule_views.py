@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.firing import Firing
+from tickwork.core.firing import Firing, OpenFiring
 from tickwork.core.model import Scope
 from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
@@ -133,8 +133,8 @@ def fires_next(schedule: Schedule) -> datetime | None:
     return next((each for each in near if when.due_at(rule, each) == due), slot)
 
 
-def show_firing(firing: Firing) -> dict[str, Any]:
-    """A record of a slot."""
+def show_firing(firing: Firing | OpenFiring) -> dict[str, Any]:
+    """What became of a slot, or is to become."""
     shown = {
         "id": str(firing.id),
         "schedule_id": str(firing.schedule_id),

@@ -1,0 +1,71 @@
+"""The history of a schedule, newest first: what is planned or running, then what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
+from tickwork.core.model import Message, Scope
+from tickwork.core.states import State
+from tickwork.store.contract import Store
+
+OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
+
+
+async def history(
+    store: Store,
+    scope: Scope,
+    schedule_id: UUID,
+    limit: int,
+    *,
+    status: FiringStatus | None = None,
+    before: tuple[datetime, UUID] | None = None,
+) -> tuple[Firing | OpenFiring, ...]:
+    """What became of slots, of a status, from before a record on. The first page begins with what
+    is not over, and leaves room for a record, so that there is one to go on from."""
+    check_limit(limit)
+    if status in OPEN:
+        found = await _not_over(store, scope, schedule_id, LIST_LIMIT_MAX)
+        return tuple(each for each in found if each.status is status)[-limit:]
+    if status is not None or before is not None:
+        return await store.firings.list(scope, schedule_id, limit, status=status, before=before)
+    there: Sequence[OpenFiring] = ()
+    if limit > 1:
+        there = await _not_over(store, scope, schedule_id, limit - 1)
+    records = await store.firings.list(scope, schedule_id, limit - len(there))
+    ended = {(each.slot, each.run): each.attempt for each in reversed(records)}
+    still = [each for each in there if ended.get((each.slot, each.run), 0) < _next_attempt(each)]
+    return (*still, *records)
+
+
+async def _not_over(
+    store: Store, scope: Scope, schedule_id: UUID, limit: int
+) -> tuple[OpenFiring, ...]:
+    """The earliest that are messages, the latest of them first."""
+    messages = await store.schedules.messages(scope, schedule_id, limit)
+    return tuple(_open(each) for each in reversed(messages))
+
+
+def _open(message: Message) -> OpenFiring:
+    assert message.schedule_id is not None
+    assert message.slot is not None
+    runs = message.state is State.CLAIMED
+    return OpenFiring(
+        id=message.id,
+        tenant=message.tenant,
+        schedule_id=message.schedule_id,
+        slot=message.slot,
+        run=message.run,
+        attempt=message.attempts + runs,
+        status=FiringStatus.RUNNING if runs else FiringStatus.PLANNED,
+        due_at=message.due_at or message.slot,
+        catch_up=message.catch_up,
+    )
+
+
+def _next_attempt(firing: OpenFiring) -> int:
+    """The attempt that is not recorded yet: if it is, the message ended between the two looks."""
+    return firing.attempt + (firing.status is FiringStatus.PLANNED)

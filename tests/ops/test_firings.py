@@ -1,0 +1,99 @@
+"""The history of a schedule shows what is still to come of its slots, too, on both stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.acts import make_queue, pull
+from tests.conformance.schedule_acts import created_due, end, plan_now, slots
+from tests.stores.clock import VirtualClock
+from tickwork.core.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.model import DEFAULT
+from tickwork.core.outcome import Failed
+from tickwork.core.schedule import Schedule
+from tickwork.ops.firings import history
+from tickwork.ops.schedule_views import show_firing
+from tickwork.store.contract import Store
+
+PLANNED, RUNNING = FiringStatus.PLANNED, FiringStatus.RUNNING
+SUCCEEDED, FAILED = FiringStatus.SUCCEEDED, FiringStatus.FAILED
+
+
+@pytest.fixture
+async def made(store: Store, clock: VirtualClock) -> Schedule:
+    """Every 20 seconds; three slots are due, and the next is planned."""
+    await make_queue(store)
+    return await created_due(store, clock, interval_seconds=20)
+
+
+async def asked(
+    store: Store, schedule: Schedule, limit: int = 100, **choice: Any
+) -> tuple[Firing | OpenFiring, ...]:
+    return await history(store, DEFAULT, schedule.id, limit, **choice)
+
+
+def standings(found: tuple[Firing | OpenFiring, ...]) -> list[tuple[FiringStatus, int]]:
+    return [(each.status, each.attempt) for each in found]
+
+
+async def test_what_is_not_over_comes_before_what_is_recorded(store: Store, made: Schedule) -> None:
+    there = await slots(store, made)
+    first, second, _ = await pull(store, limit=3)
+    await end(store, first)
+    await end(store, second, Failed("no"))
+    found = await asked(store, made)
+    assert standings(found) == [
+        (PLANNED, 0),
+        (RUNNING, 1),
+        (PLANNED, 1),
+        (FAILED, 1),
+        (SUCCEEDED, 1),
+    ]
+    assert [each.slot for each in found] == [there[3], there[2], there[1], there[1], there[0]]
+    assert [each.finished_at is None for each in found] == [True] * 3 + [False] * 2
+    shown = show_firing(found[1])
+    assert (shown["status"], shown["started_at"], shown["finished_at"]) == ("running", None, None)
+
+
+async def test_a_status_chooses_among_what_is_not_over(store: Store, made: Schedule) -> None:
+    there = await slots(store, made)
+    await pull(store, limit=2)
+    assert standings(await asked(store, made, status=RUNNING)) == [(RUNNING, 1)] * 2
+    waiting = await asked(store, made, status=PLANNED)
+    assert [each.slot for each in waiting] == there[:1:-1]
+    (next_one,) = await asked(store, made, 1, status=PLANNED)
+    assert next_one.slot == there[2], "the one that comes first"
+    assert await asked(store, made, status=SUCCEEDED) == ()
+
+
+async def test_pages_go_on_from_a_record(store: Store, clock: VirtualClock, made: Schedule) -> None:
+    """However much is not over: a page has a record, if there is one, and the next has no other."""
+    for message in await pull(store, limit=3):
+        await end(store, message)
+    clock.advance(seconds=60)
+    await plan_now(store, clock)
+    page = await asked(store, made, 2)
+    assert standings(page) == [(PLANNED, 0), (SUCCEEDED, 1)]
+    last = page[-1]
+    assert last.finished_at is not None
+    rest = await asked(store, made, before=(last.finished_at, last.id))
+    assert standings(rest) == [(SUCCEEDED, 1)] * 2
+    assert standings(await asked(store, made, 1)) == [(SUCCEEDED, 1)]
+
+
+async def test_what_ends_between_two_looks_is_shown_once(
+    store: Store, made: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message, *_) = await pull(store, limit=1)
+    look = store.schedules.messages
+
+    async def and_then_it_ends(*args: Any, **options: Any) -> Any:
+        seen = await look(*args, **options)
+        await end(store, message)
+        return seen
+
+    monkeypatch.setattr(store.schedules, "messages", and_then_it_ends)
+    found = await asked(store, made)
+    assert [each.status for each in found if each.slot == message.slot] == [SUCCEEDED]
