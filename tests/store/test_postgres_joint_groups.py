@@ -12,6 +12,7 @@ import pytest
 from tests.conformance.acts import ack, counts, make_queue, pull, send_many
 from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
+from tickwork.app.handling import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.store.joining import TOGETHER_MAX
@@ -202,6 +203,19 @@ async def test_nobody_can_end_the_transaction_that_he_joins(
     assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=2))
     await settling(store, message, book("c"))
     assert await entries(own) == ["a", "b", "c"]
+
+
+async def test_what_is_noted_after_a_rollback_is_not_written(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    (message,) = await held(store, 1)
+    written = Written()
+    rows = Rows(written)
+    rows.execute("ROLLBACK")
+    rows.execute(BOOK, "never")
+    with pytest.raises(RuntimeError, match="must not begin, commit or roll back"):
+        await settling(store, message, written.joined)
+    assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
 async def test_a_savepoint_and_an_error_that_is_caught_in_it_are_its_own_affair(

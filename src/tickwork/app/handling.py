@@ -109,6 +109,8 @@ class Written:
             wanted = write.what(connection)
             if isawaitable(wanted):
                 await wanted
+            if not connection.is_in_transaction():
+                return  # It ended what it is in: the store says so; more would stand by itself.
 
 
 class Noted:
