@@ -24,9 +24,9 @@ SEARCHES = {
     "bury": {BY_PLACE},
     "carry_planned": {BY_SLOT, BY_PLACE},
     "claim": {"tickwork_messages_ready"},
-    "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_claimed"},
+    "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_counted"},
     "has_suspects": {"tickwork_messages_suspect"},
-    "count_claimed": {"tickwork_messages_claimed"},
+    "count_claimed": {"tickwork_messages_counted"},
     "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
     "delete_places": {BY_PLACE},
@@ -80,10 +80,10 @@ SEARCHES = {
 }
 """How each statement that is run all the time reaches the messages it is about."""
 
-SELDOM = {"count_backlog", "count_messages", "delete_queue", "processing_items"}
+SELDOM = {"count_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"}
 """Read by their indexes too, but all of what they are about, or sorted."""
 
-COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_claimed", "tickwork_messages_held"}
+COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held"}
 
 BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
@@ -155,7 +155,8 @@ def test_waiting_messages_are_counted_from_their_index_alone(
 ) -> None:
     steps = on_messages(plan(connection, "count_messages"))
     assert {way(step) for step in steps} == COUNTED_FROM
-    assert all("COVERING" in step for step in steps)
+    waiting = [step for step in steps if way(step) != "tickwork_messages_holder"]
+    assert all("COVERING" in step for step in waiting)
     letters = [step for step in plan(connection, "count_messages") if "dead_letters" in step]
     assert [way(step) for step in letters if "COVERING" in step] == ["tickwork_dead_letters_own"]
 

@@ -82,6 +82,8 @@ class SqliteQueues:
             if scope.tenant is not None and not execute(SQL.get_tenant, (scope.tenant,)).fetchone():
                 raise NotFound("tenant", scope.tenant)
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
+            if settings.tenant_claimed_max is not None:
+                execute(SQL.count_claims, (row[0],))
             execute(SQL.count_backlog, (row[0], settings.backlog_bytes_max is not None))
             return row
 

@@ -131,5 +131,6 @@ class Taking:
         if found:
             self.bodies |= large_bodies(self.transaction, found)
             places = rows.as_json(each.place for each in found)
-            values = (request.holder.bytes, lease_until, places, self.transaction.now)
+            is_counted = self._claimed_max is not None
+            values = (request.holder.bytes, lease_until, places, self.transaction.now, is_counted)
             self.transaction.execute(SQL.hand_out, values)

@@ -5,6 +5,7 @@ WITH first AS MATERIALIZED (
     SELECT m.tenant, m.lost >= 3 AS is_alone, coalesce(?4 - (
             SELECT count(*) FROM tickwork_messages
             WHERE queue_id = ?1 AND tenant = m.tenant AND state = 'claimed'
+                AND is_counted = 1
         ), ?5) AS room
     FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?3

@@ -1,10 +1,11 @@
 -- How many messages of a queue stand where, for one tenant or all, and since when the oldest that is
--- visible is so; read from indexes alone. (Every name comes before an empty blob.)
+-- visible is so. What is handed out anywhere is looked at; the rest is read from indexes alone. (Every
+-- name comes before an empty blob.)
 SELECT
     ready.visible,
     ready.delayed,
     (
-        SELECT count(*) FROM tickwork_messages
+        SELECT count(*) FROM tickwork_messages INDEXED BY tickwork_messages_holder
         WHERE queue_id = ?1 AND state = 'claimed'
             AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'')
     ) AS claimed,

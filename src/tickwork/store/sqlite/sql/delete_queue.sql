@@ -2,7 +2,10 @@
 DELETE FROM tickwork_queues
 WHERE id = ?1
     AND NOT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'ready')
-    AND NOT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'claimed')
+    AND NOT EXISTS (
+        SELECT 1 FROM tickwork_messages INDEXED BY tickwork_messages_holder
+        WHERE queue_id = ?1 AND state = 'claimed'
+    )
     AND NOT EXISTS (SELECT 1 FROM tickwork_messages WHERE queue_id = ?1 AND state = 'held')
     AND NOT EXISTS (
         SELECT 1 FROM tickwork_dead_letters WHERE queue_id = ?1 AND resolution IS NULL
