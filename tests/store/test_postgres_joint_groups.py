@@ -15,6 +15,7 @@ from tests.kit.waiting import eventually
 from tickwork.app.handling import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
+from tickwork.store.contract import Joined
 from tickwork.store.joining import TOGETHER_MAX
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.joining import FLIGHTS_MAX, UNDONE_TRIES_MAX
@@ -66,7 +67,7 @@ async def held(store: PostgresStore, number: int) -> tuple[Message, ...]:
     return await pull(store)
 
 
-def settling(store: PostgresStore, message: Message, write: Write) -> Awaitable[None]:
+def settling(store: PostgresStore, message: Message, write: Joined) -> Awaitable[None]:
     return store.messages.settle_jointly(DEFAULT, Settlement((ack(message),)), write)
 
 
