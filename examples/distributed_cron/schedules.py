@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from examples.distributed_cron.app import QUEUE
+from tickwork.core.coming import before
 from tickwork.core.model import DEFAULT
-from tickwork.core.planning import before
 from tickwork.core.schedule import Order, ScheduleSelection
 from tickwork.core.when import Limits
 from tickwork.ops.schedule_making import create_bulk

@@ -11,6 +11,7 @@ from tests.conformance.acts import ALL, WORK, pull
 from tests.stores.clock import VirtualClock
 from tickwork.core import changing, decide, when
 from tickwork.core.changing import Decide, Withdraw
+from tickwork.core.coming import look_at
 from tickwork.core.firing import Firing
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import (
@@ -23,7 +24,13 @@ from tickwork.core.model import (
     SettleResult,
 )
 from tickwork.core.outcome import Outcome, Succeeded
-from tickwork.core.planning import Due, Fire, Plan, PlanResult, look_at, plan
+from tickwork.core.planning import (
+    Due,
+    Fire,
+    Plan,
+    PlanResult,
+    plan,
+)
 from tickwork.core.schedule import (
     SHARDS,
     Definition,

@@ -18,8 +18,8 @@ from msgspec import structs
 
 from tests.when.strategies import CALENDARS, Case, cases
 from tickwork.core import when
+from tickwork.core.coming import AHEAD_SECONDS, before, coming, first_of, following, look_at
 from tickwork.core.planning import (
-    AHEAD_SECONDS,
     EXCLUDED,
     EXPIRED,
     PAST_END,
@@ -29,11 +29,6 @@ from tickwork.core.planning import (
     Fire,
     Plan,
     Skip,
-    before,
-    coming,
-    first_of,
-    following,
-    look_at,
     parked,
     plan,
 )

@@ -23,8 +23,8 @@ from tests.faults.programs.leader import POINTS, PROGRAM, QUEUE, Orders
 from tests.kit.process import Arm, Child, ChildFailed, Children
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
+from tickwork.core.coming import before
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
-from tickwork.core.planning import before
 from tickwork.core.schedule import (
     SCHEDULES_AT_ONCE_MAX,
     NewSchedule,

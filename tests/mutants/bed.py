@@ -18,9 +18,10 @@ from tests.conformance.schedule_acts import create
 from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
 from tickwork.core import decide
+from tickwork.core.coming import before
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Scope, Settlement
 from tickwork.core.outcome import Succeeded
-from tickwork.core.planning import Plan, PlanResult, before
+from tickwork.core.planning import Plan, PlanResult
 from tickwork.core.schedule import Schedule
 from tickwork.core.sharing import Grant
 from tickwork.errors import NodeExpired

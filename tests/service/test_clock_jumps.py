@@ -28,10 +28,10 @@ from tests.stores.home import Home
 from tickwork.core import changing, decide, when
 from tickwork.core.changing import Withdraw
 from tickwork.core.clock_jumps import TRIFLE_MICROSECONDS, Jump, Reading
+from tickwork.core.coming import AHEAD_SECONDS
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Settlement
 from tickwork.core.outcome import Succeeded
-from tickwork.core.planning import AHEAD_SECONDS
 from tickwork.core.schedule import SHARDS, Schedule
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops import schedules

@@ -8,9 +8,9 @@ from tests.conformance.acts import make_queue, pull
 from tests.conformance.schedule_acts import create, end, lead, pause, planned, resume
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
+from tickwork.core.coming import before
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM
-from tickwork.core.planning import before
 from tickwork.core.schedule import SHARDS
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, Planned, Watched, verdict

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from tickwork.core.coming import before, coming, following
 from tickwork.core.going_on import next_slot, since_when, waits_for_its_run
 from tickwork.core.planning import (
     DELETED,
@@ -23,9 +24,6 @@ from tickwork.core.planning import (
     Due,
     Fire,
     Skip,
-    before,
-    coming,
-    following,
     plan,
     skipped,
     with_days_off,

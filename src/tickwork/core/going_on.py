@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tickwork.core.planning import before, first_of, following
+from tickwork.core.coming import before, first_of, following
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import Interval, Once, Rule, is_delay
 

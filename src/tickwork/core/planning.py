@@ -23,6 +23,14 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.coming import (
+    AHEAD_SECONDS,
+    before,
+    coming,
+    following,
+    is_left_out,
+    look_at,
+)
 from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.when import (
     MissedPolicy,
@@ -31,19 +39,13 @@ from tickwork.core.when import (
     apart,
     days_off,
     due_at,
-    everyday,
-    first_slot,
     has_days_off,
-    is_day_off,
     is_delay,
     is_expired,
     is_single,
     next_after,
     plan_missed,
 )
-
-AHEAD_SECONDS = 30.0
-"""So far ahead slots become messages, so that a burst is in its queue when its time comes."""
 
 COMING_MAX = 1_000
 """Slots ahead in one plan; what is left is taken by the next one."""
@@ -139,13 +141,6 @@ class Judged(NamedTuple):
     then: datetime | None
 
 
-class Coming(NamedTuple):
-    """Before a slot: when the next one that fires is due, and when a leader has to look."""
-
-    due_at: datetime
-    look_at: datetime
-
-
 def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
     """Accounts for every slot up to `now` and `ahead_seconds` beyond."""
     rule, ahead = due.rule, timedelta(seconds=ahead_seconds)
@@ -215,67 +210,6 @@ def aside(planned: Plan, error: str) -> Plan:
     )  # fmt: skip
 
 
-def first_of(rule: Rule, created_at: datetime) -> datetime | None:
-    """The first slot of a new schedule that is to be accounted for."""
-    return first_slot(everyday(rule), created_at)
-
-
-def following(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | None:
-    """The next slot that is to be accounted for: it may be on a day off."""
-    return next_after(everyday(rule), after, fired=fired)
-
-
-def coming(
-    rule: Rule,
-    overlap: OverlapPolicy,
-    slot: datetime,
-    now: datetime | None = None,
-    *,
-    ahead: timedelta = timedelta(seconds=AHEAD_SECONDS),
-) -> Coming:
-    """When the next one that fires is due, from this slot on, and when a leader has to look. A day
-    off is looked at when its time has come, and not ahead."""
-    opened = opened_from(rule, slot) if has_days_off(rule) else slot
-    if opened is None:
-        return Coming(due_at(rule, slot), slot)
-    look = look_at(rule, overlap, opened, now, ahead=ahead)
-    return Coming(due_at(rule, opened), look if opened == slot else min(slot, look))
-
-
-def opened_from(rule: Rule, slot: datetime) -> datetime | None:
-    """The first slot from this one on that is not on a day off."""
-    if not is_single(rule):
-        return next_after(rule, before(slot))
-    if not _is_left_out(rule, slot):
-        return slot
-    return next_after(rule, slot) if is_delay(rule) else None
-
-
-def look_at(
-    rule: Rule,
-    overlap: OverlapPolicy,
-    slot: datetime,
-    now: datetime | None = None,
-    *,
-    ahead: timedelta = timedelta(seconds=AHEAD_SECONDS),
-) -> datetime:
-    """When a leader has to look at a schedule with this next slot.
-
-    With `now` everything up to the horizon is planned: then a frequent schedule is looked at
-    twice per horizon, and not for each of its slots.
-    """
-    if overlap.needs_the_present:
-        return due_at(rule, slot)
-    if now is None or slot <= now + ahead:
-        return slot - ahead
-    return max(slot - ahead, now + ahead / 2)
-
-
-def before(instant: datetime) -> datetime:
-    """The last instant before: intervals are open at the start."""
-    return instant - timedelta.resolution
-
-
 def skipped(slots: Sequence[datetime], reason: str) -> list[Skip]:
     """Slots as one run; nothing for none."""
     return [Skip(slots[0], slots[-1], len(slots), reason)] if slots else []
@@ -283,7 +217,7 @@ def skipped(slots: Sequence[datetime], reason: str) -> list[Skip]:
 
 def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
     rule, slot = due.rule, due.next_slot
-    if _is_left_out(rule, slot):
+    if is_left_out(rule, slot):
         if slot > now:
             return Judged((), (), slot)
         then = next_after(rule, slot, fired=due.fired) if is_delay(rule) else None
@@ -368,11 +302,6 @@ def _judge_present(due: Due, now: datetime) -> Judged:
 
 def _is_used_up(due: Due, more: int = 0) -> bool:
     return due.rule.max_firings is not None and due.fired + more >= due.rule.max_firings
-
-
-def _is_left_out(rule: Rule, slot: datetime) -> bool:
-    """Of a single slot. One in the past fires at once, whatever day it is by now."""
-    return is_day_off(rule, rule.timing.at if isinstance(rule.timing, Once) else slot)
 
 
 def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from tickwork.core import changing
 from tickwork.core.changing import Change, Withdrawn
-from tickwork.core.planning import before, coming, following
+from tickwork.core.coming import before, coming, following
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import Interval, Once, Rule, everyday, last_between, next_after
 from tickwork.core.when.model import EPOCH

@@ -8,7 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from tickwork.core.planning import Skip, before, following
+from tickwork.core.coming import before, following
+from tickwork.core.planning import Skip
 from tickwork.core.when import Interval, Rule, is_single
 
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.coming import coming, first_of
 from tickwork.core.model import Scope
-from tickwork.core.planning import coming, first_of
 from tickwork.core.schedule import (
     SCHEDULES_AT_ONCE_MAX,
     NewSchedule,

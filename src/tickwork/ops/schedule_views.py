@@ -10,9 +10,9 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.coming import before
 from tickwork.core.firing import Firing, OpenFiring
 from tickwork.core.model import Scope
-from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import render_definition
 from tickwork.core.when import is_delay, is_single

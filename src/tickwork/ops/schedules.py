@@ -15,8 +15,8 @@ from msgspec import structs
 from tickwork.core import changing, rezoning, when
 from tickwork.core.changing import Withdraw
 from tickwork.core.clock_jumps import anchor_of
+from tickwork.core.coming import before
 from tickwork.core.model import Scope
-from tickwork.core.planning import before
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.schedule_reading import (
     merged,

@@ -12,9 +12,10 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
+from tickwork.core.coming import before
 from tickwork.core.firing import Firing
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import EXCLUDED, before
+from tickwork.core.planning import EXCLUDED
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import is_delay
 from tickwork.core.when.reading import Reader

@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, structs
 
 from tickwork.core import when
+from tickwork.core.coming import AHEAD_SECONDS, before
 from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import Message
 from tickwork.core.planning import (
-    AHEAD_SECONDS,
     DELETED,
     EXCLUDED,
     PAST_END,
@@ -26,7 +26,6 @@ from tickwork.core.planning import (
     PLAN_ERROR,
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
-    before,
 )
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.states import State

@@ -25,7 +25,15 @@ from msgspec import structs
 from tickwork.clock import since_boot
 from tickwork.core.decide import clean_error
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import Due, Fire, Plan, PlanResult, aside, parked, plan
+from tickwork.core.planning import (
+    Due,
+    Fire,
+    Plan,
+    PlanResult,
+    aside,
+    parked,
+    plan,
+)
 from tickwork.core.sharing import Grant
 from tickwork.core.system_events import SYSTEM_TENANT, of_stall
 from tickwork.errors import StoreError, StoreUnavailable

@@ -15,7 +15,13 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.planning import Due, Fire, Plan, PlanResult, Skip
+from tickwork.core.planning import (
+    Due,
+    Fire,
+    Plan,
+    PlanResult,
+    Skip,
+)
 from tickwork.core.rezoning import Waiting
 from tickwork.core.schedule import SHARDS, key_of, read_rule, read_terms, shard_of
 from tickwork.core.sharing import Grant

@@ -12,8 +12,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from tickwork.core.changing import Withdraw, pause
+from tickwork.core.coming import AHEAD_SECONDS
 from tickwork.core.firing import FiringRecord, FiringStatus, Then
-from tickwork.core.planning import AHEAD_SECONDS
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.core.slot_end import of_dead, of_lease
 from tickwork.core.standing import Effect, Shown, effect_of
