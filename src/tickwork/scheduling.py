@@ -25,7 +25,7 @@ from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection,
 from tickwork.core.when.reading import Choice, Reader
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import calendars, schedule_making, schedules
-from tickwork.ops.firings import history
+from tickwork.ops.firings import Place, history
 from tickwork.ops.ics import read_ics
 from tickwork.ops.previewing import preview_schedule
 from tickwork.ops.schedule_facts import holidays_among, limits_of, resolve
@@ -132,7 +132,7 @@ class Schedules:
         *,
         limit: int = 100,
         status: FiringStatus | str | None = None,
-        before: tuple[datetime, UUID] | None = None,
+        before: Place | None = None,
     ) -> tuple[Firing | OpenFiring, ...]:
         """What became of its slots, newest first; before them what is planned or running. The next
         page: `before=(last.finished_at, last.id)`."""

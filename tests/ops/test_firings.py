@@ -68,19 +68,27 @@ async def test_a_status_chooses_among_what_is_not_over(store: Store, made: Sched
     assert await asked(store, made, status=SUCCEEDED) == ()
 
 
-async def test_pages_go_on_from_a_record(store: Store, clock: VirtualClock, made: Schedule) -> None:
-    """However much is not over: a page has a record, if there is one, and the next has no other."""
+async def test_pages_go_on_from_the_last_one(
+    store: Store, clock: VirtualClock, made: Schedule
+) -> None:
+    """However much is not over, and whatever the last one is."""
     for message in await pull(store, limit=3):
         await end(store, message)
     clock.advance(seconds=60)
     await plan_now(store, clock)
-    page = await asked(store, made, 2)
-    assert standings(page) == [(PLANNED, 0), (SUCCEEDED, 1)]
-    last = page[-1]
-    assert last.finished_at is not None
-    rest = await asked(store, made, before=(last.finished_at, last.id))
-    assert standings(rest) == [(SUCCEEDED, 1)] * 2
-    assert standings(await asked(store, made, 1)) == [(SUCCEEDED, 1)]
+    open_now = len(await asked(store, made)) - 3
+    for limit in (1, 2, 3, 10):
+        page = await asked(store, made, limit)
+        assert page[0].status is PLANNED
+        recorded = [each.id for each in page if each.status is SUCCEEDED]
+        while page:
+            page = await asked(store, made, limit, before=(page[-1].finished_at, page[-1].id))
+            assert all(each.status is SUCCEEDED for each in page)
+            recorded += [each.id for each in page]
+        assert len(recorded) == len({*recorded}) == 3
+    assert len(await asked(store, made, 2, status=PLANNED)) == min(open_now, 2)
+    (first, *_) = await asked(store, made, status=PLANNED)
+    assert await asked(store, made, status=PLANNED, before=(None, first.id)) == ()
 
 
 async def test_what_ends_between_two_looks_is_shown_once(

@@ -166,7 +166,10 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         fired = schedule.fired - len(withdrawn) + len(owed.fires)
         slot = failed
         if not stays and not waits_for_its_run(schedule, old, new_rule, taken=taken):
-            slot = next_slot(old, new_rule, now, waiting=waiting, since=since, fired=fired)
+            last = None if taken else schedule.last_slot
+            slot = next_slot(
+                old, new_rule, now, waiting=waiting, since=since, last=last, fired=fired
+            )
         status = schedule.status
         has_more = slot is not None and old != new_rule
         is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)

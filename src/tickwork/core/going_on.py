@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tickwork.core.coming import before, first_of, following
+from tickwork.core.rolling import goes_on_with, rolls
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import Interval, Once, Rule, is_delay
 
@@ -46,10 +47,18 @@ def since_when(
 
 
 def next_slot(
-    old: Rule, new: Rule, now: datetime, *, waiting: Sequence[datetime], since: datetime, fired: int
+    old: Rule,
+    new: Rule,
+    now: datetime,
+    *,
+    waiting: Sequence[datetime],
+    since: datetime,
+    last: datetime | None,
+    fired: int,
 ) -> datetime | None:
     """The first slot under the new rule: one that was taken back, or was not planned yet, if the
-    new rule has it, too, also on a day off; else the first one that is still to come."""
+    new rule has it, too, also on a day off; else the first one that is still to come. `last` is
+    the last slot that fired."""
     is_same = old.timing == new.timing
     if new == old or (is_same and is_delay(new) and not _is_raised(old, new, fired)):
         return min(waiting, default=None)
@@ -59,4 +68,8 @@ def next_slot(
     for slot in waiting:
         if slot <= now and following(new, before(slot), fired=fired) == slot:
             return slot
-    return following(new, since, fired=fired)
+    then = following(new, since, fired=fired)
+    if is_same and rolls(old) and old.roll is new.roll:
+        waits = min((slot for slot in waiting if slot > now), default=None)
+        return goes_on_with(old, new, then, now, waits=waits, last=last)
+    return then

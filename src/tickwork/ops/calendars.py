@@ -16,7 +16,7 @@ from tickwork.core.model import Scope
 from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection
 from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
 from tickwork.core.when.reading import Reader
-from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.recomputing import Moved, change_times
 from tickwork.ops.schedule_facts import holidays_among, with_holidays
 from tickwork.store.contract import Store
@@ -94,7 +94,10 @@ async def _recompute_one(
         rules = with_holidays(found, former), with_holidays(found, holidays)
         return changing.update(found.definition, found.name, *rules)(found, withdrawn, now)
 
-    return await change_times(store, schedule, decide)
+    try:
+        return await change_times(store, schedule, decide)
+    except TooMany:
+        return None  # It is over, and would count again: it stays so, and the others go on.
 
 
 def read_days(lines: Sequence[str]) -> tuple[date, ...]:

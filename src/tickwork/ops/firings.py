@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -11,6 +10,9 @@ from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope
 from tickwork.core.states import State
 from tickwork.store.contract import Store
+
+Place = tuple[datetime | None, UUID]
+"""Of a firing: when it finished, if it has, and its id."""
 
 OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
 
@@ -22,23 +24,37 @@ async def history(
     limit: int,
     *,
     status: FiringStatus | None = None,
-    before: tuple[datetime, UUID] | None = None,
+    before: Place | None = None,
 ) -> tuple[Firing | OpenFiring, ...]:
-    """What became of slots, of a status, from before a record on. The first page begins with what
-    is not over, and leaves room for a record, so that there is one to go on from."""
+    """What became of slots, of a status, from before another one on. The first page begins with
+    what is not over, the nearest of it if it is much; behind that comes what is recorded."""
     check_limit(limit)
     if status in OPEN:
         found = await _not_over(store, scope, schedule_id, LIST_LIMIT_MAX)
-        return tuple(each for each in found if each.status is status)[-limit:]
+        return () if before else tuple(each for each in found if each.status is status)[-limit:]
     if status is not None or before is not None:
-        return await store.firings.list(scope, schedule_id, limit, status=status, before=before)
-    there: Sequence[OpenFiring] = ()
-    if limit > 1:
-        there = await _not_over(store, scope, schedule_id, limit - 1)
-    records = await store.firings.list(scope, schedule_id, limit - len(there))
+        return await _recorded(store, scope, schedule_id, limit, status, before)
+    there = await _not_over(store, scope, schedule_id, limit)
+    records: tuple[Firing, ...] = ()
+    if len(there) < limit:
+        records = await store.firings.list(scope, schedule_id, limit - len(there))
     ended = {(each.slot, each.run): each.attempt for each in reversed(records)}
     still = [each for each in there if ended.get((each.slot, each.run), 0) < _next_attempt(each)]
     return (*still, *records)
+
+
+async def _recorded(
+    store: Store,
+    scope: Scope,
+    schedule_id: UUID,
+    limit: int,
+    status: FiringStatus | None,
+    before: Place | None,
+) -> tuple[Firing, ...]:
+    place: tuple[datetime, UUID] | None = None
+    if before is not None and before[0] is not None:
+        place = before[0], before[1]
+    return await store.firings.list(scope, schedule_id, limit, status=status, before=place)
 
 
 async def _not_over(
