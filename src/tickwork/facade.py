@@ -88,6 +88,7 @@ class Tickwork:
         self.registry = Registry()
         self._stores = LoopStores(self._open)
         self._is_running = False
+        self.registry.home = self._home
         self.composer = RegistryComposer(self.registry)
         self._batches = BatchMaker(self._stores, self._ensure, self.composer)
         self.schedules = Schedules(self._with_queues, self._scope, self._limits)
@@ -300,8 +301,10 @@ class Tickwork:
                 serves=chosen_roles is not None and "api" in chosen_roles,
             )
             drain_seconds = settings.drain_seconds
-            async with watched.running(drain_seconds=drain_seconds, registry=registry) as worker:
-                yield worker
+            run = watched.running(drain_seconds=drain_seconds, registry=registry)
+            with self.registry.served():
+                async with run as worker:
+                    yield worker
         finally:
             self._is_running = False
             await self.close()
@@ -327,6 +330,9 @@ class Tickwork:
             on_started()
 
         run_until_stopped(hosted, started)
+
+    def _home(self) -> object:
+        return self._settings().database, self.tenant
 
     def _settings(self, **flags: Any) -> wiring.Settings:
         try:
@@ -382,7 +388,7 @@ class Tickwork:
     async def send_messages(self, queue: str, messages: Sequence[NewMessage]) -> None:
         """Sends what is composed already: now, or in a handler with its end."""
         await self._ensure(queue)
-        handling = current_handling()
+        handling = self.composer.handling()
         if handling is not None:
             if len(messages) != 1:  # One alone is looked at when it is kept.
                 check_batch(messages)

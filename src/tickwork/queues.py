@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import repr as shortened
 from typing import Any, Generic, Protocol, TypeVar
 
 from tickwork.core.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.tally import QueueStats
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.composing import RegistryComposer
-from tickwork.ops.sending import check_one_event
+from tickwork.ops.sending import check_one_event, is_many
 from tickwork.store.contract import Store
 
 T = TypeVar("T")
@@ -52,6 +54,9 @@ class Queue(Generic[T]):
     ) -> tuple[str, ...]:
         """Sends up to 100 messages, all or none, and returns their ids; the options are those of
         every message."""
+        if not is_many(bodies):
+            fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
+            raise InvalidInput([FieldError("bodies", fault)])
         messages = [
             self._app.composer.message(self.name, body, content_type, options) for body in bodies
         ]

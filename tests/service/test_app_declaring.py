@@ -1,12 +1,14 @@
-"""Whose word on a queue's settings counts."""
+"""What is declared: whose word on a queue's settings counts, and what is no handler or batch."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
+from tickwork.testing import harness
 
 
 async def retries_of(app: Tickwork, queue: str) -> int:
@@ -39,3 +41,48 @@ async def test_a_bad_address_is_named_as_the_argument_it_is() -> None:
     with pytest.raises(InvalidInput) as raised:
         await Tickwork("mysql://localhost/app").open()
     assert [each.field for each in raised.value.errors] == ["database"]
+
+
+async def test_a_handler_that_comes_too_late_is_refused(app: Tickwork, tmp_path: Path) -> None:
+    """Nobody would call it, and its messages would wait for ever."""
+    app.queue("late")
+
+    async def handle(_message: object) -> None: ...
+
+    async with harness(app):
+        with pytest.raises(InvalidInput, match="declared while the app runs"):
+            app.on("late")(handle)
+    other = Tickwork(f"sqlite:///{tmp_path / 'app.db'}")
+    other.queue("late")
+    async with other.running():
+        with pytest.raises(InvalidInput, match="declared while the app runs"):
+            other.on("late")(handle)
+    other.on("late")(handle)
+
+
+async def nothing() -> None: ...
+
+
+async def two(_first: object, _second: object) -> None: ...
+
+
+async def named(*, message: object) -> None: ...
+
+
+@pytest.mark.parametrize("function", [nothing, two, named])
+async def test_a_handler_that_cannot_be_called_is_refused(app: Tickwork, function: Any) -> None:
+    app.queue("work")
+    with pytest.raises(InvalidInput, match="is called with one argument"):
+        app.on("work")(function)
+    with pytest.raises(InvalidInput, match="is called with one argument"):
+        app.schedule(interval_seconds=60)(function)
+
+
+@pytest.mark.parametrize("items", ["abc", b"abc", {"to": "x", "n": 1}])
+async def test_one_body_is_not_taken_apart(app: Tickwork, items: Any) -> None:
+    work = app.queue("work")
+    async with harness(app) as h:
+        for sending in (app.batch("work", items), work.send_batch(items)):
+            with pytest.raises(InvalidInput, match="must be"):
+                await sending
+        assert await h.sent("work") == []

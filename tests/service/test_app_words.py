@@ -118,7 +118,7 @@ async def test_one_event_id_for_several_messages_is_refused(
     async def make(_: Any) -> None:
         for each in (
             emails.send_batch(["a", "b"], event_id="x"),
-            app.batch("emails", "ab", event_id="x"),
+            app.batch("emails", ["a", "b"], event_id="x"),
         ):
             with pytest.raises(InvalidInput, match=said):
                 await each

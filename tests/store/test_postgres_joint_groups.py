@@ -219,6 +219,29 @@ async def test_what_is_noted_after_a_rollback_is_not_written(
     assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
+async def test_a_plain_function_has_written_nothing(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    (message,) = await held(store, 1)
+    written = Written()
+    Rows(written).run(lambda connection: connection.get_settings() and None)
+    with pytest.raises(TypeError, match="must be `async def`"):
+        await settling(store, message, written.joined)
+    assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
+
+
+async def test_a_codec_would_stay_and_is_refused(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    async def sets_a_codec(connection: Any) -> None:
+        await book("never")(connection)
+        await connection.set_type_codec("text", schema="pg_catalog", encoder=str, decoder=len)
+
+    answers = await settle_at_once(store, book("a"), sets_a_codec, book("b"))
+    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=1))
+
+
 async def test_a_savepoint_and_an_error_that_is_caught_in_it_are_its_own_affair(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -118,6 +119,9 @@ class Registry:
     def __init__(self) -> None:
         self._known.add(self)
         self.made: set[str] = set()
+        self._is_served = False
+        self.home: Callable[[], object] = object
+        """Which database and tenant the messages of its app are for."""
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
         self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
@@ -205,9 +209,21 @@ class Registry:
             raise InvalidInput([FieldError(schedule.name, fault)])
         self.schedules[schedule.name] = schedule
 
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """What is declared is served meanwhile; more would not be, and is refused."""
+        self._is_served = True
+        try:
+            yield
+        finally:
+            self._is_served = False
+
     def add_handler(self, handler: HandlerDeclaration) -> None:
         """Declares a handler; what cannot be is refused where it is written."""
         faults = [*_handler_faults(handler), *self._crossed(handler)]
+        if self._is_served:
+            fault = "is declared while the app runs, and nobody would call it; declare it before"
+            faults.append(FieldError(handler.name, fault))
         if faults:
             raise InvalidInput(faults)
         self.handlers.append(handler)

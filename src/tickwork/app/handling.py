@@ -70,6 +70,12 @@ class BatchNotStored(TickworkError):
         return (self.batch_id,)
 
 
+NOTHING_AWAITED = (
+    "on PostgreSQL a function for rows must be `async def`, or return what is to be awaited: what "
+    "nobody awaits writes nothing"
+)
+
+
 class Write(NamedTuple):
     """A write of the caller's own: the how manyeth, by which block, and what is to be done."""
 
@@ -107,8 +113,9 @@ class Written:
     async def _await_all(self, connection: Any) -> None:
         for write in self.writes:
             wanted = write.what(connection)
-            if isawaitable(wanted):
-                await wanted
+            if not isawaitable(wanted):
+                raise TypeError(NOTHING_AWAITED)
+            await wanted
             if not connection.is_in_transaction():
                 return  # It ended what it is in: the store says so; more would stand by itself.
 
@@ -258,6 +265,11 @@ class Handling:
     def cause(self) -> Message | None:
         """The one message that is handled; None if there are several."""
         return getattr(self.given, "stored", None)
+
+    @property
+    def compose(self) -> object:
+        """What makes the messages of the app whose handler it is."""
+        return getattr(self.given, "compose", None)
 
     def room(self) -> int:
         """How many items of batches it may still make."""

@@ -28,7 +28,6 @@ class Message(Generic[T]):
     handler does beside it, if it runs here."""
 
     __slots__ = (
-        "_compose",
         "_deadline",
         "_has_ended",
         "_make_rows",
@@ -36,6 +35,7 @@ class Message(Generic[T]):
         "_sends",
         "_written",
         "body",
+        "compose",
         "handling",
         "said",
         "stored",
@@ -55,7 +55,7 @@ class Message(Generic[T]):
         self.said: Outcome | None = None
         self.handling: Handling | None = None
         self._make_rows, self._has_ended = make_rows, False
-        self._compose, self._monotonic, self._deadline = compose, monotonic, deadline
+        self.compose, self._monotonic, self._deadline = compose, monotonic, deadline
         self._sends: list[Send] | None = None
         self._written: Written | None = None
 
@@ -72,7 +72,7 @@ class Message(Generic[T]):
         self._check_open()
         if self._sends is None:
             self._sends = []
-        keep(self._compose(queue, body, **options), self._sends)
+        keep(self.compose(queue, body, **options), self._sends)
 
     def transaction(self) -> Rows:
         """Rows of your own, in the same database, that commit with this message's ack."""
@@ -176,6 +176,7 @@ class MessageBatch(Generic[T]):
         self.queue, self.messages = queue, tuple(messages)
         self.said: Outcome | None = None
         self.handling: Handling | None = None
+        self.compose = self.messages[0].compose
         self._has_ended = False
 
     def ack_all(self) -> None:

@@ -29,7 +29,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def shape_fault(function: Callable[..., Any]) -> str | None:
-    """Why this can be no handler: to call it would run nothing."""
+    """Why this can be no handler: to call it would run nothing, or fail."""
     call = type(function).__call__
     for each in (function, call):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
@@ -42,6 +42,14 @@ def shape_fault(function: Callable[..., Any]) -> str | None:
             "is an object whose __call__ is a coroutine function; declare that itself: "
             "app.on(…)(handler.__call__)"
         )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # Of what is not written in Python nothing is known.
+        return None
+    try:
+        signature.bind(None)
+    except TypeError:
+        return f"is called with one argument, what it is to handle; it takes {signature}"
     return None
 
 

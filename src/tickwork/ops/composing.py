@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from tickwork.app.declarations import Registry
+from tickwork.app.handling import Handling, current_handling
 from tickwork.core.body import GivenContentType, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.ops import sending
@@ -24,6 +25,20 @@ class RegistryComposer:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._warned: set[str] = set()
+
+    def handling(self) -> Handling | None:
+        """The handler we are in, if what it sends by this app is stored with its end. Of an app on
+        another database, or of another tenant, it cannot be."""
+        handling = current_handling()
+        theirs = None if handling is None else handling.compose
+        if isinstance(theirs, RegistryComposer) and not theirs.is_at_home_with(self):
+            return None
+        return handling
+
+    def is_at_home_with(self, other: RegistryComposer) -> bool:
+        """Whether the messages of both can be stored together."""
+        ours, theirs = self._registry, other._registry
+        return ours is theirs or ours.home() == theirs.home()
 
     def __call__(
         self,

@@ -27,6 +27,7 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.batches import compose_items, create_batch, of_one_event
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.opening import LoopStores
+from tickwork.ops.sending import is_many
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -96,7 +97,7 @@ class RunningBatch:
 def check_batch_arguments(items: object, batch_id: object) -> None:
     """Raises `InvalidInput` for what is no batch, before anything is stored of it."""
     faults: list[FieldError] = []
-    if not isinstance(items, Iterable):
+    if not is_many(items):
         fault = f"must be the bodies, such as a list of them, not {shortened(items)}"
         faults.append(FieldError("items", fault))
     if not isinstance(batch_id, UUID | None):
@@ -129,7 +130,7 @@ class BatchMaker:
         options: dict[str, Any],
     ) -> RunningBatch:
         """A message of each body, counted together."""
-        handling = current_handling()
+        handling = self._compose.handling()
         if handling is None:
             batch = NewBatch(
                 id=batch_id or new_id(), queue=queue, completion_queue=completion_queue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,11 @@ _OPTIONS = frozenset(
         "expires_after_seconds",
     }
 )
+
+
+def is_many(bodies: object) -> bool:
+    """Whether these can be several bodies: a text or a mapping is one, and not its parts."""
+    return isinstance(bodies, Iterable) and not isinstance(bodies, str | bytes | Mapping)
 
 
 def compose(

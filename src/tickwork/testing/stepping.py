@@ -124,7 +124,10 @@ class Harness:
 
         Everything that is due meanwhile happens, each at its time.
         """
-        until = self.now + timedelta(**amounts)
+        amount = timedelta(**amounts)
+        if amount < timedelta():
+            raise ValueError(f"time goes forward: {amount.total_seconds():g} seconds")
+        until = self.now + amount
         self._coming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
@@ -344,7 +347,8 @@ async def harness(
         async with context.isolator:
             await made.join()
             try:
-                yield made
+                with app.registry.served():
+                    yield made
             finally:
                 await made.stop()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
+from typing import Any, NoReturn
 
 import asyncpg
 
@@ -140,8 +141,27 @@ class _JoinedFailed(Exception):
         self.error = error
 
 
+class Lent:
+    """A connection in a caller's hands, without what would stay on it for those who have it next
+    and could not be undone."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def set_type_codec(self, typename: str, *_: object, **__: object) -> NoReturn:
+        raise RuntimeError(
+            f"a codec for {typename} would stay on a connection that is not yours; encode the "
+            "value itself, such as json.dumps(…) for a jsonb column"
+        )
+
+    set_builtin_type_codec = reset_type_codec = set_type_codec
+
+
 async def _write(joined: Joined, connection: Connection) -> None:
-    wanted = joined(connection)
+    wanted = joined(Lent(connection))
     if isawaitable(wanted):
         await wanted
 

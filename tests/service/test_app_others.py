@@ -1,0 +1,71 @@
+"""Two apps in one process: what a handler of one sends by the other goes where that one is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.core.policy.backoff import Fixed
+from tickwork.facade import Tickwork
+from tickwork.testing import harness
+
+
+async def waiting(app: Tickwork, queue: str) -> list[bytes]:
+    store = await app.open()
+    return [each.body for each in await store.messages.peek(Scope(app.tenant), queue, 100)]
+
+
+def fails_once(app: Tickwork, other: Tickwork) -> None:
+    """A handler that sends by the other app, alone and as a batch, and fails at its first call."""
+    app.queue("work", backoff=Fixed(0))
+    app.queue("out")
+    out = other.queue("out")
+
+    @app.on("work")
+    async def handle(message: Any) -> None:
+        await out.send(message.attempts)
+        await other.batch("out", [f"item {message.attempts}"])
+        if message.attempts == 1:
+            raise ValueError("no")
+
+
+async def test_another_database_is_another_one(
+    tmp_path: Path, app: Tickwork, database: str | None
+) -> None:
+    """It is stored there at once, whatever becomes of the handler."""
+    other = Tickwork(f"sqlite:///{tmp_path / 'other.db'}")
+    fails_once(app, other)
+    async with harness(app, database=database) as h:
+        await app.queue("work").send("x")
+        await h.drain()
+        assert await h.sent("out") == []
+    assert sorted(await waiting(other, "out")) == [b'"item 1"', b'"item 2"', b"1", b"2"]
+    await other.close()
+
+
+async def test_another_tenant_is_another_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    app, other = Tickwork(url), Tickwork(url, tenant="globex")
+    await (await app.open()).tenants.put(SYSTEM, Tenant(id="globex"))
+    fails_once(app, other)
+    async with harness(app) as h:
+        await app.queue("work").send("x")
+        await h.drain()
+        assert await h.sent("out") == []
+    assert len(await waiting(other, "out")) == 4
+    await app.close()
+    await other.close()
+
+
+async def test_two_apps_for_one_database_and_tenant_are_as_one(
+    tmp_path: Path, database: str | None
+) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    app, other = Tickwork(url), Tickwork(url)
+    fails_once(app, other)
+    async with harness(app, database=database) as h:
+        await app.queue("work").send("x")
+        await h.drain()
+        assert sorted(str(each.body) for each in await h.sent("out")) == ["2", "item 2"]
+    await other.close()
