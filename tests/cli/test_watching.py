@@ -178,7 +178,7 @@ async def test_a_terminal_is_shown_a_bar_and_keeps_the_last_line(watched: Watche
         *(sys.executable, "-m", "tickwork", *words),
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"},
     )
     os.close(theirs)
     try:
