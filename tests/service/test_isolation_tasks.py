@@ -12,9 +12,10 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
-from tickwork.app.handling import HandlerEnded
+from tickwork.app.handling import HandlerEnded, Handling, current_handling
 from tickwork.core.body import decode_body
 from tickwork.service import slots
+from tickwork.service.invoking import run_coroutine
 
 
 class Unlucky(BaseException):
@@ -31,6 +32,17 @@ async def raises_unusually(_: Any) -> None:
 
 async def exits(_: Any) -> None:
     sys.exit("that is all")
+
+
+async def leaves_like_a_generator(_: Any) -> None:
+    raise GeneratorExit("all given")
+
+
+async def awaits_one_that_leaves_so(message: Any) -> None:
+    handling = current_handling()
+    assert handling is not None
+    handling.background(asyncio.Event().wait())
+    await asyncio.create_task(leaves_like_a_generator(message))
 
 
 async def cancels_itself(_: Any) -> None:
@@ -52,6 +64,8 @@ async def awaits_something_cancelled(_: Any) -> None:
         (raises, "ValueError: no luck"),
         (raises_unusually, "Unlucky: no luck"),
         (exits, "SystemExit: that is all"),
+        (leaves_like_a_generator, "GeneratorExit: all given"),
+        (awaits_one_that_leaves_so, "GeneratorExit: all given"),
         (cancels_itself, "cancelled from within"),
         (awaits_something_cancelled, "cancelled from within"),
     ],
@@ -257,3 +271,23 @@ async def test_stopping_the_worker_gives_back_what_does_not_end(
     await place.app.close()
     let_go.set()
     await eventually(lambda: worker._context.isolator.left_behind.of("work") == 0)
+
+
+async def test_who_is_closed_is_not_taken_for_one_who_failed() -> None:
+    went_on = list[Any]()
+
+    async def wait_for_ever(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def invoked() -> None:
+        given: Any = None
+        went_on.append(await run_coroutine(wait_for_ever, Handling(given), given))
+
+    invocation = invoked()
+    task = asyncio.create_task(invocation)
+    await asyncio.wait([task], timeout=0)
+    invocation.close()
+    assert went_on == []
+    task.cancel()
+    await asyncio.wait([task])
+    assert isinstance(task.exception(), RuntimeError)  # Nothing is left that could be stopped.

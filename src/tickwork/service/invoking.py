@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -146,7 +147,8 @@ async def run_coroutine(
     function: Callable[[Any], Awaitable[Any]], handling: Handling, given: Any
 ) -> Outcome | None:
     """Awaits a coroutine function and what it began in the background."""
-    handling.loop = asyncio.get_running_loop()
+    handling.loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
     try:
         try:
             returned = await function(given)
@@ -155,17 +157,25 @@ async def run_coroutine(
             if returned is not None:
                 return _failed_by(return_fault(returned))
         finally:
-            if handling.has_background:
+            # Who is closed can wait for nothing any more.
+            if handling.has_background and not isinstance(sys.exception(), GeneratorExit):
                 await handling.abandon()
     except asyncio.CancelledError:
-        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+        if task.cancelling():
             raise  # We are stopped from outside; whoever does it knows why.
         return CANCELLED_WITHIN
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:  # Also sys.exit(): it would end the worker.
+        if is_closed(task, error):
+            raise
         return meaning(error)
     return None
+
+
+def is_closed(task: asyncio.Task[Any], error: BaseException) -> bool:
+    """Whether this is the end of a task that is thrown away, and not raised by what it runs."""
+    return isinstance(error, GeneratorExit) and asyncio.current_task(task.get_loop()) is not task
 
 
 def run_safely(call: Callable[[], Outcome | None]) -> Outcome | None:

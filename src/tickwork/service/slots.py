@@ -28,7 +28,15 @@ from tickwork.core.model import Queue
 from tickwork.core.outcome import Failed, Outcome, Snoozed
 from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
 from tickwork.service.context import Context
-from tickwork.service.invoking import CANCELLED_WITHIN, Given, Invoked, end_safely, stopped
+from tickwork.service.invoking import (
+    CANCELLED_WITHIN,
+    Given,
+    Invoked,
+    describe,
+    end_safely,
+    is_closed,
+    stopped,
+)
 from tickwork.service.isolating import auto_slots_max
 from tickwork.service.stepping import noticing
 
@@ -141,7 +149,12 @@ class Slots:
         turn_ends = monotonic() + TURN_SECONDS
         try:
             while work is not None:
-                invoked = await self._invoke(task, work)
+                try:
+                    invoked = await self._invoke(task, work)
+                except GeneratorExit as error:
+                    if is_closed(task, error):
+                        raise
+                    invoked = self._thrown_through(task, work, error)
                 invocation = self._running.pop(task, None)
                 if self._scout is not task or task.cancelling() or not self._is_clean():
                     self._clean.copy().run(self._conclude, invocation, invoked)
@@ -169,6 +182,13 @@ class Slots:
         if task not in self._waited:
             self._last_waited = False
         return invoked
+
+    def _thrown_through(
+        self, task: asyncio.Task[None], work: Work, error: GeneratorExit
+    ) -> Invoked:
+        """A handler awaited a task that had raised this: everything between it and its own task is
+        closed by then, and only here it can be told."""
+        return stopped(work.given, self._stopped.pop(task, Failed(describe(error))))
 
     def _waits(self, task: asyncio.Task[None]) -> None:
         """A handler waits for something, for the first time."""
