@@ -44,7 +44,7 @@ async def heard(store: Store) -> dict[str | None, list[dict[str, Any]]]:
 
 async def test_a_firing_that_died_is_told_with_its_slot(store: Store, clock: VirtualClock) -> None:
     made = await created_due(store, clock)
-    message = await end_next(store, Permanent("Traceback…\n  it is broken"))
+    message = await end_next(store, Permanent("it is broken\n  see https://example.org"))
     assert message.slot is not None
     (told,) = (await heard(store))["firing.dead"]
     assert (told["schedule_id"], told["slot"], told["run"]) == (

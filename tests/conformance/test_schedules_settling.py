@@ -88,7 +88,7 @@ async def test_failures_are_counted_until_a_success(store: Store, clock: Virtual
     await make_queue(store)
     made = await created_due(store, clock, interval_seconds=86_400, after_seconds=86_400)
     for failures in (1, 2):
-        await end_next(store, Failed("Traceback …\nValueError: no"))
+        await end_next(store, Failed("Traceback (most recent call last):\nValueError: no"))
         now = await again(store, made)
         assert stands(now) == (ACTIVE, failures, "ValueError: no", "failed")
         clock.advance(seconds=3_600)

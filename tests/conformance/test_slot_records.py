@@ -29,7 +29,8 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 async def test_each_attempt_keeps_what_it_failed_with(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock)
-    await end_next(store, Failed("Traceback\n  somewhere\nValueError: first"))
+    trace = "Traceback (most recent call last):\n  somewhere\nValueError: first\nsee elsewhere"
+    await end_next(store, Failed(trace))
     clock.advance(seconds=30)
     await end_next(store, Permanent("second"))
     clock.advance(seconds=30)

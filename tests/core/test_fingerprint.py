@@ -76,12 +76,23 @@ def test_a_traceback_is_known_by_its_exception() -> None:
     assert fingerprint(fail(1)) == fingerprint(fail(22)) == "LookupError: no place for <n>"
 
 
-def test_a_group_of_exceptions_is_known_by_what_it_says() -> None:
+def group_of(*errors: Exception) -> str:
     try:
-        raise ExceptionGroup("two sends failed", [ValueError(1), KeyError("a")])
+        raise ExceptionGroup("two sends failed", errors)
     except ExceptionGroup:
-        shown = fingerprint(traceback.format_exc())
-    assert shown == "ExceptionGroup: two sends failed (<n> sub-exceptions)"
+        return traceback.format_exc()
+
+
+def test_a_group_of_exceptions_is_known_by_its_first_error() -> None:
+    shown = fingerprint(group_of(KeyError("a"), ValueError(1)))
+    assert shown == "KeyError: <text> (<n> of <n> in ExceptionGroup: two sends failed)"
+    assert fingerprint(group_of(KeyError("b"))) == shown
+    assert fingerprint(group_of(ValueError("a"))) != shown
+
+
+def test_a_group_that_was_stored_without_its_margin_is_the_same() -> None:
+    error = group_of(KeyError("a"))
+    assert fingerprint(error.strip()) == fingerprint(error)
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n "])
@@ -96,7 +107,11 @@ def test_it_is_short_and_always_the_same(error: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [" 'a", "'\\", "a'", "0", "0a", "1.1", "1,", "0x", "z1_", f"{UUID(int=7)}-"]
+    "pattern",
+    [
+        *(" 'a", "'\\", "a'", "0", "0a", "1.1", "1,", "0x", "z1_", f"{UUID(int=7)}-"),
+        *("\n", "  +-+- 1 -\n", " (1", "Traceback (most recent call last):\n"),
+    ],
 )
 def test_no_error_takes_long(pattern: str) -> None:
     error = (pattern * ERROR_LENGTH_MAX)[:ERROR_LENGTH_MAX]

@@ -18,7 +18,9 @@ from tickwork.core.schedule import OnDead, Retry, Terms, terms_text
 from tickwork.core.slot_end import Newer
 from tickwork.core.when import MissedPolicy
 
-BROKEN = Failed("Traceback …\nValueError: no such user")
+BROKEN = Failed(
+    "Traceback (most recent call last):\n  File …\nValueError: no such user\nsee elsewhere"
+)
 
 
 def a_slot(terms: Terms | None = None, **changes: Any) -> Message:

@@ -12,6 +12,7 @@ import pytest
 from tests.service.workplace import Workplace
 from tickwork import Permanent, Snooze
 from tickwork.core.outcome import Failed, Snoozed
+from tickwork.core.policy.telling import telling_line
 from tickwork.facade import Tickwork
 from tickwork.service.invoking import meaning, run_safely
 from tickwork.testing import harness
@@ -46,7 +47,7 @@ class Misread(SyntaxError):
         self.lineno, self.text = 1, 5  # type: ignore[assignment]
 
 
-NO_SECONDS = "a Snooze that does not say its seconds"
+NO_SECONDS = "TypeError: a Snooze that does not say its seconds"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ async def test_an_error_that_cannot_be_told_costs_its_own_message(
         assert seen == ["good"]
         dead = await h.dead("work")
     assert [each.reason for each in dead] == [reason, reason]
-    assert all(told in (each.error or "") for each in dead)
+    assert all(told in telling_line(each.error) for each in dead)
 
 
 async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> None:

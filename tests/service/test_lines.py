@@ -121,6 +121,36 @@ async def test_a_line_says_which_message_and_what_comes_next(tmp_path: Path, kep
     assert "in handle" in trace
 
 
+async def test_a_line_tells_what_happened_in_a_group_of_tasks(tmp_path: Path, kept: Kept) -> None:
+    work = Workplace(tmp_path)
+
+    async def fail(body: str) -> None:
+        raise KeyError(body) if body == "x" else ConnectionError(f"{body}\nsee https://example.org")
+
+    async def share_out(message: Message[Any]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail(message.body))
+
+    work.handle(share_out, max_concurrency=1)
+    await work.send("x", "the bank is shut", "x")
+    async with work.app.running():
+        await work.until_dead(3)
+        await eventually(lambda: len(kept.told()) == 3, timeout_seconds=LATE_SECONDS)
+    group = "ExceptionGroup: unhandled errors in a TaskGroup"
+    told = [each.msg for each in kept.records if each.levelname == "ERROR"]
+    assert sorted(each.fields["error"] for each in told if isinstance(each, Line)) == [
+        f"ConnectionError: the bank is shut (1 of 1 in {group})",
+        f"KeyError: 'x' (1 of 1 in {group})",
+        f"KeyError: 'x' (1 of 1 in {group})",
+    ]
+    dead = await work.dead()
+    assert all((each.error or "").startswith("  + Exception Group Traceback") for each in dead)
+    assert {each.fingerprint for each in dead} == {
+        f"ConnectionError: the bank is shut (<n> of <n> in {group})",
+        f"KeyError: <text> (<n> of <n> in {group})",
+    }
+
+
 async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
     tmp_path: Path, kept: Kept
 ) -> None:

@@ -303,10 +303,10 @@ def _tell(summary: ReplaySummary, *, as_json: bool) -> None:
 
 
 def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
-    from tickwork.core.policy.fingerprint import telling_line
+    from tickwork.core.policy.telling import telling_line
 
     for each in letters:
-        error = shortened(telling_line(each.error or ""))
+        error = shortened(telling_line(each.error))
         yield (each.id, each.failed_at, each.reason, each.attempts, each.type, error)
 
 

@@ -52,6 +52,7 @@ from tickwork.core.outcome import (
     UnhandledType,
 )
 from tickwork.core.policy.backoff import delay_seconds
+from tickwork.core.policy.telling import LEFT_OUT
 from tickwork.core.slot_end import settings_of, with_firing
 
 UNHANDLED_DELAY_SECONDS = 30.0
@@ -163,7 +164,7 @@ def clean_error(text: str) -> str:
     if not text.strip():
         return NO_TEXT
     if len(text) > ERROR_LENGTH_MAX:
-        mark = f"\n… {len(text)} characters in all; the middle is left out …\n"
+        mark = f"\n… {len(text)} characters in all; {LEFT_OUT}\n"
         kept = ERROR_LENGTH_MAX - len(mark)
         text = text[: kept // 2] + mark + text[-(kept - kept // 2) :]
     return _UNSTORABLE.sub(_REPLACEMENT, text)

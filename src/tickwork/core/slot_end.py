@@ -28,10 +28,9 @@ from tickwork.core.model import (
     QueueSettings,
 )
 from tickwork.core.planning import SKIPPED_MISSED
+from tickwork.core.policy.telling import summary
 from tickwork.core.schedule import OnDead, Terms, read_terms
 from tickwork.core.when import MissedPolicy
-
-SUMMARY_LENGTH_MAX = 500
 
 LEASE_RAN_OUT = "the pull lease ran out"
 
@@ -129,12 +128,6 @@ def is_too_late(message: Message, newer: Newer) -> bool:
             return newer.due > 0
         case MissedPolicy.FIRE_LATE:
             return newer.missed >= terms.cap
-
-
-def summary(error: str | None) -> str | None:
-    """An error in a line: the last one that says something, where a traceback has its point."""
-    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
-    return lines[-1][:SUMMARY_LENGTH_MAX] if lines else None
 
 
 def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringRecord:

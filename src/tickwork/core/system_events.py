@@ -24,7 +24,7 @@ from msgspec import Struct
 from tickwork.core.hashing import derived_id
 from tickwork.core.limits import HOPS_MAX
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
-from tickwork.core.slot_end import summary
+from tickwork.core.policy.telling import summary
 from tickwork.core.subscription import matches
 from tickwork.core.when import iso
 

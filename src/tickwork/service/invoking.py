@@ -218,7 +218,9 @@ def _snoozed(error: Snooze) -> Outcome:
         return Snoozed(checked_seconds(error.seconds))
     except Exception:
         fault = "a Snooze that does not say its seconds; a subclass calls super().__init__(seconds)"
-        return Failed(f"{describe(error)}\n{fault}")
+        told = TypeError(fault)
+        told.__cause__ = error
+        return Failed(describe(told))
 
 
 def _text(error: BaseException) -> str:
@@ -245,7 +247,7 @@ def _described(error: BaseException) -> str:
     shown = frame or error.__traceback__
     return "".join(
         traceback.format_exception(type(error), error, shown, limit=-TRACEBACK_FRAMES_MAX)
-    ).strip()
+    ).rstrip()  # The blanks before a group are part of how it is drawn.
 
 
 def _said(

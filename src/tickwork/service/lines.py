@@ -22,6 +22,7 @@ from uuid import UUID
 
 from tickwork.clock import monotonic
 from tickwork.core.model import Fate, Message, Queue, SettleResult
+from tickwork.core.policy.telling import summary
 from tickwork.service.observing import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Lines:
             "will_retry": will_retry,
             "retry_in": round(ending.delay_seconds, 3) if will_retry else None,
             "reason": ending.reason,
-            "error": error and error.splitlines()[-1],
+            "error": summary(error),
             LONG: error if error and "\n" in error else None,
         }
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 
+from tickwork.core.policy.telling import telling_line
+
 FINGERPRINT_LENGTH_MAX = 200
 _LOOKED_AT_MAX = 2_000
-
-_TRACEBACK = re.compile(
-    r"^(?P<margin>  \+ Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE
-)
-_GROUP_MARGIN = len("  | ")
 
 _QUOTED = re.compile(
     "|".join(
@@ -41,7 +38,7 @@ _ID_LENGTH_MIN = 16
 
 def fingerprint(error: str | None) -> str:
     """The group an error belongs to; empty for none."""
-    text = telling_line(error or "")[:_LOOKED_AT_MAX]
+    text = telling_line(error)[:_LOOKED_AT_MAX]
     # Each step looks first whether it has anything to do: most errors are plain words.
     if "'" in text or '"' in text or "`" in text:
         text = _QUOTED.sub("<text>", text)
@@ -65,14 +62,3 @@ def _unless_id(found: re.Match[str]) -> str:
     else:
         is_id = len(word) >= _ID_LENGTH_MIN or _HEX.fullmatch(word) is not None
     return "<n>" if is_id else word
-
-
-def telling_line(error: str) -> str:
-    """The first line, and of a traceback the one that names the exception."""
-    headings = [*_TRACEBACK.finditer(error)] if "Traceback" in error else []
-    if not headings:
-        return next(iter(error.strip().splitlines()), "")
-    margin = _GROUP_MARGIN if headings[-1]["margin"] else 0
-    lines = error[headings[-1].end() :].strip("\n").splitlines()
-    named = (line[margin:] for line in lines if line[margin : margin + 1].strip())
-    return next(named, lines[-1] if lines else "")
