@@ -327,7 +327,9 @@ LOGGING = """
 
     @app.on("work")
     async def handle(message):
-        logging.getLogger("shop").warning("plain %s", message.body)
+        logging.getLogger("shop").warning(
+            "plain %s", message.body, extra={"order": 17, "cents": [9.5], "attempt": "mine"}
+        )
         structlog.get_logger("shop").info("structured", body=message.body)
         raise ValueError("no luck")
 """
@@ -358,7 +360,8 @@ async def test_lines_are_json_and_a_handlers_own_say_what_they_are_about(
     await eventually(lambda: '"message retried"' in child.stderr(), timeout_seconds=30)
     about = {"message_id": message_id, "correlation_id": "c-1", "attempt": 1, "type": "greeting"}
     plain, structured = lines()["plain hello"], lines()["structured"]
-    assert plain.items() >= (about | {"level": "warning", "logger": "shop"}).items()
+    extra = {"order": 17, "cents": [9.5], "extra_attempt": "mine"}
+    assert plain.items() >= (about | extra | {"level": "warning", "logger": "shop"}).items()
     assert structured.items() >= (about | {"level": "info", "body": "hello"}).items()
     retried = lines()["message retried"]
     assert retried.items() >= (about | {"level": "warning", "queue": "work"}).items()
@@ -402,7 +405,7 @@ async def test_at_a_terminal_lines_are_for_people(
     await child.succeeded(timeout_seconds=30)
     first, *_ = lines = child.stderr().splitlines()
     assert first == "tickwork: handling work; planning schedules; Ctrl-C stops"
-    assert any("[warning  ] plain hello" in line for line in lines)
+    assert any("[warning  ] plain hello" in line and "order=17" in line for line in lines)
     assert any("message retried" in line and "queue=work" in line for line in lines)
     assert not any("structured" in line or "stopping" in line for line in lines)
 

@@ -7,7 +7,9 @@ unless somebody asks for a format.
 
 from __future__ import annotations
 
+import json
 import logging
+import reprlib
 import sys
 from collections.abc import MutableMapping
 from typing import Any
@@ -19,6 +21,20 @@ from tickwork.app.log_context import log_context
 from tickwork.service.lines import LONG, Line, shown
 
 Event = MutableMapping[str, Any]
+
+_NOT_EXTRA = frozenset(
+    # What formatters of others leave behind, and uvicorn's event once more, in colours.
+    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "color_message"}
+)
+_RENDERED = frozenset({"exception", "stack"})
+"""Names that mean more than a field to what makes a text of a line."""
+
+_PLAIN = (str, bool, type(None))
+
+_short = reprlib.Repr()
+"""Describes what cannot describe itself, too."""
+_short.maxother = _short.maxstring = _short.maxlong = 1_000
+_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 100
 
 
 def chosen(wanted: str | None) -> str:
@@ -62,7 +78,7 @@ def formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
             ),
         ]
     return ProcessorFormatter(
-        foreign_pre_chain=[_own_fields, *_common()],
+        foreign_pre_chain=[_own_fields, *_common(), _extra],
         processors=[ProcessorFormatter.remove_processors_meta, *rendering],
     )
 
@@ -84,6 +100,36 @@ def _own_fields(_: object, __: str, event: Event) -> Event:
         event.update(told.fields)
         event["event"] = told.event
     return event
+
+
+def _extra(_: object, __: str, event: Event) -> Event:
+    """What was logged as `extra=`. Under a name that is taken it is `extra_…`, unless it is the
+    same: an app may have put there what we do."""
+    for name, value in event["_record"].__dict__.items():
+        if name in _NOT_EXTRA:
+            continue
+        field, told = _name(name), _told(value)
+        if field not in event and field not in _RENDERED:
+            event[field] = told
+        elif event.get(field) != told:
+            event.setdefault(f"extra_{field}", told)
+    return event
+
+
+def _name(given: object) -> str:
+    """Any key of a mapping, as the name of a field."""
+    name = given if isinstance(given, str) else _short.repr(given)
+    return name if name.isprintable() else shown(name)
+
+
+def _told(value: object) -> object:
+    """A value as data that every format can show; what is no data as it describes itself."""
+    if type(value) in _PLAIN:
+        return value
+    try:
+        return json.loads(json.dumps(value, default=_short.repr, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):  # Odd keys, a circle, NaN, too deep.
+        return _short.repr(value)
 
 
 def _in_handler(_: object, __: str, event: Event) -> Event:
