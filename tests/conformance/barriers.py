@@ -25,6 +25,8 @@ GIVE_BACK = (
 ACK = "DELETE ON tickwork_messages FOR EACH ROW"
 SEND = "INSERT ON tickwork_messages FOR EACH ROW"
 
+DROP_SECONDS_MAX = 30.0
+
 _KEY = 4711
 
 _HOLD = f"""
@@ -103,7 +105,8 @@ async def barrier(url: str, *, before: str) -> AsyncIterator[Barrier]:
         yield Barrier(connection)
     finally:
         await connection.execute("SELECT pg_advisory_unlock_all()")
-        await connection.execute("DROP FUNCTION hold CASCADE")
+        # Whoever waits for the table meanwhile waits behind this: not for long.
+        await connection.execute("DROP FUNCTION hold CASCADE", timeout=DROP_SECONDS_MAX)
         await connection.close()
 
 

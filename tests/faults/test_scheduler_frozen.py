@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tests.conformance import barriers
@@ -21,6 +22,10 @@ from tickwork.store.contract import Store
 FREEZES_OF_A_SOAK = 25
 FREEZES_MAX = 50
 LOCKED_SECONDS_MAX = 1.0
+PREPARING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND state = 'active' AND wait_event = 'ClientRead'"
+)
 
 
 @pytest.fixture
@@ -39,6 +44,21 @@ async def frozen_at(sleeper: Child, point: str, url: str) -> None:
             return
         sleeper.cont()
     raise AssertionError("it writes whenever it is frozen")
+
+
+async def frozen_between_statements(sleeper: Child, url: str) -> None:
+    """Stops it, but not while it prepares a statement: to the server it is not idle then, and what
+    its transaction has locked stays so for a minute, or (before 17) for as long as it is frozen."""
+    connection = await asyncpg.connect(url)
+    try:
+        for _ in range(FREEZES_MAX):
+            sleeper.stop()
+            if not await connection.fetchval(PREPARING):
+                return
+            sleeper.cont()
+    finally:
+        await connection.close()
+    raise AssertionError("it prepares a statement whenever it is frozen")
 
 
 def is_writable(url: str) -> bool:
@@ -102,12 +122,13 @@ async def test_a_plan_that_is_under_way_in_the_server_is_the_old_leaders_or_nobo
     async with barriers.barrier(home.url, before=held) as barrier:
         await barrier.reached()
         # Its statement is with the server: it is committed while nobody is there to hear of it.
-        sleeper.stop()
+        await frozen_between_statements(sleeper, home.url)
         fleet.start()
         await eventually(barrier.somebody_waits_for_who_is_held, timeout_seconds=BOUND_SECONDS)
         await barrier.opens()
-    await taken_over(store, sleeper)
-    sleeper.cont()
+        await taken_over(store, sleeper)
+        # Only now the barrier goes: who is frozen while it prepares a statement keeps the table.
+        sleeper.cont()
     await goes_on(sleeper)
     assert await fleet.judge(store) == ()
 

@@ -11,6 +11,7 @@ from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres import database as database_module
 from tickwork.store.postgres.database import Database
 from tickwork.store.postgres.migrate import migrate
 from tickwork.store.postgres.store import CONNECTIONS_READY
@@ -135,6 +136,29 @@ async def test_one_plan_serves_all_values_but_where_a_choice_may_be_left_out(
         usual = await database.run(lambda connection: connection.fetchval(asked))
         ((chosen,),) = await database.look(asked)
         assert (usual, chosen) == ("force_generic_plan", "force_custom_plan")
+    await database.close()
+
+
+async def test_a_transaction_has_a_bound_where_the_server_knows_one(postgres_url: str) -> None:
+    """Who is frozen in the middle of one is not always idle to the server."""
+    database = await Database.open(postgres_url, connections_max=1, pooled=False)
+    row = await database.run(
+        lambda connection: connection.fetchrow(
+            "SELECT current_setting('server_version_num')::integer AS version,"
+            " current_setting('transaction_timeout', true) AS bound"
+        )
+    )
+    await database.close()
+    assert row is not None
+    assert row["bound"] == ("1min" if row["version"] >= 170_000 else None)
+
+
+async def test_a_server_that_does_not_know_a_bound_is_used_without(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "BOUNDED", {"a_bound_of_later_days": "1"})
+    database = await Database.open(postgres_url, connections_max=1, pooled=False)
+    assert await database.run(lambda connection: connection.fetchval("SELECT 1")) == 1
     await database.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -46,6 +47,10 @@ SESSION = {
     "plan_cache_mode": "force_generic_plan",
 }
 
+BOUNDED = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
+"""For servers that know it, from 17 on. A process that is frozen while it prepares a statement is
+not idle to its server, and the bound above does not count."""
+
 PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
 """For what is asked with a choice that may be left out: a plan for any choice is bad for most."""
 
@@ -72,19 +77,27 @@ class Database:
     @classmethod
     async def open(cls, url: str, *, connections_max: int, pooled: bool) -> Database:
         """Connects; behind a pooler (`pooled`) no statement outlives its transaction."""
+        connecting = partial(
+            asyncpg.create_pool,
+            url,
+            min_size=1,
+            max_size=connections_max,
+            timeout=_CONNECT_TIMEOUT_SECONDS,
+            command_timeout=_COMMAND_TIMEOUT_SECONDS,
+            statement_cache_size=0 if pooled else 256,
+            max_inactive_connection_lifetime=300,
+            reset=_leave_as_it_is,
+        )
         try:
-            pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=connections_max,
-                timeout=_CONNECT_TIMEOUT_SECONDS,
-                command_timeout=_COMMAND_TIMEOUT_SECONDS,
-                statement_cache_size=0 if pooled else 256,
-                max_inactive_connection_lifetime=300,
-                reset=_leave_as_it_is,
-                # A pooler refuses what it cannot keep apart for its clients.
-                server_settings=None if pooled else SESSION,
-            )
+            # A pooler refuses what it cannot keep apart for its clients, an older server what it
+            # does not know.
+            if pooled:
+                pool = await connecting()
+            else:
+                try:
+                    pool = await connecting(server_settings=SESSION | BOUNDED)
+                except asyncpg.UndefinedObjectError:
+                    pool = await connecting(server_settings=SESSION)
         except CONNECT_ERRORS as error:
             known = as_store_error(error)
             if isinstance(known, StoreUnavailable):
