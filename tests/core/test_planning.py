@@ -161,6 +161,8 @@ def _walk_to(rule: when.Rule, first: datetime, last: datetime) -> Iterator[datet
 
 
 def _is_off(rule: when.Rule, slot: datetime) -> bool:
+    if is_delay(rule):  # Any instant may be a slot of it: the end of a run says which.
+        return when.is_day_off(rule, slot)
     unbounded = structs.replace(rule, max_firings=None)
     return when.has_days_off(rule) and when.next_after(unbounded, before(slot)) != slot
 
