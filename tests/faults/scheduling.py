@@ -40,6 +40,7 @@ PASSES_MAX = 3
 STATEMENTS_MAX = 20
 LEFT_SHOWN_MAX = 5
 BOUND_SECONDS = 60.0
+READS_MAX = 5
 """Far beyond what anything takes here; who passes does not wait for it."""
 
 SCHEDULES = 200
@@ -156,6 +157,12 @@ class Fleet:
         await drained(store, self.url, until)
         await self._delayed_go_on(store, until)
         history = await self.history(store, until)
+        for _ in range(READS_MAX):
+            if not history.shards_without_leader:
+                break
+            # On a slow machine a lease may run out, and be begun anew, between the two looks.
+            await drained(store, self.url, until)
+            history = await self.history(store, until)
         slots = sum(len(each.slots) for each in history.schedules)
         sys.stderr.write(
             f"{self.kills} kills, {self.changes} changes, {slots} slots due, "
