@@ -126,6 +126,8 @@ class Worker:
         store = self._context.store
         if self._consumers:
             await store.make_ready()
+            # Before the first message: what ends before anyone has looked has no delay to tell.
+            await self._context.observer.look(store)
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
             watches = [
