@@ -5,6 +5,8 @@ Nobody else writes while a claim looks, so what it has found is still there when
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
@@ -38,7 +40,8 @@ class Claimer:
             return ()
         found = taken.in_order()
         self._sightings.note([each.id for each in found], [each.place for each in found])
-        return messages(found, taken.bodies, request.holder, taken.transaction.now)
+        queue_id = UUID(bytes=taken.queue.id)
+        return messages(found, taken.bodies, queue_id, request.holder, taken.transaction.now)
 
     def _claim(
         self, transaction: Transaction, scope: Scope, request: ClaimRequest

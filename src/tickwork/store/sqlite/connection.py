@@ -13,7 +13,7 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._is_lent = False
+        self._is_lent = self._is_impatient = False
         # Set once: SQLite asks when it prepares a statement, and ours stay prepared.
         self.set_authorizer(self._allow)
 
@@ -25,6 +25,13 @@ class Connection(sqlite3.Connection):
         finally:
             self._is_lent = False
             self.row_factory, self.text_factory = None, str
+
+    def be_impatient(self, milliseconds: int) -> None:
+        """Waits so long at most for another process that writes. Said once: every statement lets
+        go of the interpreter's lock, and a busy loop may not give it back for a while."""
+        if not self._is_impatient:
+            self.execute(f"PRAGMA busy_timeout = {milliseconds}")
+            self._is_impatient = True
 
     def _allow(self, action: int, *_details: str | None) -> int:
         if self._is_lent and action == sqlite3.SQLITE_TRANSACTION:

@@ -105,14 +105,14 @@ class DatabaseFile:
             failed.pop_all()
         return connection
 
-    def begin(self, connection: sqlite3.Connection) -> None:
+    def begin(self, connection: Connection) -> None:
         """Takes the write lock, waiting while another process has it.
 
         SQLite's own waiting backs off to a tenth of a second, and then a busy neighbour that
         lets go for moments only is hardly ever caught at it: hence many short waits.
         """
         give_up_at = monotonic() + self.busy_timeout_seconds
-        connection.execute(f"PRAGMA busy_timeout = {_LOCK_STEP_MILLISECONDS}")
+        connection.be_impatient(_LOCK_STEP_MILLISECONDS)
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")

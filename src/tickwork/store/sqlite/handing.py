@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import ContentType, Message
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message
 from tickwork.core.states import State
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
@@ -25,37 +25,36 @@ Value = str | int | float | bytes | None
 
 class Handed(Struct, frozen=True, array_like=True, gc=False):
     """A message that is ready, as its row has it; ids and body are written in hexadecimal. The body
-    is None if it is large."""
+    is None if it is large. What has a default may be left out."""
 
     place: int
     tenant: str
     id: UUID
-    queue_id: UUID
     priority: int
-    claim: int
-    attempts: int
-    lost: int
     visible_at: int
     sent_at: int
-    key: str | None
-    event_id: str | None
     type: str | None
     source: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: UUID | None
-    schedule_id: UUID | None
-    slot: int | None
-    run: int
-    catch_up: int
-    due_at: int | None
-    grace_seconds: int | None
-    terms: str | None
-    content_type: ContentType
-    format: int
-    last_error: str | None
     body: str | None
+    content_type: ContentType = ContentType.JSON
+    format: int = FORMAT_VERSION
+    claim: int = 0
+    attempts: int = 0
+    lost: int = 0
+    hops: int = 0
+    run: int = 0
+    catch_up: int = 0
+    key: str | None = None
+    event_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    last_error: str | None = None
+    batch_id: UUID | None = None
+    schedule_id: UUID | None = None
+    slot: int | None = None
+    due_at: int | None = None
+    grace_seconds: int | None = None
+    terms: str | None = None
 
 
 _DECODER = msgspec.json.Decoder(list[Handed])
@@ -77,13 +76,13 @@ def large_bodies(transaction: Transaction, found: Sequence[Handed]) -> dict[int,
 
 
 def messages(
-    found: Sequence[Handed], bodies: dict[int, bytes], holder: UUID, at: int
+    found: Sequence[Handed], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
 ) -> tuple[Message, ...]:
     """As they stand after they were handed out, and as late as they are at that time."""
     times = _Times()
     return tuple([
         Message(
-            each.tenant, each.id, each.queue_id, State.CLAIMED, each.priority, each.claim + 1,
+            each.tenant, each.id, queue_id, State.CLAIMED, each.priority, each.claim + 1,
             holder, each.attempts, each.lost, times[each.visible_at], times[each.sent_at], each.key,
             each.event_id, each.type, each.source, each.correlation_id, each.causation_id,
             each.hops, each.batch_id, each.schedule_id,

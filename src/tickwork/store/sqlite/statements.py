@@ -11,6 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TypeVar
 
+from tickwork.core.model import FORMAT_VERSION
 from tickwork.store.statements import load
 
 Row = TypeVar("Row")
@@ -30,20 +31,34 @@ FIRING_COLUMNS = (
 LARGE_BODY_BYTES = 4_096
 """A body of more is read by itself."""
 
-HANDED_COLUMNS = (
-    "place, tenant, hex(id), hex(queue_id), priority, claim, attempts, lost, "
-    "visible_at, sent_at, key, event_id, type, source, correlation_id, "
-    "causation_id, hops, nullif(hex(batch_id), ''), nullif(hex(schedule_id), ''), slot, "
-    "run, catch_up, due_at, grace_seconds, terms, content_type, format, "
-    f"last_error, CASE WHEN length(body) <= {LARGE_BODY_BYTES} THEN hex(body) END"
+_USUAL_COLUMNS = (
+    "place, tenant, hex(id), priority, visible_at, sent_at, type, source, "
+    f"CASE WHEN length(body) <= {LARGE_BODY_BYTES} THEN hex(body) END"
 )
-"""What a claim says of each message, where it has `/*handed*/`: the fields of `handing.Handed`."""
+_OTHER_COLUMNS = (
+    "content_type, format, claim, attempts, lost, hops, run, catch_up, key, event_id, "
+    "correlation_id, causation_id, last_error, nullif(hex(batch_id), ''), "
+    "nullif(hex(schedule_id), ''), slot, due_at, grace_seconds, terms"
+)
+_IS_USUAL = (
+    f"content_type = 'json' AND format = {FORMAT_VERSION} "
+    "AND claim + attempts + lost + hops + run + catch_up = 0 "
+    "AND coalesce(key, event_id, correlation_id, causation_id, last_error, batch_id, "
+    "schedule_id, slot, due_at, grace_seconds, terms) IS NULL"
+)
+HANDED = (
+    f"CASE WHEN {_IS_USUAL} THEN json_array({_USUAL_COLUMNS}) "
+    f"ELSE json_array({_USUAL_COLUMNS}, {_OTHER_COLUMNS}) END"
+)
+"""What a claim says of each message, where it has `/*handed*/`: the fields of `handing.Handed`. To
+write a value costs more than to find the message; so what is nearly always the same is left out
+where it is."""
 
 SQL = SimpleNamespace(
     **{
         name: text.replace("/*gone*/", GONE_COLUMNS)
         .replace("/*firing*/", FIRING_COLUMNS)
-        .replace("/*handed*/", HANDED_COLUMNS)
+        .replace("/*handed*/", HANDED)
         for name, text in vars(load("tickwork.store.sqlite")).items()
     }
 )

@@ -16,12 +16,12 @@ WITH first AS MATERIALIZED (
     ORDER BY is_alone, m.visible_at, m.id
     LIMIT 1
 )
-SELECT json_group_array(json_array(/*handed*/)) FROM (
-    SELECT m.* FROM tickwork_messages AS m
+SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
+    SELECT /*handed*/ AS said FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?3
         AND (m.expires_at IS NULL OR m.expires_at > ?3) AND m.format <= /*format*/
         AND m.tenant = (SELECT tenant FROM first)
         AND (m.lost >= 3) = (SELECT is_alone FROM first)
     ORDER BY m.visible_at, m.id
     LIMIT coalesce((SELECT iif(is_alone, 1, min(room, ?5)) FROM first), 0)
-) AS ready
+)
