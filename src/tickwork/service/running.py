@@ -14,16 +14,11 @@ from typing import Any
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.daemons import DaemonThreads
 from tickwork.service.lines import Line
+from tickwork.service.tuning import tune_process
 from tickwork.store.aside import within
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""
-
-SWITCH_SECONDS = 0.0002
-"""So long a thread that runs Python keeps others waiting that could; of itself, Python lets them
-wait for 5 ms. A thread that waits in a database or a file needs Python only to begin the next wait,
-and while it cannot, nothing of it goes on beside the handlers: with SQLite, a worker would do three
-quarters as much. Four threads that do nothing but compute pay 3 % for it."""
 
 _DOING = {"scheduler": "planning schedules", "api": "serving the API"}
 
@@ -68,7 +63,7 @@ def run_until_stopped(
 ) -> None:
     """Enters, waits for SIGTERM or SIGINT, and leaves; a second signal does not wait for that."""
     check_running()
-    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+    tune_process()
     loop = _new_loop()
     threads = DaemonThreads()
     loop.set_default_executor(threads)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tickwork.errors import StoreBroken
 from tickwork.store.migrations import Migration, load_migrations, pending
+from tickwork.store.sqlite.connection import Connection
 from tickwork.store.sqlite.file import DatabaseFile, breaks_connection, locate
 from tickwork.store.sqlite.statements import SQL
 
@@ -75,7 +76,7 @@ def _schema_version(file: DatabaseFile) -> int:
         raise file.as_store_error(error) from error
 
 
-def _step(file: DatabaseFile, connection: sqlite3.Connection) -> Migration | None:
+def _step(file: DatabaseFile, connection: Connection) -> Migration | None:
     """Applies the next migration, alone and whole."""
     file.begin(connection)
     try:

@@ -3,7 +3,6 @@
 UPDATE tickwork_messages
 SET state = 'claimed', claim = claim + 1, holder = ?1, lease_until = ?2, is_counted = ?5,
     catch_up = catch_up OR (
-        grace_seconds IS NOT NULL AND due_at + grace_seconds * 1000000 < ?4
-        AND attempts = 0 AND lost = 0
-    )
+        due_at + grace_seconds * 1000000 < ?4 AND attempts = 0 AND lost = 0
+    ) IS TRUE
 WHERE place IN (SELECT value FROM json_each(?3))

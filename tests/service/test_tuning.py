@@ -1,0 +1,41 @@
+"""What a process sets for itself: only where it is our own, and nobody has gone further."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit.process import Children
+from tickwork.facade import Tickwork
+from tickwork.service.tuning import COLLECT_EVERY, SWITCH_SECONDS
+
+PATIENCE_SECONDS = 30.0
+"""Nothing takes so long that is not broken."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((), (SWITCH_SECONDS, COLLECT_EVERY)),
+        ((1, 1), (SWITCH_SECONDS, COLLECT_EVERY)),
+        ((0.000125, 20_000), (0.000125, 20_000)),
+        ((1, 0), (SWITCH_SECONDS, 0)),
+    ],
+)
+async def test_a_process_of_our_own_is_tuned(
+    children: Children, tmp_path: Path, before: tuple[float, ...], after: tuple[float, int]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    child = children.spawn("tests.service.programs.telling_settings", url, *map(str, before))
+    await child.line(f"settings {after[0]:g} {after[1]}", PATIENCE_SECONDS)
+    await child.succeeded(PATIENCE_SECONDS)
+
+
+async def test_somebody_elses_process_is_left_as_it_is(tmp_path: Path) -> None:
+    before = sys.getswitchinterval(), gc.get_threshold()
+    app = Tickwork(f"sqlite:///{tmp_path / 'own.db'}")
+    async with app.running():
+        assert (sys.getswitchinterval(), gc.get_threshold()) == before
