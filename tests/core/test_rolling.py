@@ -1,102 +1,260 @@
-"""Of a rule whose slots roll to another day, every time of it has one firing, whenever its days off
-change: before, between or after the places that it has by the old days and by the new ones."""
+"""Of a rule whose slots roll to another day, every time of it has one firing, however often its
+days off change: before, between or after the places that it has by the old and the new days."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from uuid import UUID
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tickwork.core import when
+from tests.core.schedules import a_schedule
+from tickwork.core import changing, when
 from tickwork.core.coming import following
 from tickwork.core.planning import Due, plan
-from tickwork.core.rolling import goes_on_with, is_promised
-from tickwork.core.schedule import OverlapPolicy
+from tickwork.core.rolling import with_waiting
+from tickwork.core.when.sources import resolve_local
 
-CREATED = datetime(2027, 2, 10, tzinfo=UTC)
-END = datetime(2027, 4, 20, tzinfo=UTC)
-HOUR, CHANGES = timedelta(hours=1), datetime(2027, 2, 26, tzinfo=UTC)
-MARCH = [date(2027, 3, day) for day in range(1, 7)]
-CLOSED = st.frozensets(st.sampled_from(MARCH))
-CHANGED = st.integers(0, 24 * 12).map(lambda hours: CHANGES + hours * HOUR)
+BEGIN, END = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 4, 30, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+DAYS = [date(2027, 3, 22) + timedelta(days=each) for each in range(9)]
+"""In the middle of them, on the 28th, clocks go forward in Berlin, at two in the night."""
+
+TIMINGS: list[dict[str, Any]] = [
+    {"cron_expr": "0 9,17 * * FRI"},
+    {"cron_expr": "0 9,13 * * WED,THU"},
+    {"cron_expr": "0 9 * * *"},
+    {"cron_expr": "30 2 * * SAT"},
+    {"cron_expr": "30 2,15 * * SAT,MON"},
+    {"monthly_time": {"day": 25, "hour": 13, "minute": 0}},
+    {
+        "rrule": "FREQ=WEEKLY;BYDAY=TU,SA;BYHOUR=8,20;BYMINUTE=0;BYSECOND=0",
+        "start_at": "2027-02-02T08:00",
+    },
+]
+CLOSED = st.frozensets(st.sampled_from(DAYS))
+CHANGED = st.integers(0, 24 * 13).map(
+    lambda hours: datetime(2027, 3, 20, tzinfo=UTC) + hours * HOUR
+)
+CHANGES = st.lists(st.tuples(CHANGED, CLOSED), max_size=4).map(
+    lambda found: sorted(found, key=lambda change: change[0])
+)
 
 
-def rule_of(roll: str, zone: str, **fields: object) -> when.Rule:
-    """On the third of each month at one o'clock; the days are given later."""
-    body = {"monthly_time": {"day": 3, "hour": 13, "minute": 0}, "timezone": zone, "roll": roll}
-    return when.parse(body | fields, created_at=CREATED)
+class Life:
+    """A schedule, its leaders, and whoever changes its days."""
+
+    def __init__(self, closed: frozenset[date], **fields: Any) -> None:
+        self.schedule = a_schedule(fields)
+        self.closed, self.fired, self.skipped = closed, list[datetime](), list[datetime]()
+        self._goes_on(following(self.rule, BEGIN))
+
+    @property
+    def rule(self) -> when.Rule:
+        return structs.replace(self.schedule.definition.rule, holidays=self.closed)
+
+    def run(self, until: datetime) -> None:
+        """Leaders plan what is due up to then."""
+        while (slot := self.schedule.next_slot) is not None and slot <= until:
+            due = Due(
+                tenant=self.schedule.tenant,
+                id=self.schedule.id,
+                bucket=1,
+                version=1,
+                next_slot=slot,
+                rule=self.rule,
+                overlap=self.schedule.definition.overlap,
+                fired=self.schedule.fired,
+            )
+            planned = plan(due, slot, ahead_seconds=0)
+            assert [each.slot for each in planned.fires] == [slot]
+            self.fired.append(slot)
+            self._goes_on(planned.then_slot, last_slot=slot, fired=self.schedule.fired + 1)
+
+    def change(self, now: datetime, closed: frozenset[date], **fields: Any) -> None:
+        """From now on these days are closed, and the rule has these bounds."""
+        old, self.closed = self.rule, closed
+        said = structs.replace(self.schedule.definition.rule, kept=(), spent=(), **fields)
+        definition = structs.replace(self.schedule.definition, rule=said)
+        new = structs.replace(said, holidays=closed)
+        self._take(changing.update(definition, None, old, new), now)
+
+    def pause(self, now: datetime, until: datetime) -> None:
+        self._take(changing.pause, now)
+        self._take(changing.resume(self.rule), until)
+
+    def _take(self, decide: changing.Decide, now: datetime) -> None:
+        change = decide(self.schedule, [], now)
+        assert change is not None
+        self.skipped += [each.first for each in change.skips]
+        self._goes_on(change.next_slot, status=change.status, definition=change.definition)
+
+    def _goes_on(self, slot: datetime | None, **changes: Any) -> None:
+        self.schedule = structs.replace(self.schedule, next_slot=slot, **changes)
 
 
-def closed_on(rule: when.Rule, days: frozenset[date]) -> when.Rule:
-    return structs.replace(rule, holidays=days)
+def natural_times(rule: when.Rule) -> list[datetime]:
+    """What a clock on the wall shows at the times that the rule has without days off."""
+    start = rule.start_at and rule.start_at.astimezone(ZoneInfo(rule.timezone)).replace(tzinfo=UTC)
+    plain = structs.replace(
+        rule, timezone="UTC", start_at=start, roll=when.Roll.SKIP, holidays=frozenset()
+    )
+    return [
+        each.replace(tzinfo=None)
+        for each in when.slots_between(plain, BEGIN - 9 * DAY, END + 9 * DAY)
+    ]
 
 
-def fired_until(
-    rule: when.Rule, slot: datetime | None, end: datetime
-) -> tuple[list[datetime], datetime | None]:
-    """What leaders make of it up to an instant, and the slot that is next then."""
-    found: list[datetime] = []
-    while slot is not None and slot <= end:
-        due = Due(
-            tenant="default",
-            id=UUID(int=7),
-            bucket=1,
-            version=1,
-            next_slot=slot,
-            rule=rule,
-            overlap=OverlapPolicy.ALLOW,
-            fired=len(found),
-        )
-        made = plan(due, slot, ahead_seconds=0)
-        assert [each.slot for each in made.fires] == [slot]
-        found.append(slot)
-        slot = made.then_slot
-    return found, slot
+def place(rule: when.Rule, natural: datetime, closed: frozenset[date]) -> datetime | None:
+    step = DAY if rule.roll is when.Roll.NEXT_DAY else -DAY
+    while natural.date() in closed:
+        natural += step
+    return resolve_local(natural, rule.timezone, rule.dst)
+
+
+def expected(
+    rule: when.Rule, closed: frozenset[date], changes: list[tuple[datetime, frozenset[date]]]
+) -> list[datetime]:
+    """Told of every time by itself: it goes where the days of now have it, unless that is past."""
+    places = {each: place(rule, each, closed) for each in natural_times(rule)}
+    for now, days in changes:
+        for natural, known in places.items():
+            there = place(rule, natural, days)
+            if known is not None and known > now and there is not None and there > now:
+                places[natural] = there
+    return sorted({each for each in places.values() if each is not None and BEGIN < each <= END})
 
 
 @pytest.mark.parametrize("roll", ["next_day", "previous_day"])
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-@pytest.mark.parametrize("is_heard_of", [True, False])
-@given(before=CLOSED, after=CLOSED, changed=CHANGED)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@given(timing=st.sampled_from(TIMINGS), closed=CLOSED, changes=CHANGES)
+@example(  # Both have fired: neither comes again on the next day.
+    timing=TIMINGS[1],
+    closed=frozenset(),
+    changes=[(datetime(2027, 3, 24, 20, tzinfo=UTC), frozenset({date(2027, 3, 24)}))],
+)
+@example(  # One is past by the new days, one to come: the first stays where it waits.
+    timing=TIMINGS[0],
+    closed=frozenset({date(2027, 3, 26)}),
+    changes=[(datetime(2027, 3, 26, 12, tzinfo=UTC), frozenset())],
+)
+@example(  # A slot that rolls into the hour that a clock leaves out.
+    timing=TIMINGS[3],
+    closed=frozenset(),
+    changes=[(datetime(2027, 3, 22, tzinfo=UTC), frozenset({date(2027, 3, 27)}))],
+)
 def test_every_time_has_one_firing(
     *,
     roll: str,
     zone: str,
-    is_heard_of: bool,
-    before: frozenset[date],
-    after: frozenset[date],
-    changed: datetime,
+    timing: dict[str, Any],
+    closed: frozenset[date],
+    changes: list[tuple[datetime, frozenset[date]]],
 ) -> None:
-    """Also if whoever changed the days died before the schedule was computed anew."""
-    rule = rule_of(roll, zone)
-    old, new = closed_on(rule, before), closed_on(rule, after)
-    fired, waits = fired_until(old, following(old, CREATED), changed)
-    last = fired[-1] if fired else None
-    if is_heard_of:
-        then = following(new, changed)
-        waits = goes_on_with(old, new, then, changed, waits=waits, last=last)
-    later, _ = fired_until(new, waits, END)
-    times = [each.astimezone(UTC).month for each in (*fired, *later)]
-    assert len(times) == 2, (fired, later)
-    assert later[-1] == following(new, datetime(2027, 4, 1, tzinfo=UTC))
+    life = Life(closed, **timing, timezone=zone, roll=roll)
+    natural = life.rule
+    for now, days in changes:
+        life.run(now)
+        life.change(now, days)
+    life.run(END)
+    assert life.fired == expected(natural, closed, changes)
 
 
-def test_a_slot_is_promised_only_if_the_days_of_now_do_not_have_it() -> None:
-    rule = rule_of("next_day", "UTC")
-    slot = datetime(2027, 3, 4, 13, tzinfo=UTC)
-    assert not is_promised(closed_on(rule, frozenset({date(2027, 3, 3)})), slot)
-    assert is_promised(rule, slot)
-    assert not is_promised(structs.replace(rule, roll=when.Roll.SKIP), slot)
+FRIDAY, SATURDAY = date(2027, 3, 26), date(2027, 3, 27)
+MONTHLY = {"monthly_time": {"day": 26, "hour": 13, "minute": 0}, "roll": "next_day"}
 
 
-def test_where_the_one_that_waits_has_a_place_to_come_it_goes_there() -> None:
-    rule, now = rule_of("next_day", "UTC"), datetime(2027, 3, 4, 10, tzinfo=UTC)
-    old, new = (closed_on(rule, frozenset(MARCH[2:end])) for end in (3, 4))
-    waits = datetime(2027, 3, 4, 13, tzinfo=UTC)
-    then = following(new, now)
-    assert then == datetime(2027, 3, 5, 13, tzinfo=UTC)
-    assert goes_on_with(old, new, then, now, waits=waits, last=None) == then
+def kept_on_saturday(zone: str = "Europe/Berlin") -> tuple[Life, datetime]:
+    """A slot that waits on Saturday for Friday, which is opened in the evening; and its time."""
+    life = Life(frozenset({FRIDAY}), **MONTHLY, timezone=zone)
+    life.run(datetime(2027, 3, 26, 19, tzinfo=UTC))
+    waits = life.schedule.next_slot
+    assert waits is not None
+    assert waits.date() == SATURDAY
+    life.change(datetime(2027, 3, 26, 20, tzinfo=UTC), frozenset())
+    assert life.schedule.next_slot == waits
+    return life, waits
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_what_is_kept_survives_a_pause(zone: str) -> None:
+    life, waits = kept_on_saturday(zone)
+    life.pause(waits - 3 * HOUR, waits - 2 * HOUR)
+    life.run(END)
+    assert waits in life.fired
+    assert len(life.fired) == 2
+
+
+def test_what_is_kept_and_passes_in_a_pause_is_on_record() -> None:
+    life, waits = kept_on_saturday()
+    life.pause(waits - HOUR, waits + HOUR)
+    life.run(END)
+    assert life.skipped == [waits]
+    assert waits not in life.fired
+    assert len(life.fired) == 1
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"end_at": datetime(2027, 3, 26, 21, tzinfo=UTC)},
+        {"start_at": datetime(2027, 6, 1, tzinfo=UTC)},
+        {"max_firings": 0},
+    ],
+)
+def test_what_is_kept_has_the_bounds_of_its_rule(bounds: dict[str, Any]) -> None:
+    life, waits = kept_on_saturday()
+    life.change(datetime(2027, 3, 26, 21, tzinfo=UTC), frozenset(), **bounds)
+    life.run(END)
+    assert waits not in life.fired
+
+
+def test_what_is_kept_is_a_slot_of_the_rule_like_any_other() -> None:
+    life, waits = kept_on_saturday()
+    assert when.slots_between(life.rule, waits - HOUR, waits) == [waits]
+    assert when.count_between(life.rule, waits - HOUR, waits) == 1
+    assert when.last_between(life.rule, waits - HOUR, waits + HOUR) == waits
+
+
+def test_what_is_spent_is_none() -> None:
+    life = Life(frozenset(), **MONTHLY, timezone="UTC")
+    life.run(datetime(2027, 3, 26, 14, tzinfo=UTC))
+    life.change(datetime(2027, 3, 26, 14, tzinfo=UTC), frozenset({FRIDAY}))
+    (spent,) = life.rule.spent
+    assert spent.slot is not None
+    assert when.count_between(life.rule, spent.slot - HOUR, spent.slot) == 0
+    assert life.schedule.next_slot == datetime(2027, 4, 26, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("roll", ["next_day", "previous_day"])
+@given(closed=CLOSED, now=CHANGED, days=CLOSED)
+def test_a_change_that_its_author_did_not_live_to_tell_costs_no_firing(
+    *, roll: str, closed: frozenset[date], now: datetime, days: frozenset[date]
+) -> None:
+    """A slot that waits fires, though it is none by the days of now; and what it stands for does
+    not come again."""
+    life = Life(closed, **MONTHLY | {"roll": roll}, timezone="Europe/Berlin")
+    life.run(now)
+    waits, life.closed = life.schedule.next_slot, days
+    life.run(END)
+    assert waits in life.fired
+    assert len(life.fired) == 2
+
+
+def test_a_slot_that_no_day_off_explains_is_not_kept() -> None:
+    """It was computed with other zone data, say, and there is another one that stands for it."""
+    rule = Life(frozenset(), **MONTHLY, timezone="Europe/Berlin").rule
+    slot = datetime(2027, 3, 26, 11, tzinfo=UTC)
+    assert with_waiting(rule, slot) is rule
+    assert with_waiting(rule, slot + HOUR) is rule
+    assert with_waiting(rule, slot + DAY + HOUR) is not rule
+
+
+def test_very_many_times_are_not_looked_at_one_by_one() -> None:
+    life = Life(frozenset(DAYS), cron_expr="* * * * *", timezone="UTC", roll="next_day")
+    life.change(datetime(2027, 3, 30, 12, tzinfo=UTC), frozenset(DAYS[:-1]))
+    assert life.rule.kept == life.rule.spent == ()

@@ -28,6 +28,7 @@ from tickwork.core.planning import (
     skipped,
     with_days_off,
 )
+from tickwork.core.rolling import carried_over, plainly
 from tickwork.core.schedule import Definition, Schedule, ScheduleStatus, bucket_of
 from tickwork.core.when import (
     Missed,
@@ -148,10 +149,12 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         old = structs.replace(old_rule, seed=new_rule.seed)
         taken = [each.slot for each in withdrawn]
         is_anew = old.timing != new_rule.timing
+        is_other = plainly(old) != plainly(new_rule)
         is_parked = schedule.status is ScheduleStatus.PARKED
         # With another rule it goes on by itself, but for a single slot that could not be planned.
-        stays = is_parked and (old == new_rule or (is_single(new_rule) and not is_anew))
+        stays = is_parked and (not is_other or (is_single(new_rule) and not is_anew))
         failed = schedule.next_slot if is_parked else None
+        tells_nothing = False
         if failed is not None:
             # The zone of a rule that could not be planned may be gone: then it tells nothing.
             tells_nothing = stays or is_single(old) or old.timezone != new_rule.timezone
@@ -164,27 +167,29 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
             since = since_when(schedule, new_rule, now, taken=taken)
         waiting.sort()
         fired = schedule.fired - len(withdrawn) + len(owed.fires)
-        slot = failed
+        slot, rule = failed, new_rule
+        if not tells_nothing:
+            done_until = before(waiting[0]) if waiting else since
+            has_fired = schedule.last_slot is not None or bool(owed.fires)
+            rule = carried_over(old, new_rule, now, done_until=done_until, has_fired=has_fired)
         if not stays and not waits_for_its_run(schedule, old, new_rule, taken=taken):
-            last = None if taken else schedule.last_slot
-            slot = next_slot(
-                old, new_rule, now, waiting=waiting, since=since, last=last, fired=fired
-            )
+            slot = next_slot(old, rule, now, waiting=waiting, since=since, fired=fired)
         status = schedule.status
-        has_more = slot is not None and old != new_rule
+        has_more = slot is not None and is_other
         is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
         if (is_anew or has_more) and is_ended:
             status = ScheduleStatus.ACTIVE
         is_over = slot is None and not owed.fires and not withdrawn
         if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_delay(new_rule):
             status = ScheduleStatus.COMPLETED
-        soon = None if slot is None else coming(new_rule, definition.overlap, slot)
+        soon = None if slot is None else coming(rule, definition.overlap, slot)
         is_active = status is ScheduleStatus.ACTIVE
+        said = structs.replace(definition.rule, kept=rule.kept, spent=rule.spent)
         return structs.replace(
             _as_it_is(schedule),
             status=status,
             name=name,
-            definition=definition,
+            definition=structs.replace(definition, rule=said),
             next_slot=slot,
             due_at=None if soon is None else soon.due_at,
             look_at=max(soon.look_at, now) if soon is not None and is_active else None,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tickwork.core.coming import before, first_of, following
-from tickwork.core.rolling import goes_on_with, rolls
+from tickwork.core.rolling import plainly
 from tickwork.core.schedule import Schedule, ScheduleStatus
 from tickwork.core.when import Interval, Once, Rule, is_delay
 
@@ -53,14 +53,13 @@ def next_slot(
     *,
     waiting: Sequence[datetime],
     since: datetime,
-    last: datetime | None,
     fired: int,
 ) -> datetime | None:
     """The first slot under the new rule: one that was taken back, or was not planned yet, if the
-    new rule has it, too, also on a day off; else the first one that is still to come. `last` is
-    the last slot that fired."""
+    new rule has it, too, also on a day off; else the first one that is still to come."""
     is_same = old.timing == new.timing
-    if new == old or (is_same and is_delay(new) and not _is_raised(old, new, fired)):
+    is_unmoved = is_same and is_delay(new) and not _is_raised(old, new, fired)
+    if plainly(new) == plainly(old) or is_unmoved:
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
         first = first_of(new, now)
@@ -68,8 +67,4 @@ def next_slot(
     for slot in waiting:
         if slot <= now and following(new, before(slot), fired=fired) == slot:
             return slot
-    then = following(new, since, fired=fired)
-    if is_same and rolls(old) and old.roll is new.roll:
-        waits = min((slot for slot in waiting if slot > now), default=None)
-        return goes_on_with(old, new, then, now, waits=waits, last=last)
-    return then
+    return following(new, since, fired=fired)

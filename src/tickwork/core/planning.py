@@ -31,7 +31,7 @@ from tickwork.core.coming import (
     is_left_out,
     look_at,
 )
-from tickwork.core.rolling import after_promised, alone, is_promised
+from tickwork.core.rolling import with_waiting
 from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.when import (
     MissedPolicy,
@@ -144,11 +144,11 @@ class Judged(NamedTuple):
 
 def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
     """Accounts for every slot up to `now` and `ahead_seconds` beyond."""
-    rule, ahead = due.rule, timedelta(seconds=ahead_seconds)
+    rule, ahead = with_waiting(due.rule, due.next_slot), timedelta(seconds=ahead_seconds)
+    if rule is not due.rule:
+        due = structs.replace(due, rule=rule)
     has_off = has_days_off(rule)
-    if is_promised(rule, due.next_slot):
-        judged = _judge_promised(due, now, ahead)
-    elif is_single(rule):
+    if is_single(rule):
         judged = _judge_single(due, now, ahead)
     elif has_off:
         judged = _judge_around(due, now, ahead)
@@ -242,16 +242,6 @@ def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
         then = next_after(rule, now, fired=due.fired) if is_delay(rule) else None
         return Judged((), skipped([slot], reason), then)
     return Judged((_fire(rule, slot, is_late),), (), None)
-
-
-def _judge_promised(due: Due, now: datetime, ahead: timedelta) -> Judged:
-    """A slot by itself, that was one by other days."""
-    slot, own = due.next_slot, structs.replace(due, rule=alone(due.rule, due.next_slot))
-    is_now = due.overlap.needs_the_present
-    fires, skips, _ = _judge_present(own, now) if is_now else _judge(own, now, ahead)
-    if not fires and not skips:
-        return Judged((), (), slot)
-    return Judged(fires, skips, after_promised(due.rule, slot, fired=due.fired + len(fires)))
 
 
 def _judge_around(due: Due, now: datetime, ahead: timedelta) -> Judged:

@@ -137,11 +137,22 @@ class Limits(Struct, frozen=True):
         return self.min_interval_seconds < 60
 
 
+class Rolled(Struct, frozen=True):
+    """A time of a rule with `roll`, as a clock on the wall without days off has it, and the slot
+    that stands for it; None if that is another one's as well."""
+
+    natural: datetime
+    slot: datetime | None
+
+
 class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     """A timing with its zone, policies and bounds: everything that decides the slots.
 
     `anchor` is where intervals count from; `seed` (the schedule's id) makes `H`, jitter and
     window stable; `holidays` are the dates of the named calendar as they were when parsed.
+
+    Of a rule with `roll` whose days have changed (`core.rolling`): `kept` are slots that it has
+    besides, `spent` are some that it has not, because what they stand for has had its firing.
     """
 
     timing: Timing
@@ -159,6 +170,8 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     fire_window_seconds: int = 0
     anchor: datetime = EPOCH
     seed: str = ""
+    kept: tuple[Rolled, ...] = ()
+    spent: tuple[Rolled, ...] = ()
 
     @property
     def excluded_days(self) -> frozenset[date]:

@@ -50,6 +50,9 @@ def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 
     low = after if rule.start_at is None else max(after, _just_before(rule.start_at))
     high = until if rule.end_at is None else min(until, rule.end_at)
     count = source_of(rule).count_between(low, high) if low < high else 0
+    if rule.kept or rule.spent:
+        count += sum(low < slot <= high for slot in _kept(rule))
+        count -= sum(low < slot <= high for slot in _spent(rule))
     if rule.max_firings is not None:
         count = min(count, max(rule.max_firings - fired, 0))
     return count
@@ -90,9 +93,31 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
     if rule.start_at is not None and after < rule.start_at:
         after = _just_before(rule.start_at)
     slot = source_of(rule).next_after(after)
+    if rule.kept or rule.spent:
+        spent = _spent(rule)
+        while slot in spent:
+            slot = source_of(rule).next_after(slot)
+        found = [slot, *(each for each in _kept(rule) if each > after)]
+        slot = min((each for each in found if each is not None), default=None)
     if slot is not None and rule.end_at is not None and slot > rule.end_at:
         return None
     return slot
+
+
+def _kept(rule: Rule) -> set[datetime]:
+    """The slots that a rule has besides those of its source."""
+    kept = {each.slot for each in rule.kept if each.slot is not None}
+    return {slot for slot in kept if not _is_of_source(rule, slot)}
+
+
+def _spent(rule: Rule) -> set[datetime]:
+    """The slots of its source that a rule has not."""
+    spent = {each.slot for each in rule.spent if each.slot is not None}
+    return {slot for slot in spent if _is_of_source(rule, slot)}
+
+
+def _is_of_source(rule: Rule, slot: datetime) -> bool:
+    return source_of(rule).next_after(_just_before(slot)) == slot
 
 
 def _just_before(instant: datetime) -> datetime:
