@@ -12,6 +12,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule import ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.ops.calendars import put_calendar
+from tickwork.ops.why import why
 
 START = datetime(2027, 3, 1, 8, tzinfo=UTC)
 THIRD = {"monthly_time": {"day": 3, "hour": 13, "minute": 0}, "calendar": "feasts"}
@@ -55,6 +56,38 @@ async def test_a_rolled_slot_fires_once(
         await life.until(at(31))
         assert life.slots(made) == [fires]
         assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before", "changed", "after", "fires"),
+    [
+        pytest.param((), at(3, 20), (3,), [at(3, 9), at(3)], id="closed behind both: no more"),
+        pytest.param((3,), at(3, 10), (), [at(3), at(4, 9)], id="opened between: each where it is"),
+        pytest.param(
+            (3,), at(4, 10), (3, 4), [at(4, 9), at(5)], id="closed between: the other goes"
+        ),
+    ],
+)
+async def test_of_several_a_day_each_fires_once(
+    app: Tickwork,
+    database: str | None,
+    *,
+    before: tuple[int, ...],
+    changed: datetime,
+    after: tuple[int, ...],
+    fires: list[datetime],
+) -> None:
+    async with living(app, database, START) as life:
+        await closed(life, *before)
+        twice = {"cron_expr": "0 9,13 3 * *", "calendar": "feasts", "roll": "next_day"}
+        made = await life.create(**twice)
+        await life.until(changed)
+        await closed(life, *after)
+        for each in fires:
+            assert (await why(life.store, DEFAULT, made.id, each)).is_slot
+        await life.until(at(31))
+        assert life.slots(made) == fires
+        assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 9, tzinfo=UTC)
 
 
 async def test_days_that_a_schedule_was_not_told_of_cost_it_no_firing(
