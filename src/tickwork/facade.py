@@ -21,7 +21,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
@@ -46,7 +46,7 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.declaring import declare_schedules
 from tickwork.ops.known_queues import check_there, is_there
-from tickwork.ops.making import BatchMaker, RunningBatch, check_batch_arguments
+from tickwork.ops.making import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
 from tickwork.ops.opening import LoopStores
 from tickwork.queues import Queue
 from tickwork.scheduling import (
@@ -144,15 +144,7 @@ class Tickwork:
         check_queue_name("queue", queue)
 
         def declare(function: Handler) -> Handler:
-            if not asyncio.iscoroutinefunction(function) or "isolation" in options:
-                fault = "is told of completed batches: it must be a coroutine function, in a task"
-                raise InvalidInput([FieldError(function.__qualname__, fault)])
-
-            @wraps(function)
-            async def told(message: Message[Any]) -> None:
-                store, batch_id = await self.open(), UUID(message.body["batch_id"])
-                await function(await store.batches.get(Scope(message.tenant), batch_id))
-
+            told = told_of_ends(function, self.open, options)
             completions = self.registry.add_completion(queue)
             self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
             return function

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from types import FunctionType
 from typing import Annotated, Any, TypedDict
 
@@ -196,12 +197,30 @@ def _hidden(message: Message[OnlyForCheckers]) -> None: ...  # type: ignore[name
 def _hidden_batch(batch: MessageBatch[list[OnlyForCheckers]]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _of_something_else(message: OnlyForCheckers) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _beside(message: Message[Struct], *, hidden: OnlyForCheckers = 1) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _after_another(extra: int, message: Message[Struct]) -> None: ...
 def _nothing() -> None: ...
+
+
+@wraps(_typed)
+def _around(*args: object) -> None: ...
+@wraps(_typed)
+def _around_by_another_name(m: Message[int]) -> None: ...  # What is wrapped has the last word.
+@wraps(_after_another)
+def _around_the_second(message: object) -> None: ...
+@wraps(_typed, assigned=("__name__",))
+def _around_with_its_own_type(message: Message[int]) -> None: ...
+@wraps(_typed, assigned=("__name__",))
+def _around_anything(*args: Any) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("handler", "generic", "declared"),
     [
+        (_around, Message, Struct),
+        (_around_by_another_name, Message, Struct),
+        (_around_the_second, Message, Struct),
+        (_around_with_its_own_type, Message, int),
+        (_around_anything, Message, Struct),
         (_typed, Message, Struct),
         (_untyped, Message, Any),
         (_bare, Message, Any),

@@ -1,10 +1,13 @@
 """What is declared: whose word on a queue's settings counts, and what is no handler or batch."""
 
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tickwork import Firing, Message
+from tickwork.core.batch import Batch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
@@ -76,6 +79,46 @@ async def test_a_handler_that_cannot_be_called_is_refused(app: Tickwork, functio
         app.on("work")(function)
     with pytest.raises(InvalidInput, match="is called with one argument"):
         app.schedule(interval_seconds=60)(function)
+    with pytest.raises(InvalidInput, match="is called with one argument"):
+        app.on_completed("work")(function)
+
+
+def with_extra(function: Any) -> Any:
+    """A decorator that supplies what its function wants beside."""
+
+    @wraps(function)
+    async def wrapper(message: object) -> None:
+        await function(message, "extra")
+
+    return wrapper
+
+
+async def test_a_decorator_may_supply_arguments(app: Tickwork) -> None:
+    work = app.queue("work")
+    given: list[tuple[str, str]] = []
+
+    @app.on("work")
+    @with_extra
+    async def handle(message: Message[int], extra: str) -> None:
+        given.append((f"message {message.body}", extra))
+
+    @app.on_completed("work")
+    @with_extra
+    async def done(batch: Batch, extra: str) -> None:
+        given.append((f"batch of {batch.total}", extra))
+
+    @app.schedule(interval_seconds=60)
+    @with_extra
+    async def tick(_firing: Firing[Any], extra: str) -> None:
+        given.append(("firing", extra))
+
+    async with harness(app) as h:
+        with pytest.raises(InvalidInput, match="does not fit int"):
+            await work.send("no number")
+        await app.batch("work", [7])
+        await h.advance(seconds=90)
+        wanted = {"message 7": "extra", "batch of 1": "extra", "firing": "extra"}
+        assert dict(given) == wanted
 
 
 @pytest.mark.parametrize("items", ["abc", b"abc", {"to": "x", "n": 1}])

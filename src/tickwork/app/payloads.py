@@ -100,13 +100,13 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it is not.
 
     `InvalidInput` if it is, and there is no such `T` when the program runs: messages would come in
-    as whatever they are, and nobody would have checked them.
+    as whatever they are, and nobody would have checked them. A decorator's wrapper that says
+    nothing of its own has the type of what it wraps.
     """
-    parameters = list(inspect.signature(handler).parameters.values())
-    if not parameters or parameters[0].annotation is inspect.Parameter.empty:
+    annotation, said_by = _said_of_first(handler)
+    if annotation is inspect.Parameter.empty:
         return Any
-    annotation = parameters[0].annotation
-    function = written(inspect.unwrap(handler))
+    function = written(said_by)
     called = function.__call__ if isinstance(function, type) else function
     names = {generic.__name__: generic} | getattr(called, "__globals__", {})
     alone = SimpleNamespace(__annotations__={"first": annotation})
@@ -125,6 +125,26 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
         (payload,) = typing.get_args(annotation)
         return Any if isinstance(payload, TypeVar) else payload
     return Any
+
+
+def _said_of_first(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
+    """The annotation of the one argument that a handler is called with (`Parameter.empty` if there
+    is none), and the function in whose module it is written."""
+    wrapped = inspect.unwrap(handler)
+    for follows in (False, True):
+        signature = inspect.signature(handler, follow_wrapped=follows)
+        first = next(iter(signature.parameters.values()), None)
+        if first is None or first.annotation is first.empty:
+            continue
+        if follows or _annotations(handler) == _annotations(wrapped):  # `functools.wraps` copies.
+            return first.annotation, wrapped
+        if first.kind is not first.VAR_POSITIONAL:  # `*args` is for whatever is wrapped.
+            return first.annotation, handler
+    return inspect.Parameter.empty, wrapped
+
+
+def _annotations(function: Callable[..., Any]) -> object:
+    return getattr(function, "__annotations__", None)
 
 
 class Codec(Protocol):

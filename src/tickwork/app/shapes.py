@@ -43,7 +43,8 @@ def shape_fault(function: Callable[..., Any]) -> str | None:
             "app.on(…)(handler.__call__)"
         )
     try:
-        signature = inspect.signature(function)
+        # Of a decorated function it is the wrapper that is called, and it may supply the rest.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # Of what is not written in Python nothing is known.
         return None
     try:

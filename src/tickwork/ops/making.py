@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import wraps
 from itertools import islice
 from math import inf
 from reprlib import repr as shortened
@@ -18,6 +19,8 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.app.handling import BatchNotStored, Handling, current_handling
+from tickwork.app.messages import Message as Told
+from tickwork.app.shapes import name_of, shape_fault
 from tickwork.clock import monotonic
 from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch
 from tickwork.core.decide import caused_by
@@ -105,6 +108,27 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
         faults.append(FieldError("batch_id", fault))
     if faults:
         raise InvalidInput(faults)
+
+
+def told_of_ends(
+    function: Callable[..., Any],
+    open_store: Callable[[], Awaitable[Store]],
+    options: Mapping[str, object],
+) -> Callable[..., Any]:
+    """A handler of messages that gives the function the batch whose end a message tells of;
+    `InvalidInput` for what cannot be told."""
+    if not asyncio.iscoroutinefunction(function) or "isolation" in options:
+        fault = "is told of completed batches: it must be a coroutine function, in a task"
+        raise InvalidInput([FieldError(name_of(function), fault)])
+    if (misshapen := shape_fault(function)) is not None:
+        raise InvalidInput([FieldError(name_of(function), misshapen)])
+
+    @wraps(function)
+    async def told(message: Told[Any]) -> None:
+        store, batch_id = await open_store(), UUID(message.body["batch_id"])
+        await function(await store.batches.get(Scope(message.tenant), batch_id))
+
+    return told
 
 
 class BatchMaker:
