@@ -145,8 +145,9 @@ class Tickwork:
 
         def declare(function: Handler) -> Handler:
             told = told_of_ends(function, self.open, options)
-            completions = self.registry.add_completion(queue)
-            self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
+            with self.registry.whole():
+                completions = self.registry.add_completion(queue)
+                self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
             return function
 
         return declare
@@ -159,9 +160,10 @@ class Tickwork:
         def declare(function: Handler) -> Handler:
             known_as = name or function.__name__
             handler = wrapped(function, known_as, options.get("isolation"))
-            self.registry.add_schedule(declaration(known_as, fields))
-            self.queue(FUNCTIONS_QUEUE)
-            self._declare(FUNCTIONS_QUEUE, known_as, is_batch=False, options=options)(handler)
+            with self.registry.whole():
+                self.registry.add_schedule(declaration(known_as, fields))
+                self.queue(FUNCTIONS_QUEUE)
+                self._declare(FUNCTIONS_QUEUE, known_as, is_batch=False, options=options)(handler)
             return function
 
         return declare

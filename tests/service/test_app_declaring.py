@@ -63,6 +63,32 @@ async def test_a_handler_that_comes_too_late_is_refused(app: Tickwork, tmp_path:
     other.on("late")(handle)
 
 
+async def test_nothing_is_left_of_what_was_refused(app: Tickwork, database: str | None) -> None:
+    """Half of it would be a schedule, or an end of batches, that nobody handles."""
+    app.queue("work")
+
+    async def late(_given: object) -> None: ...
+
+    def declare() -> None:
+        app.schedule(interval_seconds=60)(late)
+
+    def declare_completion() -> None:
+        app.on_completed("work")(late)
+
+    async with harness(app, database=database):
+        for refused in (declare, declare_completion):
+            with pytest.raises(InvalidInput, match="declared while the app runs"):
+                refused()
+    async with harness(app, database=database):
+        assert await app.schedules.list() == ()
+    assert [*app.registry.queues] == ["work"]
+    assert app.registry.completions == {}
+    declare()
+    declare_completion()
+    async with harness(app, database=database):
+        assert [each.name for each in await app.schedules.list()] == ["late"]
+
+
 async def nothing() -> None: ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -208,6 +208,21 @@ class Registry:
             fault = "is the name of another schedule already; give one of them another name"
             raise InvalidInput([FieldError(schedule.name, fault)])
         self.schedules[schedule.name] = schedule
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """What is declared meanwhile belongs together: if a part is refused, nothing of it is."""
+        queues, handlers = self.queues.copy(), self.handlers.copy()
+        schedules, completions = self.schedules.copy(), self.completions.copy()
+
+        def undo() -> None:
+            self.queues, self.handlers = queues, handlers
+            self.schedules, self.completions = schedules, completions
+
+        with ExitStack() as refused:
+            refused.callback(undo)
+            yield
+            refused.pop_all()
 
     @contextmanager
     def served(self) -> Iterator[None]:
