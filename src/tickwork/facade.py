@@ -326,7 +326,7 @@ class Tickwork:
         run_until_stopped(hosted, started)
 
     def _home(self) -> object:
-        return self._settings().database, self.tenant
+        return wiring.place_of(self._settings(), environ=os.environ), self.tenant
 
     def _settings(self, **flags: Any) -> wiring.Settings:
         try:

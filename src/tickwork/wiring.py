@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,7 @@ __all__ = [
     "load_settings",
     "migrate",
     "open_store",
+    "place_of",
 ]
 
 
@@ -113,6 +114,20 @@ async def open_store(
     if create or locate(settings.database).exists():
         await migrate(settings)
     return await SqliteStore.open(settings.database, moment=moment, is_passing=is_passing)
+
+
+def place_of(settings: Settings, *, environ: Mapping[str, str]) -> object:
+    """Which database these settings are for: equal for all spellings of its URL."""
+    if is_postgres(settings.database):
+        from tickwork.store.postgres.addresses import place_of as place_of_postgres
+
+        try:
+            return place_of_postgres(settings.database, environ)
+        except ValueError:  # Whoever opens it says what is wrong.
+            return settings.database
+    from tickwork.store.sqlite.file import locate
+
+    return locate(settings.database).resolve()
 
 
 async def build_worker(

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.stores.home import Home
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.core.policy.backoff import Fixed
 from tickwork.facade import Tickwork
+from tickwork.store.sqlite.file import locate
 from tickwork.testing import harness
 
 
@@ -69,3 +73,33 @@ async def test_two_apps_for_one_database_and_tenant_are_as_one(
         await h.drain()
         assert sorted(str(each.body) for each in await h.sent("out")) == ["2", "item 2"]
     await other.close()
+
+
+def respelt(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Another URL of the same database."""
+    if home.kind == "postgres":
+        return f"{home.url}{'&' if '?' in home.url else '?'}application_name=another"
+    file = locate(home.url)
+    monkeypatch.chdir(file.parent)
+    return f"sqlite:///{file.name}"
+
+
+async def test_a_database_is_the_same_however_its_url_is_spelt(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, other = Tickwork(home.url), Tickwork(respelt(home, monkeypatch))
+    fails_once(app, other)
+    async with harness(app) as h:
+        await app.queue("work").send("x")
+        await h.drain()
+        assert sorted(str(each.body) for each in await h.sent("out")) == ["2", "item 2"]
+    assert await waiting(other, "out") == []
+    await other.close()
+
+
+async def test_a_link_to_a_file_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "linked.db").symlink_to(tmp_path / "shop.db")
+    app, other = (
+        Tickwork(f"sqlite:///{tmp_path / name}") for name in ("shop.db", "sub/../linked.db")
+    )
+    assert app.registry.home() == other.registry.home()
