@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.conformance.acts import ack, claim, join, make_queue, pull_one, send
+from tests.conformance.acts import ack, claim, join, make_queue, pull, pull_one, send, send_many
 from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
@@ -64,6 +64,46 @@ async def test_what_joined_changed_of_a_session_is_undone(store: PostgresStore) 
     for _ in range(4):
         await send(store)
     assert await store.queues.counts(DEFAULT, "work") == Counts(ready=4)
+
+
+@pytest.mark.parametrize("together", [1, 3])
+async def test_a_callers_own_statements_are_planned_as_usual(
+    postgres_url: str, together: int
+) -> None:
+    """Ours are planned as suits our tables; that is not for those of others, and is back after."""
+    await migrate(postgres_url)
+    store = await PostgresStore.open(postgres_url, connections_max=1)
+    await make_queue(store)
+    asked = "SELECT current_setting('enable_seqscan'), current_setting('plan_cache_mode')"
+    found = []
+
+    async def looks(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        found.append(tuple(await connection.fetchrow(asked) or ()))
+
+    await send_many(store, together)
+    await asyncio.gather(
+        *(
+            store.messages.settle_jointly(DEFAULT, Settlement((ack(message),)), looks)
+            for message in await pull(store)
+        )
+    )
+    assert found == [("on", "auto")] * together
+    ours = await store._database.run(lambda connection: connection.fetchrow(asked))
+    await store.close()
+    assert tuple(ours or ()) == ("off", "force_generic_plan")
+
+
+async def test_what_a_caller_is_given_is_a_connection(store: PostgresStore) -> None:
+    """Libraries of others ask."""
+    await send(store)
+    message = await pull_one(store)
+    given: list[bool] = []
+
+    async def asks(connection: object) -> None:
+        given.append(isinstance(connection, asyncpg.Connection))
+
+    await store.messages.settle_jointly(DEFAULT, Settlement((ack(message),)), asks)
+    assert given == [True]
 
 
 async def test_an_error_of_the_callers_own_arrives_unchanged(store: PostgresStore) -> None:

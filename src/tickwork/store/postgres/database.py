@@ -51,6 +51,8 @@ BOUNDED = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
 """For servers that know it, from 17 on. A process that is frozen while it prepares a statement is
 not idle to its server, and the bound above does not count."""
 
+_PLANS_AS_USUAL = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
+
 PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
 """For what is asked with a choice that may be left out: a plan for any choice is bad for most."""
 
@@ -126,6 +128,12 @@ class Database:
     def bounds(self) -> str:
         """What a transaction must say for itself, if its session cannot; else nothing."""
         return f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}" if self._pooled else ""
+
+    @property
+    def plans_as_usual(self) -> str:
+        """What a transaction must say before statements that are not ours, for which the session's
+        way to plan is not meant; nothing if it has none."""
+        return "" if self._pooled else _PLANS_AS_USUAL
 
     async def close(self) -> None:
         """Lets go, within a bound: of a server that does not answer without a word."""

@@ -15,6 +15,7 @@ from inspect import isawaitable
 from typing import Any, NoReturn
 
 import asyncpg
+from asyncpg.connection import _ConnectionProxy
 
 from tickwork.core.model import Ending
 from tickwork.errors import ClaimLost, EventDone
@@ -78,7 +79,8 @@ class Joiner:
                 async with asyncio.timeout(TOGETHER_SECONDS_MAX):
                     settled = await self._end(connection, endings, caused)
                     # Not before: whoever waits for us there has no rows of callers' own yet.
-                    await connection.execute(f"{_LOCK_WAIT}; {_OPENED}")
+                    plans = self._database.plans_as_usual
+                    await connection.execute(f"{_LOCK_WAIT}; {_OPENED}; {plans}")
                     for joint in group:
                         writing = _write(joint.joined, connection)
                         await asyncio.create_task(writing, context=joint.context)
@@ -95,8 +97,9 @@ class Joiner:
         """What one caller's writes left in the transaction is not the next one's to find. Raises
         if it is not the same transaction any more."""
         first = _CLOSED if is_last else _STILL_OPEN
+        plans = "" if is_last else self._database.plans_as_usual
         await connection.execute(
-            f"{first}; {_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}"
+            f"{first}; {_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}; {plans}"
         )
 
     async def _settle_alone(self, endings: Sequence[Ending], joined: Joined) -> None:
@@ -107,7 +110,7 @@ class Joiner:
             nonlocal tries
             tries += 1
             settled = await self._end(connection, endings, caused)
-            await connection.execute(_OPENED)
+            await connection.execute(f"{_OPENED}; {self._database.plans_as_usual}")
             await _join(joined, connection, is_last=tries >= UNDONE_TRIES_MAX)
             return settled
 
@@ -141,9 +144,9 @@ class _JoinedFailed(Exception):
         self.error = error
 
 
-class Lent:
+class Lent(_ConnectionProxy):  # The driver has no public name for what is one of its connections.
     """A connection in a caller's hands, without what would stay on it for those who have it next
-    and could not be undone."""
+    and could not be undone. It is an `asyncpg.Connection` to `isinstance`, as those of a pool."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
