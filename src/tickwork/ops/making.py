@@ -101,7 +101,9 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
     """Raises `InvalidInput` for what is no batch, before anything is stored of it."""
     faults: list[FieldError] = []
     if not is_many(items):
-        fault = f"must be the bodies, such as a list of them, not {shortened(items)}"
+        fault = (
+            f"must be the bodies, such as a list of them, not {shortened(items)}; one alone: [body]"
+        )
         faults.append(FieldError("items", fault))
     if not isinstance(batch_id, UUID | None):
         fault = f"must be a UUID, such as uuid.uuid4() or uuid.UUID(…), not {shortened(batch_id)}"

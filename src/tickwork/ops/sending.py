@@ -29,9 +29,14 @@ _OPTIONS = frozenset(
 )
 
 
+_ONE = (str, bytes, bytearray, memoryview, Mapping)
+
+
 def is_many(bodies: object) -> bool:
-    """Whether these can be several bodies: a text or a mapping is one, and not its parts."""
-    return isinstance(bodies, Iterable) and not isinstance(bodies, str | bytes | Mapping)
+    """Whether these can be several bodies: a text, bytes, a mapping or a model of Pydantic's is
+    one, and not its parts."""
+    is_model = hasattr(type(bodies), "model_fields")
+    return isinstance(bodies, Iterable) and not isinstance(bodies, _ONE) and not is_model
 
 
 def compose(
