@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,15 @@ class Loud:
 
     def __repr__(self) -> str:
         return "\x1b[2J"
+
+
+class Sealed(dict[str, int]):
+    """It lets nobody look inside."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+    __repr__ = items
 
 
 def a_circle() -> list[Any]:
@@ -104,14 +114,44 @@ def test_an_exception_is_told_beside_a_field_of_that_name(log_format: str) -> No
         ("a\nERROR forged", "nERROR forged"),
         (Loud(), "[2J"),
         (10**300, "0" * 300),
+        (10**5_000, "<int "),
+        ({"huge": [7, 10**5_000]}, "[7, <int "),
+        (Sealed(a=1), "Sealed instance"),
     ],
-    ids=["shy", "shy within", "odd keys", "a circle", "nan", "bytes", "lines", "loud", "large"],
+    ids=[
+        "shy",
+        "shy within",
+        "odd keys",
+        "a circle",
+        "nan",
+        "bytes",
+        "lines",
+        "loud",
+        "large",
+        "huge",
+        "huge within",
+        "sealed",
+    ],
 )
 def test_odd_values_do_not_break_a_line(log_format: str, odd: object, told: str) -> None:
     text = line(log_format, {"odd": odd, "even": 2})
     assert told in text
     assert "even" in text
     assert text.isprintable()
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_an_odd_name_does_not_break_a_line(log_format: str) -> None:
+    assert "<int " in line(log_format, {10**5_000: "x"})
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_no_depth_is_just_too_deep_for_a_line(log_format: str) -> None:
+    """What can be looked through might still be too deep for what writes it."""
+    value: list[Any] = []
+    for _ in range(sys.getrecursionlimit()):
+        value = [value]
+        assert "even" in line(log_format, {"odd": value, "even": 2})
 
 
 @pytest.mark.parametrize("log_format", FORMATS)

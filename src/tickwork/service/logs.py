@@ -29,10 +29,23 @@ _NOT_EXTRA = frozenset(
 _RENDERED = frozenset({"exception", "stack"})
 """Names that mean more than a field to what makes a text of a line."""
 
+_DEPTH_MAX = 50
+"""Of values within values. Whatever writes a line has its own bound, and would lose the line."""
+
 _PLAIN = (str, bool, type(None))
 
-_short = reprlib.Repr()
-"""Describes what cannot describe itself, too."""
+
+class _Short(reprlib.Repr):
+    """Describes what cannot describe itself, too, by its type's name at worst."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        try:
+            return super().repr1(x, level)
+        except Exception:  # Of others' code, or of Python's own: a number of too many digits.
+            return object.__repr__(x)
+
+
+_short = _Short()
 _short.maxother = _short.maxstring = _short.maxlong = 1_000
 _short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 100
 
@@ -127,9 +140,15 @@ def _told(value: object) -> object:
     if type(value) in _PLAIN:
         return value
     try:
-        return json.loads(json.dumps(value, default=_short.repr, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):  # Odd keys, a circle, NaN, too deep.
+        told = json.loads(json.dumps(value, default=_short.repr, allow_nan=False))
+        return _short.repr(value) if _is_deeper(told, _DEPTH_MAX) else told
+    except Exception:  # Odd keys, a circle, NaN, too many digits; and whatever others' code raises.
         return _short.repr(value)
+
+
+def _is_deeper(told: Any, levels: int) -> bool:
+    within = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in within)
 
 
 def _in_handler(_: object, __: str, event: Event) -> Event:
