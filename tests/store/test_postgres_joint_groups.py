@@ -1,6 +1,7 @@
 """Joint settlements on PostgreSQL that share a transaction, and those that had better not."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -273,16 +274,81 @@ async def test_a_check_at_the_commit_is_its_own_trouble(
     assert await entries(own) == ["x", "y"]
 
 
-async def test_a_write_that_is_cancelled_from_within_is_its_own_trouble(
-    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
-) -> None:
-    async def gives_up(_: object) -> None:
-        raise asyncio.CancelledError
+async def gives_up(_: object) -> None:
+    raise asyncio.CancelledError
 
-    answers = await settle_at_once(store, book("a"), gives_up, book("b"))
-    assert [type(each) for each in answers] == [type(None), asyncio.CancelledError, type(None)]
+
+async def cancels_itself(_: object) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.Event().wait()
+
+
+async def awaits_something_cancelled(_: object) -> None:
+    other = asyncio.create_task(asyncio.Event().wait())
+    other.cancel()
+    await other
+
+
+async def exits(_: object) -> None:
+    sys.exit("that is all")
+
+
+async def is_interrupted(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+async def leaves_like_a_generator(_: object) -> None:
+    raise GeneratorExit
+
+
+class Unlucky(BaseException):
+    """An error that is no `Exception`."""
+
+
+async def raises_unusually(_: object) -> None:
+    raise Unlucky
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        gives_up,
+        cancels_itself,
+        awaits_something_cancelled,
+        exits,
+        is_interrupted,
+        leaves_like_a_generator,
+        raises_unusually,
+    ],
+)
+async def test_a_write_that_would_end_more_than_itself_is_its_own_trouble(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", write: Write
+) -> None:
+    answers = await settle_at_once(store, book("a"), write, book("b"))
+    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
     assert await entries(own) == ["a", "b"]
     assert await counts(store) == Counts(claimed=1)
+
+
+async def test_who_is_cancelled_while_it_writes_is_cancelled(
+    store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    begun = asyncio.Event()
+
+    async def waits(connection: Any) -> None:
+        await book("never")(connection)
+        begun.set()
+        await asyncio.Event().wait()
+
+    (message,) = await held(store, 1)
+    task = asyncio.ensure_future(settling(store, message, waits))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
 async def test_one_that_waits_for_a_lock_holds_nobody_up(

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -106,6 +107,44 @@ async def test_an_error_of_its_own_statements_arrives_as_it_is(
         await book(store, message, elsewhere)
     assert await held(store) == 1
     assert entries(path) == []
+
+
+def gives_up(connection: sqlite3.Connection) -> None:
+    connection.execute(ENTRY)
+    raise asyncio.CancelledError
+
+
+def exits(connection: sqlite3.Connection) -> None:
+    connection.execute(ENTRY)
+    sys.exit("that is all")
+
+
+def is_interrupted(connection: sqlite3.Connection) -> None:
+    connection.execute(ENTRY)
+    raise KeyboardInterrupt
+
+
+def leaves_like_a_generator(connection: sqlite3.Connection) -> None:
+    connection.execute(ENTRY)
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize("joined", [gives_up, exits, is_interrupted, leaves_like_a_generator])
+async def test_one_that_would_end_more_than_itself_is_its_own_trouble(
+    store: SqliteStore, message: Message, path: Path, joined: Joined
+) -> None:
+    for _ in range(2):
+        await send(store)
+    one, two = await pull(store)
+    answers = await asyncio.gather(
+        book(store, one, lambda c: c.execute("INSERT INTO ledger VALUES ('one')").close()),
+        book(store, message, joined),
+        book(store, two, lambda c: c.execute("INSERT INTO ledger VALUES ('two')").close()),
+        return_exceptions=True,
+    )
+    assert [type(each) for each in answers] == [type(None), RuntimeError, type(None)]
+    assert sorted(entries(path)) == ["one", "two"]
+    assert await held(store) == 1
 
 
 def ends_by_method(connection: sqlite3.Connection) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from inspect import isawaitable
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from asyncpg.connection import _ConnectionProxy
 
 from tickwork.core.model import Ending
 from tickwork.errors import ClaimLost, EventDone
+from tickwork.store.containing import Contained, contained
 from tickwork.store.contract import Joined
 from tickwork.store.joining import NOT_ITS_TO_END, Gathering, Joint
 from tickwork.store.postgres.database import CONNECT_ERRORS, Connection, Database
@@ -82,8 +84,7 @@ class Joiner:
                     plans = self._database.plans_as_usual
                     await connection.execute(f"{_LOCK_WAIT}; {_OPENED}; {plans}")
                     for joint in group:
-                        writing = _write(joint.joined, connection)
-                        await asyncio.create_task(writing, context=joint.context)
+                        await _write(joint.joined, connection, joint.context)
                         await self._clean_up(connection, is_last=joint is group[-1])
             except (asyncpg.PostgresError, TimeoutError) as error:
                 raise _Undone from error  # By itself it may get on: not again as a group.
@@ -163,10 +164,33 @@ class Lent(_ConnectionProxy):  # The driver has no public name for what is one o
     set_builtin_type_codec = reset_type_codec = set_type_codec
 
 
-async def _write(joined: Joined, connection: Connection) -> None:
-    wanted = joined(Lent(connection))
-    if isawaitable(wanted):
-        await wanted
+async def _write(joined: Joined, connection: Connection, context: Context | None = None) -> None:
+    """The caller's writes. Whatever they raise is an error of the caller's; only if it is us that
+    somebody cancels, we are cancelled."""
+    task = asyncio.current_task()
+    assert task is not None
+    try:
+        # In a task of their own, so that they can cancel nobody else.
+        await asyncio.create_task(_call(joined, connection), context=context)
+    except asyncio.CancelledError as error:
+        if task.cancelling():
+            raise
+        raise contained(error) from error
+
+
+async def _call(joined: Joined, connection: Connection) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+
+    def is_for_the_task(error: BaseException) -> bool:
+        """It is cancelled, or it is thrown away; nobody runs then."""
+        is_thrown_away = asyncio.current_task(task.get_loop()) is not task
+        return isinstance(error, asyncio.CancelledError) or is_thrown_away
+
+    with Contained(is_for_the_task):
+        wanted = joined(Lent(connection))
+        if isawaitable(wanted):
+            await wanted
 
 
 async def _join(joined: Joined, connection: Connection, *, is_last: bool) -> None:

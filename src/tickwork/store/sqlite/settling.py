@@ -19,6 +19,7 @@ from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.core.tally import Passing, left_out_because
 from tickwork.errors import ClaimLost, EventDone
+from tickwork.store.containing import Contained
 from tickwork.store.contract import Joined
 from tickwork.store.joining import NOT_ITS_TO_END, Gathering, Joint
 from tickwork.store.sightings import Sightings
@@ -276,7 +277,7 @@ def _check_plain(joined: Joined) -> None:
 def _call(joined: Joined, transaction: Transaction) -> None:
     """Lets the caller write into the open transaction."""
     try:
-        with transaction.connection.lent() as connection:
+        with Contained(), transaction.connection.lent() as connection:
             returned = joined(connection)
     except sqlite3.Error as error:
         if breaks_connection(error):

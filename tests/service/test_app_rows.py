@@ -1,0 +1,66 @@
+"""Rows of a handler's own that go wrong cost their own message, an attempt, and nothing else."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.service.own_rows import OwnRows
+from tickwork.app.messages import Message
+from tickwork.core.model import REASON_MAX_RETRIES
+from tickwork.core.policy.backoff import Fixed
+from tickwork.facade import Tickwork
+from tickwork.testing import harness
+
+
+def gives_up() -> None:
+    raise asyncio.CancelledError
+
+
+def exits() -> None:
+    sys.exit("that is all")
+
+
+def is_interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (gives_up, "CancelledError"),
+        (exits, "SystemExit: that is all"),
+        (is_interrupted, "KeyboardInterrupt"),
+    ],
+)
+async def test_a_function_that_would_end_more_than_itself_fails_its_message(
+    app: Tickwork, database: str | None, ends: Callable[[], None], told: str
+) -> None:
+    work, own = app.queue("work", max_retries=1, backoff=Fixed(10)), OwnRows(app, database)
+
+    async def write(_: Any) -> None:
+        ends()
+
+    def write_plainly(connection: Any) -> Awaitable[None] | None:
+        if hasattr(connection, "fetchrow"):
+            return write(connection)
+        ends()
+        return None
+
+    @app.on("work", max_concurrency=3)
+    async def handle(message: Message[Any]) -> None:
+        rows = message.transaction()
+        own.insert(rows, message.body)
+        if message.body == "bad":
+            rows.run(write_plainly)
+
+    async with harness(app, database=database) as h:
+        await own.make(h)
+        await work.send_batch(["a", "bad", "b"])
+        await h.advance(minutes=1)
+        assert await own.all(h) == ["a", "b"]
+        (dead,) = await h.dead("work")
+    assert (dead.body, dead.reason, dead.attempts) == ("bad", REASON_MAX_RETRIES, 2)
+    assert told in (dead.error or "")
