@@ -41,6 +41,7 @@ from tickwork.core.outcome import (
     Succeeded,
     TooManyHops,
     UnhandledType,
+    counted,
 )
 from tickwork.core.policy.backoff import Fixed
 
@@ -48,7 +49,7 @@ ANY_TEXT = st.text(st.characters(), max_size=50)
 ANY_SECONDS = st.floats() | st.integers(-(10**30), 10**30).map(float)
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     st.builds(Succeeded),
-    st.builds(RetryRequested, st.none() | ANY_SECONDS),
+    st.builds(RetryRequested, st.none() | ANY_SECONDS, st.none() | ANY_TEXT),
     st.builds(Failed, ANY_TEXT),
     st.builds(Permanent, ANY_TEXT),
     st.builds(Snoozed, ANY_SECONDS),
@@ -123,6 +124,33 @@ def test_the_backoff_is_waited_for() -> None:
 def test_a_delay_that_is_asked_for_wins_also_nought(seconds: float) -> None:
     ending = decide.settle(handed_out(), RetryRequested(seconds), PLAIN, spread=1.0)
     assert (ending.fate, ending.delay_seconds) == (Fate.RETRY, seconds)
+
+
+@pytest.mark.parametrize("ended", [Failed("the reason"), Permanent("the reason")])
+def test_an_error_after_a_retry_that_is_asked_for_is_told_with_it(ended: Outcome) -> None:
+    outcome = counted(RetryRequested(7), ended)
+    retried = decide.settle(handed_out(), outcome, PLAIN)
+    assert (retried.fate, retried.delay_seconds) == (Fate.RETRY, 7)
+    dead = decide.settle(handed_out(), outcome, QueueSettings(max_retries=0))
+    assert (dead.fate, dead.reason) == (Fate.DEAD, "max_retries")
+    assert retried.error == dead.error == "the reason"
+
+
+@pytest.mark.parametrize(
+    ("said", "ended", "counts"),
+    [
+        (None, None, Succeeded()),
+        (None, Failed("no"), Failed("no")),
+        (Succeeded(), Failed("no"), Succeeded()),
+        (Succeeded(), Snoozed(3), Succeeded()),
+        (RetryRequested(7), None, RetryRequested(7)),
+        (RetryRequested(7), Snoozed(3), RetryRequested(7)),
+    ],
+)
+def test_what_a_handler_said_counts_and_else_how_it_ended(
+    said: Outcome | None, ended: Outcome | None, counts: Outcome
+) -> None:
+    assert counted(said, ended) == counts
 
 
 @given(MESSAGES, st.floats(0, 1))

@@ -11,9 +11,10 @@ import pytest
 
 from tests.service.own_rows import OwnRows
 from tests.service.programs import typed_queue
+from tests.stores.home import Home
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.raising import Permanent
-from tickwork.core.model import DEFAULT
+from tickwork.core.model import DEFAULT, REASON_MAX_RETRIES
 from tickwork.facade import Tickwork
 from tickwork.ops.composing import BODY_BYTES_WARNED
 from tickwork.testing import harness
@@ -132,6 +133,50 @@ async def test_an_error_after_the_ack_is_told_and_the_ack_counts(
         assert await h.dead("work") == []
     told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert [("the ack counts" in each, "after the ack" in each) for each in told] == [(True, True)]
+
+
+def retry_and_raise(message: Message[Any]) -> None:
+    """As one writes it who wants a delay of his own for what failed."""
+    message.retry(0)
+    raise Permanent("the reason") if message.body == "permanent" else ValueError("the reason")
+
+
+@pytest.mark.parametrize("body", ["failed", "permanent"])
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_an_error_after_a_retry_is_told_and_the_retry_counts(
+    app: Tickwork,
+    database: str | None,
+    caplog: pytest.LogCaptureFixture,
+    isolation: str,
+    body: str,
+) -> None:
+    work = app.queue("work", max_retries=1)
+    app.on("work", isolation=isolation)(retry_and_raise)
+    async with harness(app, database=database) as h:
+        await work.send(body)
+        await h.drain()
+        (dead,) = await h.dead("work")
+    assert (dead.reason, dead.attempts) == (REASON_MAX_RETRIES, 2)
+    assert "the reason" in (dead.error or "")
+    if isolation == "thread":  # Of the other the log is elsewhere.
+        told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert ["the retry counts" in each and "the reason" in each for each in told] == [True] * 2
+
+
+async def test_the_line_of_a_retry_tells_the_error_that_came_after_it(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Tickwork(home.url)
+    app.queue("work", max_retries=1)
+    app.on("work")(retry_and_raise)
+    batch = await app.batch("work", ["failed"])
+    caplog.set_level(logging.INFO, "tickwork")
+    async with app.running():
+        await batch.wait(timeout_seconds=30)
+    lines = [each.getMessage() for each in caplog.records]
+    for outcome in ("retried", "dead"):
+        (line,) = [each for each in lines if f"outcome={outcome}" in each]
+        assert 'error="ValueError: the reason"' in line
 
 
 async def test_an_error_after_the_acks_of_a_batch_is_told_once(

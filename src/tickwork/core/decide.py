@@ -104,8 +104,9 @@ def _ending(
     match outcome:
         case Succeeded():
             return _done(message, sends, batches)
-        case RetryRequested(delay):
-            return _retried(message, settings, spread, delay=delay)
+        case RetryRequested(delay, error):
+            told = None if error is None else clean_error(error)
+            return _retried(message, settings, spread, delay=delay, error=told)
         case Failed(error):
             return _retried(message, settings, spread, error=clean_error(error))
         case Permanent(error):

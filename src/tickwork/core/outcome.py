@@ -16,9 +16,11 @@ class Succeeded(Struct, frozen=True):
 
 
 class RetryRequested(Struct, frozen=True):
-    """The handler asks for another attempt; a delay of its own, also 0, wins over the backoff."""
+    """The handler asks for another attempt; a delay of its own, also 0, wins over the backoff. If
+    it raised after that, there is an `error`, too."""
 
     delay_seconds: float | None = None
+    error: str | None = None
 
 
 class Failed(Struct, frozen=True):
@@ -68,3 +70,16 @@ Outcome: TypeAlias = (
     | TooManyHops
     | Expired
 )
+
+
+def counted(said: Outcome | None, ended: Outcome | None) -> Outcome:
+    """What counts of a handler that has `said` this, and then did not return but `ended` so: its
+    own word, if there is one. An error is told also with a retry, since that is no success."""
+    if said is None:
+        return ended or _SUCCEEDED
+    if isinstance(said, RetryRequested) and isinstance(ended, Failed | Permanent):
+        return RetryRequested(said.delay_seconds, ended.error)
+    return said
+
+
+_SUCCEEDED = Succeeded()

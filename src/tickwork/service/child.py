@@ -26,7 +26,6 @@ from tickwork.app.handling import Handling, enter
 from tickwork.app.messages import Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
-from tickwork.core.decide import clean_error
 from tickwork.core.outcome import Failed, Outcome
 from tickwork.ops.composing import RegistryComposer
 from tickwork.service.budget import Budget
@@ -41,7 +40,7 @@ from tickwork.service.frames import (
     Work,
     packed,
     unpacked,
-    value_of,
+    values_of,
 )
 from tickwork.service.invoking import Invoked, concluded, payload_of, run_coroutine, run_plain
 from tickwork.service.origin import Origin
@@ -140,7 +139,7 @@ class Child:
 
         failure = run_plain(find, load.place)
         if failure is not None:
-            return clean_error(str(value_of(failure)))
+            return str(values_of(failure)[0])
         registry, handler = _declared(found[0], load)
         registry.made.update(registry.queues)  # By the worker: it was here before us.
         self._known[load] = Known(handler, RegistryComposer(registry))
@@ -153,8 +152,10 @@ class Child:
             invoked = self._invoke(work, budget, deadline)
             return packed(_ended(invoked, is_worn=budget.is_used_up), number)
         except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
-            told = clean_error(str(error))
-            return packed(Ended(outcome=Failed.__name__, value=told, is_failed=True), number)
+            failed = Failed(str(error))
+            return packed(
+                Ended(outcome=Failed.__name__, values=values_of(failed), is_failed=True), number
+            )
 
     def _invoke(self, work: Work, budget: Budget, deadline: float) -> Invoked:
         handler, compose = self._known[work.load]
@@ -206,10 +207,9 @@ def _called(
 
 def _ended(invoked: Invoked, *, is_worn: bool) -> Ended:
     (said,) = invoked.said
-    value = value_of(said.outcome)
     return Ended(
         outcome=type(said.outcome).__name__,
-        value=clean_error(value) if isinstance(value, str) else value,
+        values=values_of(said.outcome),
         sends=said.made.sends,
         batches=said.made.batches,
         statements=statements_of(said.message.rows),

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core import outcome as outcomes
+from tickwork.core.decide import clean_error
 from tickwork.core.model import Message, Send, WholeBatch
 from tickwork.core.outcome import Outcome
 from tickwork.service.places import Place
@@ -76,7 +77,7 @@ class Ended(Struct, frozen=True, array_like=True, kw_only=True):
     """What came of a message. `is_worn`: the process should not be used again."""
 
     outcome: str
-    value: float | str | None = None
+    values: tuple[float | str | None, ...] = ()
     sends: tuple[Send, ...] = ()
     batches: tuple[WholeBatch, ...] = ()
     statements: tuple[Statement, ...] = ()
@@ -96,7 +97,7 @@ OUTCOMES: dict[str, type[Outcome]] = {
         outcomes.Snoozed,
     )
 }
-"""What a handler can say of a message; none of these has more than one field."""
+"""What a handler can say of a message."""
 
 
 def packed(frame: object, number: int) -> bytes:
@@ -119,11 +120,10 @@ def unpacked(body: bytes, kind: type[F]) -> F:
 def outcome_of(ended: Ended) -> Outcome:
     """What the handler said."""
     kind = OUTCOMES[ended.outcome]
-    fields = dict.fromkeys(kind.__struct_fields__, ended.value)
-    return msgspec.convert(fields, kind)
+    return msgspec.convert(dict(zip(kind.__struct_fields__, ended.values, strict=True)), kind)
 
 
-def value_of(outcome: Outcome) -> float | str | None:
-    """The one field of an outcome, if it has one."""
+def values_of(outcome: Outcome) -> tuple[float | str | None, ...]:
+    """The fields of an outcome, as they cross: texts in a form that can."""
     values = [getattr(outcome, name) for name in outcome.__struct_fields__]
-    return values[0] if values else None
+    return tuple(clean_error(each) if isinstance(each, str) else each for each in values)

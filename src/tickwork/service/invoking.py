@@ -23,15 +23,20 @@ from tickwork.app.raising import Permanent, Snooze, checked_seconds, said_by
 from tickwork.app.shapes import return_fault
 from tickwork.core import outcome as outcomes
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import Failed, Outcome, Snoozed, Succeeded
+from tickwork.core.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 
 TRACEBACK_FRAMES_MAX = 20
 OWN_CODE = str(Path(__file__).parents[1])
 
 _log = logging.getLogger("tickwork")
 
-SUCCEEDED = Succeeded()
 CANCELLED_WITHIN = Failed("the handler was cancelled from within")
+
+CONTRADICTED: dict[type[Outcome], str] = {
+    Succeeded: "acked; the ack counts, and the error for nothing",
+    RetryRequested: "asked for a retry; the retry counts, and the error is told with it",
+}
+"""Words of a handler that it may say before it raises, and what counts then."""
 
 Given: TypeAlias = Message[Any] | MessageBatch[Any]
 """What a handler is given."""
@@ -100,21 +105,21 @@ def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
 
 
 def _warn_of_word_before(given: Given, failure: Outcome) -> None:
-    """A handler that raises after its ack has said that all is well: that counts, and nobody would
-    hear of the error."""
+    """A handler that raises after its word contradicts it: the word counts. After an ack nobody
+    would hear of the error, and after a retry not that it would have ended otherwise."""
     if not isinstance(failure, Failed | outcomes.Permanent):
         return
     messages = given.messages if isinstance(given, MessageBatch) else [given]
-    said = given.said
-    acked = [each for each in messages if isinstance(each.said or said, Succeeded)]
-    if acked:
-        _log.warning(
-            "a handler failed after it had acked; the ack counts, and the error for nothing "
-            "(message %s%s)\n%s",
-            acked[0].id,
-            f", and {len(acked) - 1} more" if len(acked) > 1 else "",
-            failure.error,
-        )
+    for word, contradicted in CONTRADICTED.items():
+        spoken = [each for each in messages if isinstance(each.said or given.said, word)]
+        if spoken:
+            _log.warning(
+                "a handler failed after it had %s (message %s%s)\n%s",
+                contradicted,
+                spoken[0].id,
+                f", and {len(spoken) - 1} more" if len(spoken) > 1 else "",
+                failure.error,
+            )
 
 
 def stopped(given: Given, outcome: Outcome) -> Invoked:
@@ -257,7 +262,7 @@ def _said(
     made: Made = NOTHING_MADE,
 ) -> Said:
     """What came of a message; `made` is what its handler made beside it."""
-    outcome = said or failure or SUCCEEDED
+    outcome = outcomes.counted(said, failure)
     if message.sends and isinstance(outcome, Succeeded):
         made = made._replace(sends=(*message.sends, *made.sends))
     return Said(message, outcome, made)
