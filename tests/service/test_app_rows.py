@@ -1,6 +1,7 @@
 """Rows of a handler's own that go wrong cost their own message, an attempt, and nothing else."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -64,3 +65,47 @@ async def test_a_function_that_would_end_more_than_itself_fails_its_message(
         (dead,) = await h.dead("work")
     assert (dead.body, dead.reason, dead.attempts) == ("bad", REASON_MAX_RETRIES, 2)
     assert told in (dead.error or "")
+
+
+def execute_a_number(message: Message[Any]) -> None:
+    message.transaction().execute(5)  # type: ignore[arg-type]
+
+
+def execute_half_a_character(message: Message[Any]) -> None:
+    message.transaction().execute("SELECT '\ud800'")
+
+
+def write_half_a_character(message: Message[Any]) -> None:
+    message.transaction().execute(message.body, "a\ud800")
+
+
+@pytest.mark.parametrize("isolation", ["task", "process"])
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (execute_a_number, "TypeError: a statement is a text, not int"),
+        (execute_half_a_character, "ValueError: the statement has half a character at position 8"),
+        (write_half_a_character, "surrogates not allowed|value 1 has half a character"),
+    ],
+)
+async def test_what_no_database_can_be_sent_is_an_error_like_any_other(
+    app: Tickwork,
+    database: str | None,
+    isolation: str,
+    function: Callable[[Message[Any]], None],
+    told: str,
+) -> None:
+    work = app.queue("work", max_retries=0)
+    if isolation == "process":
+        app.on("work", isolation=isolation)(function)
+    else:
+
+        @app.on("work")
+        async def handle(message: Message[Any]) -> None:
+            function(message)
+
+    async with harness(app, database=database) as h:
+        await work.send("SELECT ?" if database is None else "SELECT $1::text")
+        await h.drain()
+        (dead,) = await h.dead("work")
+    assert re.search(told, dead.error or "")

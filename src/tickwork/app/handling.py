@@ -145,7 +145,9 @@ class Rows:
         self._begun: list[int] = []
 
     def execute(self, statement: str, *values: Any) -> Noted:
-        """One statement, in the database's own dialect and with its placeholders."""
+        """One statement, in the database's own dialect and with its placeholders. One that is no
+        text, or that no database can be sent, is refused here."""
+        check_statement(statement)
 
         def write(connection: Any) -> Awaitable[None] | None:
             if hasattr(connection, "fetchrow"):  # asyncpg takes values one by one, and awaits.
@@ -191,6 +193,27 @@ class Rows:
 
 
 _NOTED = Noted()
+
+
+def check_statement(statement: object) -> None:
+    """`TypeError` or `ValueError` for what a driver fails to send, with its connection."""
+    if not isinstance(statement, str):
+        raise TypeError(
+            f"a statement is a text, not {type(statement).__name__}: write "
+            'rows.execute("INSERT …", value, …), or rows.run(…) for a function'
+        )
+    check_text("the statement", statement)
+
+
+def check_text(name: str, text: str) -> None:
+    """`ValueError` for a text that is none in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} has half a character at position {error.start}, {text[error.start]!r}, which "
+            "no database takes; replace it, such as by text.encode(errors='replace').decode()"
+        ) from None
 
 
 def keep(send: Send, kept: list[Send]) -> None:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.app.handling import Noted, Rows, Written
+from tickwork.app.handling import Noted, Rows, Written, check_statement, check_text
 from tickwork.service.frames import Statement
 
 Plain = None | bool | int | float | str | bytes
@@ -60,6 +60,7 @@ class CarriedRows(Rows):
     """Keeps statements until they are carried to whoever writes them."""
 
     def execute(self, statement: str, *values: Any) -> Noted:
+        check_statement(statement)
         carried = tuple(_carried(index, value) for index, value in enumerate(values, start=1))
         return self._note(Statement(statement, carried))
 
@@ -93,4 +94,6 @@ def _carried(number: int, value: Any) -> tuple[str, Plain]:
         )
     if name == "int" and not INTEGER_MIN <= value <= INTEGER_MAX:
         raise TypeError(f"value {number} has more than 64 bits; use a Decimal")
+    if name == "str":
+        check_text(f"value {number}", value)
     return name, KINDS[name].carry(value)
