@@ -2,15 +2,16 @@
 
 import asyncio
 from datetime import timedelta
+from math import inf, nan
 from typing import Any
 
 import pytest
 
 from tickwork.app.handling import HandlerEnded
-from tickwork.app.messages import Message
+from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.raising import Permanent, Snooze
 from tickwork.core.decide import UNHANDLED_DELAY_SECONDS, UNHANDLED_RELEASES_MAX
-from tickwork.core.limits import HOPS_MAX
+from tickwork.core.limits import DELAY_SECONDS_MAX, HOPS_MAX
 from tickwork.core.model import (
     REASON_MAX_RETRIES,
     REASON_TOO_MANY_HOPS,
@@ -167,6 +168,28 @@ async def test_a_delay_that_is_no_number_is_the_handlers_error(
         await h.drain()
         (dead,) = await h.dead("work")
         assert "a number of seconds is wanted, not str" in (dead.error or "")
+
+
+@pytest.mark.parametrize("delay_seconds", [-1, -0.001, inf, nan, DELAY_SECONDS_MAX + 1])
+@pytest.mark.parametrize("word", ["retry", "retry_all", "snooze"])
+async def test_a_delay_out_of_its_limits_is_the_handlers_error(
+    app: Tickwork, database: str | None, word: str, delay_seconds: float
+) -> None:
+    work = app.queue("work", max_retries=0, max_batch_timeout=0)
+
+    @app.consumer("work")
+    async def handle(batch: MessageBatch[Any]) -> None:
+        if word == "retry":
+            batch.messages[0].retry(delay_seconds)
+        elif word == "retry_all":
+            batch.retry_all(delay_seconds)
+        raise Snooze(delay_seconds)
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        (dead,) = await h.dead("work")
+        assert f"seconds must be from 0 to {DELAY_SECONDS_MAX}" in (dead.error or "")
 
 
 async def test_a_message_is_handled_by_its_type_or_by_who_takes_any(

@@ -48,6 +48,7 @@ class Misread(SyntaxError):
 
 
 NO_SECONDS = "TypeError: a Snooze that does not say its seconds"
+OUT_OF_RANGE = "ValueError: a number of seconds must be from 0 to 31536000"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ NO_SECONDS = "TypeError: a Snooze that does not say its seconds"
         (Limited("too many"), "max_retries", NO_SECONDS),
         (Later(timedelta(seconds=1)), "max_retries", NO_SECONDS),
         (Later(True), "max_retries", NO_SECONDS),
-        (Later(10**400), "max_retries", NO_SECONDS),
+        (Later(10**400), "max_retries", OUT_OF_RANGE),
+        (Later(-1), "max_retries", OUT_OF_RANGE),
         (Gone(404), "permanent", "Gone: <exception str() failed>"),
         (Misread(), "max_retries", "Misread: an error that cannot be described"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tickwork.core.limits import DELAY_SECONDS_MAX
+
 
 class Permanent(Exception):
     """No attempt will ever succeed: the message is dead at once."""
@@ -24,9 +26,12 @@ def said_by(error: BaseException) -> BaseException:
 
 
 def checked_seconds(value: float) -> float:
-    """A number of seconds; TypeError for what is none."""
+    """A number of seconds that a message can be delayed for; `TypeError` for what is none,
+    `ValueError` for one that is too small or too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"a number of seconds is wanted, not {type(value).__name__}")
+    if not 0 <= value <= DELAY_SECONDS_MAX:
+        raise ValueError(f"a number of seconds must be from 0 to {DELAY_SECONDS_MAX}")
     return float(value)
 
 

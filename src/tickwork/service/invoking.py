@@ -221,6 +221,9 @@ def meaning(error: BaseException) -> Outcome:
 def _snoozed(error: Snooze) -> Outcome:
     try:
         return Snoozed(checked_seconds(error.seconds))
+    except ValueError as out_of_range:
+        out_of_range.__cause__ = error
+        return Failed(describe(out_of_range))
     except Exception:
         fault = "a Snooze that does not say its seconds; a subclass calls super().__init__(seconds)"
         told = TypeError(fault)
