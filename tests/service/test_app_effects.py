@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -153,6 +154,33 @@ async def test_a_send_after_its_handler_belongs_to_nothing(
         with pytest.raises(HandlerEnded):
             await tasks[0]
         assert await bodies(h) == []
+
+
+@pytest.mark.parametrize("how", ["to_thread", "executor", "executor with the context"])
+async def test_a_send_from_a_thread_is_kept_where_the_context_of_the_handler_is(
+    app: Tickwork, database: str | None, how: str
+) -> None:
+    work, out = app.queue("work", max_retries=0), app.queue("out")
+
+    @app.on("work")
+    async def handle(_: Message[Any]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def send() -> None:
+            asyncio.run_coroutine_threadsafe(out.send(how), loop).result()
+
+        if how == "to_thread":
+            await asyncio.to_thread(send)
+        elif how == "executor":
+            await loop.run_in_executor(None, send)
+        else:
+            await loop.run_in_executor(None, copy_context().run, send)
+        raise ValueError("after the send")
+
+    async with harness(app, database=database) as h:
+        await work.send("x")
+        await h.drain()
+        assert await bodies(h) == (["executor"] if how == "executor" else [])
 
 
 async def test_what_a_handler_sends_is_its_messages_tenants(

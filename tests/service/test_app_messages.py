@@ -170,6 +170,23 @@ async def test_a_delay_that_is_no_number_is_the_handlers_error(
         assert "a number of seconds is wanted, not str" in (dead.error or "")
 
 
+async def test_what_is_delayed_expires_after_its_delay_and_so_long_whatever_it_says(
+    app: Tickwork, database: str | None
+) -> None:
+    work, log = app.queue("work"), Log()
+
+    @app.on("work")
+    async def handle(message: Message[Any]) -> None:
+        log.append((message.body, message.attempts, seconds(h)))
+        raise Snooze(30)
+
+    async with harness(app, database=database) as h:
+        await work.send("x", delay_seconds=100, expires_after_seconds=50)
+        await h.advance(hours=1)
+        assert [at for _, _, at in log] == [100, 130]
+        assert [each.reason for each in await h.dead("work")] == ["expired"]
+
+
 @pytest.mark.parametrize("delay_seconds", [-1, -0.001, inf, nan, DELAY_SECONDS_MAX + 1])
 @pytest.mark.parametrize("word", ["retry", "retry_all", "snooze"])
 async def test_a_delay_out_of_its_limits_is_the_handlers_error(
