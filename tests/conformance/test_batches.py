@@ -294,6 +294,15 @@ async def test_a_bad_item_is_refused_by_its_number_and_the_batch_may_go_on(store
     assert (whole.status, whole.total) == (BatchStatus.RUNNING, 4)
 
 
+async def test_of_a_batch_whose_beginning_is_refused_nothing_is_stored(store: Store) -> None:
+    await make_queue(store)
+    batch_id = new_id()
+    for items in ([new(priority=10)], breaking(news(3), 2)):
+        with pytest.raises((InvalidInput, Interrupted)):
+            await create_batch(store, items, batch_id=batch_id)
+    assert await store.batches.list(DEFAULT, 10) == ()
+
+
 async def test_a_batch_has_its_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tickwork.core.limits.BATCH_ITEMS_MAX", 10)
     await make_queue(store)

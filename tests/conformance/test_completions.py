@@ -40,11 +40,14 @@ from tickwork.core.batch import (
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
 from tickwork.core.tally import Passing
-from tickwork.errors import BacklogFull, NotFound
+from tickwork.errors import BacklogFull, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 DONE = "done"
+MANY = 6_000
+"""More than any store stores in one piece."""
+
 LIMIT = 128_000
 FULL, BYTE = b"x" * LIMIT, b"x"
 
@@ -290,6 +293,37 @@ async def test_a_cancelled_item_that_comes_back_is_not_ended_by_that(store: Stor
     assert (await store.batches.get(DEFAULT, batch.id)).pending == 1
     await settle(store, ack(await pull_one(store)))
     await assert_told(store, batch.id, completed=1, failed=0)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_of_a_batch_that_is_cancelled_so_nobody_is_told(store: Store, is_whole: bool) -> None:
+    await make_both(store)
+    await store.subscriptions.put(DEFAULT, BATCH_COMPLETED, DONE)
+    items, batch_id = news(MANY, body=b""), new_id()
+    if is_whole:
+        await create_batch(store, items, batch_id=batch_id, completion_queue=DONE)
+    else:
+        bad = [*items, new(priority=10)]
+        with pytest.raises(InvalidInput):
+            await create_batch(store, bad, batch_id=batch_id, completion_queue=DONE)
+    first, second = await pull(store, limit=2)
+    cancelled = await store.batches.cancel(DEFAULT, batch_id, is_told=False)
+    assert (cancelled.status, cancelled.total) == (BatchStatus.COMPLETED, cancelled.failed + 2)
+    assert (cancelled.pending, cancelled.processing, cancelled.completed) == (0, 2, 0)
+    assert await store.batches.list(DEFAULT, ALL) == (cancelled,)
+    assert await store.batches.cancel(DEFAULT, batch_id) == cancelled
+    await settle(store, ack(first))
+    await settle(store, retry(second))
+    assert (await store.batches.get(DEFAULT, batch_id)).pending == 1
+    await settle(store, ack(await pull_one(store)))
+    await store.reaper.reap(SYSTEM, ALL)
+    done = await store.batches.get(DEFAULT, batch_id)
+    assert (done.status, done.completed, done.failed) == (
+        BatchStatus.COMPLETED,
+        2,
+        cancelled.failed,
+    )
+    assert await counts(store, DONE) == Counts()
 
 
 async def test_what_does_not_exist_is_not_cancelled(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from uuid import UUID
 
 from msgspec import structs
@@ -39,14 +39,19 @@ class MemoryBatches:
     async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
         check_new_batch(batch)
         queue = self._tables.queue(scope, batch.queue)
+        source = iter(items)
+        first = list(islice(source, PIECE_ITEMS))
+        check_item_count(len(first))
+        for index, item in enumerate(first):
+            check_item(item, index)
+        rest = chain(first, source)
         row = self._begin(own_tenant(scope), queue, batch)
         if row.queue_id != queue.id:
             raise Conflict(f"batch {batch.id} is another queue's")
         if row.total is not None:
-            if sum(1 for _ in items) != row.total:
+            if sum(1 for _ in rest) != row.total:
                 raise Conflict(f"batch {batch.id} is closed with {row.total} items")
             return self._seen(row)
-        rest = iter(items)
         if sum(1 for _ in islice(rest, row.stored)) < row.stored:
             raise Conflict(f"batch {batch.id} has {row.stored} items already")
         while piece := list(islice(rest, PIECE_ITEMS)):
@@ -79,8 +84,11 @@ class MemoryBatches:
         ]
         return tuple(sorted(found, key=lambda item: item.id)[:limit])
 
-    async def cancel(self, scope: Scope, batch_id: UUID) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
         row = self._row(scope, batch_id)
+        if not is_told and row.completed_at is None:
+            row = structs.replace(row, total=row.stored, completed_at=self._now())
+            self._tables.batches[row.tenant, row.id] = row
         for message in self._living(row):
             if message.message.state is not State.CLAIMED:
                 self._departures.drop(message, REASON_CANCELLED)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import wraps
+from contextlib import AsyncExitStack
+from functools import partial, wraps
 from itertools import islice
 from math import inf
 from reprlib import repr as shortened
@@ -26,7 +27,7 @@ from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBa
 from tickwork.core.decide import caused_by
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.model import Message, NewMessage, Scope, WholeBatch
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.batches import compose_items, create_batch, of_one_event
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.opening import LoopStores
@@ -161,7 +162,8 @@ class BatchMaker:
             batch = NewBatch(
                 id=batch_id or new_id(), queue=queue, completion_queue=completion_queue
             )
-            return await self._store(scope, batch, bodies, options)
+            is_ours = batch_id is None
+            return await self._store(scope, batch, bodies, options, is_ours=is_ours)
         # Before anything is waited for: batches that are made side by side keep their numbers.
         number, cause = handling.number_batch(), handling.cause
         scope = Scope(cause.tenant) if cause else scope
@@ -188,8 +190,11 @@ class BatchMaker:
         bodies: Iterable[object],
         options: dict[str, Any],
         cause: Message | None = None,
+        *,
+        is_ours: bool = False,
     ) -> RunningBatch:
-        """Stores it now, in pieces."""
+        """Stores it now, in pieces. If its id `is_ours` nobody could go on with it, or cancel it:
+        what is refused later is taken back."""
         store = await self._stores.get()
         await self._ensure_queues(batch)
 
@@ -197,16 +202,19 @@ class BatchMaker:
             message = self._compose(batch.queue, body, **options).message
             return caused_by(cause, message) if cause else message
 
-        await create_batch(
-            store,
-            scope,
-            batch.queue,
-            bodies,
-            batch_id=batch.id,
-            completion_queue=batch.completion_queue,
-            composing=composing,
-            **options,
-        )
+        async with AsyncExitStack() as left:
+            if is_ours:
+                left.push_async_exit(partial(_withdraw, store, scope, batch.id))
+            await create_batch(
+                store,
+                scope,
+                batch.queue,
+                bodies,
+                batch_id=batch.id,
+                completion_queue=batch.completion_queue,
+                composing=composing,
+                **options,
+            )
         return RunningBatch(self._stores, scope, batch.id)
 
     async def _keep(
@@ -243,3 +251,26 @@ class BatchMaker:
         await self._ensure(batch.queue)
         if batch.completion_queue is not None:
             await self._ensure(batch.completion_queue)
+
+
+async def _withdraw(
+    store: Store,
+    scope: Scope,
+    batch_id: UUID,
+    _kind: object,
+    error: BaseException | None,
+    _trace: object,
+) -> None:
+    """After an error, takes back what there is of a batch, and tells nobody of its end; if that
+    fails the error says which batch it is."""
+    if not isinstance(error, Exception | asyncio.CancelledError):
+        return  # There is none, or no loop any more in which anything could be done.
+    try:
+        await store.batches.cancel(scope, batch_id, is_told=False)
+    except NotFound:
+        return  # It was refused before anything of it was stored.
+    except TickworkError as left:
+        error.add_note(
+            f"what is stored of batch {batch_id} could not be taken back ({left}); do that before "
+            f"you repeat it: tickwork batches cancel {batch_id}"
+        )

@@ -229,8 +229,8 @@ class Batches(Protocol):
     ) -> tuple[BatchItem, ...]:
         """The items of a status by id, after a given one."""
 
-    async def cancel(self, scope: Scope, batch_id: UUID) -> Batch:
-        """Ends what is not handed out, as failed, and the filling; what is handed out goes on."""
+    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
+        """Ends the filling and, as failed, what is not handed out; if `is_told`, with its event."""
 
 
 class Subscriptions(Protocol):

@@ -134,13 +134,18 @@ class PostgresBatches:
         found = await self._database.run(work)
         return tuple(BatchItem(row["id"], status, row["reason"], row["ended_at"]) for row in found)
 
-    async def cancel(self, scope: Scope, batch_id: UUID) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
         await self.get(scope, batch_id)
         tenant = _tenant(scope)
+
+        async def close(connection: Connection) -> None:
+            if is_told:
+                await connection.execute(SQL.seal_batch, tenant, batch_id)
+            else:
+                await connection.execute(SQL.withdraw_batch, self._moment(), tenant, batch_id)
+
         # Sealed first: what is not stored by now will not be.
-        await self._database.run(
-            lambda connection: connection.execute(SQL.seal_batch, tenant, batch_id)
-        )
+        await self._database.run(close)
         last = await self._cancel_piece(tenant, batch_id, None)
         for _ in range(PIECES_MAX):
             if last is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 from uuid import UUID
 
@@ -106,11 +106,18 @@ class Filler:
         self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
     ) -> None:
         """Stores what is not stored yet; of a whole batch only the number of items is compared."""
+        source = iter(items)
+        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        first = await _next_piece(source, 0)
         row = await self._open(tenant, batch, queue)
-        source, total = iter(items), row["total"]
+        stored, total = row["stored"], row["total"]
         if total is None:
-            await self._fill(_Filling(tenant, batch.id, queue), source, row["stored"])
-        elif _skip(source, total + 1) != total:
+            place, piece = stored, first[stored:]
+            if not piece:
+                place = len(first) + _skip(source, stored - len(first))
+                piece = await _next_piece(source, place)
+            await self._fill(_Filling(tenant, batch.id, queue), piece, source, place)
+        elif _skip(chain(first, source), total + 1) != total:
             raise Conflict(f"batch {batch.id} is whole or was given up, and has {total} items")
 
     async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
@@ -127,10 +134,14 @@ class Filler:
             raise Conflict(f"batch {batch.id} is of another queue, or long over; take a new id")
         return row
 
-    async def _fill(self, filling: _Filling, items: Iterable[NewMessage], stored: int) -> None:
-        source = iter(items)
-        place = _skip(source, stored)
-        piece = await _next_piece(source, place)
+    async def _fill(
+        self,
+        filling: _Filling,
+        piece: Sequence[NewMessage],
+        source: Iterator[NewMessage],
+        place: int,
+    ) -> None:
+        """Stores a piece that begins at a place, and then what else there is."""
         while piece:
             storing = asyncio.create_task(self._store_piece(filling, piece, place))
             place += len(piece)

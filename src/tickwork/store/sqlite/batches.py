@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from uuid import UUID
 
 from tickwork.core.batch import (
@@ -39,21 +39,25 @@ class SqliteBatches:
 
     async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
         check_new_batch(batch)
+        source = iter(items)
+        await self._database.read(lambda transaction: find_queue(transaction, scope, batch.queue))
+        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        first = _next_piece(source, 0)
         begun = await self._database.write(lambda transaction: _begin(transaction, scope, batch))
         if begun.status is not BatchStatus.FILLING:
-            if sum(1 for _ in islice(items, begun.total + 1)) != begun.total:
+            if _skip(chain(first, source), begun.total + 1) != begun.total:
                 raise Conflict(f"batch {batch.id} is closed with {begun.total} items")
             return begun
-        rest, stored = iter(items), begun.total
-        if sum(1 for _ in islice(rest, stored)) < stored:
-            raise Conflict(f"batch {batch.id} has {stored} items already, more than are given")
-        while piece := tuple(islice(rest, PIECE_ITEMS)):
-            check_item_count(stored + len(piece))
-            for index, item in enumerate(piece, start=stored):
-                check_item(item, index)
+        stored, piece = begun.total, first[begun.total :]
+        if not piece:
+            if len(first) + _skip(source, stored - len(first)) < stored:
+                raise Conflict(f"batch {batch.id} has {stored} items already, more than are given")
+            piece = _next_piece(source, stored)
+        while piece:
             filling = _Piece(scope, batch, piece, stored)
             await self._database.write(filling.store, rows=len(piece))
             stored += len(piece)
+            piece = _next_piece(source, stored)
         return await self._database.write(
             lambda transaction: _seal(transaction, scope, batch.id, stored)
         )
@@ -95,12 +99,15 @@ class SqliteBatches:
             for id_, reason, at in await self._database.read(work)
         )
 
-    async def cancel(self, scope: Scope, batch_id: UUID) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
         name = (_tenant(scope), batch_id.bytes)
 
         def close(transaction: Transaction) -> None:
             _get(transaction, scope, batch_id)
-            transaction.execute(SQL.seal_batch, name)
+            if is_told:
+                transaction.execute(SQL.seal_batch, name)
+            else:
+                transaction.execute(SQL.withdraw_batch, (*name, transaction.now))
 
         def finish(transaction: Transaction) -> Batch:
             complete(transaction, *name)
@@ -167,6 +174,20 @@ class _Piece:
         if ended and _has_ended(transaction, name, items):
             raise Conflict("an item has the id of one that has ended")
         self._load.store(transaction, name[0], queue, batch_id=name[1])
+
+
+def _skip(source: Iterable[NewMessage], count: int) -> int:
+    """Passes over so many items, or as many as there are; says how many."""
+    return sum(1 for _ in islice(source, count))
+
+
+def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
+    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+    piece = tuple(islice(source, PIECE_ITEMS))
+    check_item_count(place + len(piece))
+    for index, item in enumerate(piece, start=place):
+        check_item(item, index)
+    return piece
 
 
 def _begin(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:

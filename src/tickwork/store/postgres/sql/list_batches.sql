@@ -1,7 +1,7 @@
 -- The latest batches of a tenant and their progress, newest first, at one moment.
 SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_at,
     counts.completed, counts.failed,
-    CASE WHEN b.completed_at IS NULL THEN (
+    CASE WHEN b.completed_at IS NULL OR counts.completed + counts.failed < b.total THEN (
         SELECT count(*) FROM tickwork_messages
         WHERE tenant = $1 AND batch_id = b.id AND state = 'claimed'
     ) ELSE 0 END AS processing
