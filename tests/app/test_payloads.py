@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from types import FunctionType
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict, TypeVar
 
 import msgspec
 import pytest
@@ -17,6 +18,8 @@ from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.core.model import ContentType
 from tickwork.errors import InvalidInput
+
+T = TypeVar("T")
 
 
 class Struct(msgspec.Struct):
@@ -70,6 +73,18 @@ class HasModel(msgspec.Struct):
 
     model: Model
 
+
+class HasBody(Protocol):
+    """What a message has, among others."""
+
+    body: Any
+
+
+class OurMessage(Message[Struct]):
+    """A message as nobody makes one."""
+
+
+Structs = Message[Struct]
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -199,6 +214,25 @@ def _of_something_else(message: OnlyForCheckers) -> None: ...  # type: ignore[na
 def _beside(message: Message[Struct], *, hidden: OnlyForCheckers = 1) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _after_another(extra: int, message: Message[Struct]) -> None: ...
 def _nothing() -> None: ...
+def _annotated(message: Annotated[Message[Struct], "of ours"]) -> None: ...
+def _maybe(message: Message[Struct] | None = None) -> None: ...
+def _aliased(message: Structs) -> None: ...
+def _anything(message: Any) -> None: ...
+def _any_object(batch: object) -> None: ...
+def _of_any_type(message: Message[T]) -> T | None: ...
+def _of_a_shape(message: HasBody) -> None: ...
+def _the_payload(message: Struct) -> None: ...
+def _maybe_the_payload(message: Struct | None) -> None: ...
+def _of_two(message: Message[Struct] | Message[Data]) -> None: ...
+def _of_our_own(message: OurMessage) -> None: ...
+def _a_dict(message: dict[str, int]) -> None: ...
+def _any_batch(batch: MessageBatch) -> None: ...  # type: ignore[type-arg]
+def _hidden_inside(message: Annotated[Message[OnlyForCheckers], 1] | None) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@wraps(_the_payload)
+def _decorated(message: Message[Struct]) -> None:
+    _the_payload(message.body)
 
 
 @wraps(_typed)
@@ -226,7 +260,15 @@ def _around_anything(*args: Any) -> None: ...
         (_bare, Message, Any),
         (_constrained, Message, Annotated[int, msgspec.Meta(gt=0)]),
         (_of_batches, MessageBatch, list[int]),
-        (_of_batches, Message, Any),
+        (_annotated, Message, Struct),
+        (_maybe, Message, Struct),
+        (_aliased, Message, Struct),
+        (_anything, Message, Any),
+        (_any_object, MessageBatch, Any),
+        (_of_any_type, Message, Any),
+        (_of_a_shape, Message, Any),
+        (_decorated, Message, Any),
+        (partial(_decorated), Message, Any),
         (_of_something_else, Message, Any),
         (_beside, Message, Struct),
         (_nothing, Message, Any),
@@ -239,7 +281,32 @@ def test_a_handlers_annotation_says_what_it_is_given(
 
 
 @pytest.mark.parametrize(
-    ("handler", "generic"), [(_hidden, Message), (_hidden_batch, MessageBatch)]
+    ("handler", "generic", "said"),
+    [
+        (_the_payload, Message, "given a Message, and not a Struct; .* Write Message[Struct]"),
+        (_the_payload, MessageBatch, "Write MessageBatch[Struct]"),
+        (_maybe_the_payload, Message, "Write Message[Struct]"),
+        (_typed, MessageBatch, "given a MessageBatch, .* Write MessageBatch[Struct]"),
+        (_of_batches, Message, "given a Message, .* Write Message[list[int]]"),
+        (_of_our_own, Message, "not a OurMessage; .* Write Message[Struct]"),
+        (_a_dict, Message, "Write Message[dict[str, int]]"),
+        (_of_two, Message, "Write Message[…] with what it carries"),
+        (_any_batch, Message, "not a MessageBatch; .* Write Message[…]"),
+    ],
+)
+def test_a_handler_that_says_it_is_given_something_else_is_refused(
+    handler: Callable[..., Any], generic: type, said: str
+) -> None:
+    """Nobody would have checked what it is given."""
+    said = re.escape(said).replace(r"\.\*", ".*")
+    with pytest.raises(InvalidInput, match=said) as refused:
+        declared_payload(handler, generic)
+    assert [each.field for each in refused.value.errors] == [handler.__qualname__]
+
+
+@pytest.mark.parametrize(
+    ("handler", "generic"),
+    [(_hidden, Message), (_hidden_batch, MessageBatch), (_hidden_inside, Message)],
 )
 def test_a_type_that_only_a_type_checker_sees_is_refused_by_name(
     handler: Callable[..., Any], generic: type

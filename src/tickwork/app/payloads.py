@@ -14,8 +14,8 @@ import sys
 import typing
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from types import ModuleType, NoneType, SimpleNamespace
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from types import ModuleType, NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Generic, Protocol, TypeVar, Union
 
 import msgspec
 from msgspec import structs
@@ -33,6 +33,7 @@ FAULTS_TOLD_MAX = 5
 """Of so many fields of one body it is told what is wrong with them."""
 
 _JSON = ContentType.JSON  # To look a member up costs as much as to write a small body.
+_BY_NAME_ONLY = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 _PLAIN = (dict, list, str, int, float, bool, NoneType)
 _BYTES = (bytes, bytearray, memoryview)
 _plain = msgspec.json.Decoder().decode
@@ -97,11 +98,13 @@ class ReadAs(Payload[T]):
 
 
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
-    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it is not.
+    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it says
+    nothing.
 
-    `InvalidInput` if it is, and there is no such `T` when the program runs: messages would come in
-    as whatever they are, and nobody would have checked them. A decorator's wrapper that says
-    nothing of its own has the type of what it wraps.
+    `InvalidInput` if there is no such `T` when the program runs, or if it says something else than
+    what it is given: messages would come in as whatever they are, and nobody would have checked
+    them. A decorator's wrapper that says nothing of its own has the type of what it wraps, and may
+    give that anything.
     """
     annotation, said_by = _said_of_first(handler)
     if annotation is inspect.Parameter.empty:
@@ -113,7 +116,7 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     try:
         annotation = typing.get_type_hints(alone, globalns=names, include_extras=True)["first"]
     except NameError as error:  # An annotation that only a type checker can see.
-        if not re.match(rf"([\w.]+\.)?{generic.__name__}\s*\[", str(annotation)):
+        if not re.search(r"\bMessage(Batch)?\s*\[", str(annotation)):
             return Any
         fault = (
             f"is given a {annotation}, but there is no {error.name!r} when it is declared; import "
@@ -121,10 +124,43 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
             "inside a function"
         )
         raise InvalidInput([FieldError(function.__qualname__, fault)]) from None
+    annotation = _bared(annotation)
     if typing.get_origin(annotation) is generic:
         (payload,) = typing.get_args(annotation)
         return Any if isinstance(payload, TypeVar) else payload
-    return Any
+    if annotation in (generic, Any, object) or isinstance(annotation, TypeVar):
+        return Any
+    is_decorated = any(hasattr(each, "__wrapped__") for each in (handler, called))
+    if is_decorated or getattr(annotation, "_is_protocol", False):
+        return Any
+    fault = (
+        f"is given a {generic.__name__}, and not a {_name(annotation)}; nobody would check what it "
+        f"carries. Write {_meant(annotation, generic)}, or no annotation"
+    )
+    raise InvalidInput([FieldError(function.__qualname__, fault)])
+
+
+def _bared(annotation: Any) -> Any:
+    """What is meant by `Annotated[…]`, by an alias, and by `… | None`."""
+    if typing.get_origin(annotation) is Annotated:
+        return _bared(annotation.__origin__)
+    if type(annotation).__name__ == "TypeAliasType":
+        return _bared(annotation.__value__)
+    if typing.get_origin(annotation) in (Union, UnionType):
+        given = [each for each in typing.get_args(annotation) if each is not NoneType]
+        return _bared(given[0]) if len(given) == 1 else annotation
+    return annotation
+
+
+def _meant(annotation: Any, generic: type) -> str:
+    """How to write what a handler is given, if this is what it carries."""
+    known = typing.get_origin(annotation) or annotation
+    for each in (annotation, *getattr(annotation, "__orig_bases__", ())):
+        if getattr(typing.get_origin(each), "__module__", "") == generic.__module__:
+            return f"{generic.__name__}[{', '.join(map(_name, typing.get_args(each)))}]"
+    if known in (Union, UnionType) or getattr(known, "__module__", "") == generic.__module__:
+        return f"{generic.__name__}[…] with what it carries"
+    return f"{generic.__name__}[{_name(annotation)}]"
 
 
 def _said_of_first(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
@@ -134,7 +170,7 @@ def _said_of_first(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]
     for follows in (False, True):
         signature = inspect.signature(handler, follow_wrapped=follows)
         first = next(iter(signature.parameters.values()), None)
-        if first is None or first.annotation is first.empty:
+        if first is None or first.annotation is first.empty or first.kind in _BY_NAME_ONLY:
             continue
         if follows or _annotations(handler) == _annotations(wrapped):  # `functools.wraps` copies.
             return first.annotation, wrapped
