@@ -94,6 +94,7 @@ GOOD: list[tuple[Any, Any]] = [
     (Typed, {"name": "a"}),
     (Model, Model(name="a", size=7)),
     (list[int], [1, 2]),
+    (bytes, b"\x00\xff"),
     (dict[str, list[float]], {"a": [1.5]}),
     (Any, {"a": [1, None, "b"]}),
     (int | None, None),

@@ -23,7 +23,7 @@ from msgspec.inspect import CustomType, Field, Type, type_info
 
 from tickwork.app.arriving import lost
 from tickwork.app.shapes import written
-from tickwork.core.body import decode_body, encode_body
+from tickwork.core.body import decode_body, encode_body, encode_json
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 
@@ -218,7 +218,7 @@ class _Msgspec:
             raise _undeclarable(declared, fault)
 
     def write(self, value: Any) -> bytes:
-        encoded = encode_body(value)
+        encoded = encode_json(value)  # Where bytes are declared, they come back as bytes.
         try:  # A struct is not checked when it is made; what is sent is.
             came = self._decode(encoded)
         except _UNREADABLE as error:
@@ -300,7 +300,7 @@ class _Pydantic:
             )
         except ValueError as error:  # Theirs, for what they cannot say in JSON.
             raise PayloadInvalid(f"cannot be said in JSON: {error}") from None
-        return encode_body(plain)
+        return encode_json(plain)
 
     def _misfit(self, error: Any) -> PayloadInvalid:
         faults = error.errors(include_url=False)

@@ -17,6 +17,7 @@ from tickwork.errors import FieldError, InvalidInput
 
 NESTING_MAX = 100
 
+_BYTES = (bytes, bytearray, memoryview)
 _WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
 
 GivenContentType = ContentType | Literal["json", "text", "bytes"]
@@ -30,7 +31,10 @@ _DECODER = msgspec.json.Decoder()
 def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
     """The bytes of a body; raises `InvalidInput` for one that cannot be stored as such."""
     if content_type is _JSON:
-        return _json(value)
+        if isinstance(value, _BYTES):
+            fault = "is bytes, and JSON has only texts; send it with content_type='bytes'"
+            raise _refused(fault)
+        return encode_json(value)
     match content_type:
         case ContentType.TEXT:
             if not isinstance(value, str):
@@ -40,7 +44,7 @@ def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
             except UnicodeEncodeError:
                 raise _refused("must be valid Unicode, without lone surrogates") from None
         case ContentType.BYTES:
-            if not isinstance(value, bytes | bytearray | memoryview):
+            if not isinstance(value, _BYTES):
                 raise _refused(f"must be bytes, not {type(value).__name__}")
             return bytes(value)
         case _:
@@ -78,7 +82,8 @@ def check_json(body: bytes) -> None:
         raise _refused(f"is not valid JSON: {error}") from None
 
 
-def _json(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
+    """A value as JSON, bytes in it as base64; raises `InvalidInput` for what JSON cannot say."""
     try:
         encoded = _ENCODER.encode(value)
     except RecursionError:
