@@ -79,6 +79,11 @@ async def test_an_app_is_used_in_several_event_loops_at_a_time(home: Home) -> No
     await app.close()
 
 
+async def test_an_app_that_is_to_make_an_event_loop_in_another_one_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"app\.run\(\): .*async with app\.running\(\)"):
+        Tickwork().run()
+
+
 async def test_an_app_is_at_work_once_at_a_time(home: Home) -> None:
     app = Tickwork(home.url)
     work, seen = app.queue("work"), list[Any]()

@@ -63,6 +63,7 @@ def run_until_stopped(
 ) -> None:
     """Enters, waits for SIGTERM or SIGINT, and leaves; a second signal does not wait for that."""
     check_running()
+    _check_no_loop()
     tune_process()
     loop = _new_loop()
     threads = DaemonThreads()
@@ -72,6 +73,19 @@ def run_until_stopped(
     finally:
         _close(loop)
         threads.shutdown()
+
+
+def _check_no_loop() -> None:
+    """Raises `InvalidInput` if an event loop runs in this thread: it would stand still."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    fault = (
+        "makes an event loop, and one runs here already; call it outside of coroutines, or use "
+        "`async with app.running():`"
+    )
+    raise InvalidInput([FieldError("app.run()", fault)])
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
