@@ -112,6 +112,7 @@ def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
         ({"max_batch_timeout": "5"}, "max_batch_timeout: must be a number, not '5'"),
         ({"dead_letter_queue": 5}, "dead_letter_queue: must be a text or None, not 5"),
         ({"rate_per_second": True}, "rate_per_second: must be a number or None, not True"),
+        ({"timeout": 10, "timeout_seconds": 20}, "work.timeout: is timeout_seconds under a"),
         ({"backoff": 60}, "backoff: must be Fixed(60), "),
         ({"backoff": Fixed("60")}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]
         ({"backoff": Fixed(object())}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]
@@ -271,6 +272,7 @@ def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
         ({"max_concurrency": CONCURRENCY_MAX + 1}, "max_concurrency must be from 1"),
         ({**IN_PROCESS, "cpu_seconds": 0}, "cpu_seconds must be above 0"),
         ({**IN_PROCESS, "memory_bytes": MEMORY_BYTES_MIN - 1}, "memory_bytes must be at least"),
+        ({**IN_PROCESS, "memory_bytes": 2**63 - 1}, f"memory_bytes must be at most {2**50}"),
         ({"cpu_seconds": 1}, "cpu_seconds: is kept in a process only: add isolation='process'"),
         ({"isolation": "task", "memory_bytes": MEMORY_BYTES_MIN}, "memory_bytes: is kept in a"),
     ],

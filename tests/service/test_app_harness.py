@@ -412,6 +412,21 @@ async def test_a_database_that_is_none_is_refused(app: Tickwork) -> None:
             pass
 
 
+@pytest.mark.parametrize("given", [5, "program:app", Tickwork])
+async def test_what_is_no_app_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"app: must be the app, what Tickwork\(…\) made"):
+        async with harness(given):
+            pass
+
+
+async def test_a_queue_is_asked_for_by_its_name(app: Tickwork) -> None:
+    work: Any = app.queue("work")
+    async with harness(app) as h:
+        for ask in (h.sent, h.dead):
+            with pytest.raises(InvalidInput, match=r"the name of a queue, .*; give 'work'"):
+                await ask(work)
+
+
 async def test_a_batch_is_made_and_watched_under_the_clock(
     app: Tickwork, database: str | None
 ) -> None:

@@ -263,6 +263,15 @@ async def test_the_items_of_a_batch_are_checked_too(app: Tickwork, database: str
         assert len(await h.sent("work")) == 2
 
 
+async def test_a_type_that_is_no_text_is_refused(app: Tickwork) -> None:
+    work, many = app.queue("work"), ["a"]
+    async with harness(app):
+        with pytest.raises(InvalidInput, match=r"^type: must be a text or None, not "):
+            await work.send("x", type=many)
+        with pytest.raises(InvalidInput, match=r"^items\[0\].type: must be a text or None, not "):
+            await app.batch("work", ["x"], type=many)
+
+
 async def test_a_body_of_a_content_type_by_name_is_looked_at_as_any_other() -> None:
     app = Tickwork()
     orders: Any = app.queue("orders", payload=Struct)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from math import nan
 from typing import Any
 
 import pytest
@@ -157,6 +158,35 @@ async def test_a_refused_batch_with_an_id_of_ones_own_stays(
         await h.drain()
         assert sorted(told.numbers) == [*range(MANY)]
         assert [batch.total for batch in told.ends] == [MANY]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "said"),
+    [
+        ("items", ("foo",), "status: must be one of pending, processing, completed, failed, not "),
+        ("items", (None,), "status: must be one of"),
+        ("items", (5,), "status: must be one of"),
+        ("items", ("failed", "5"), "limit: must be a whole number, not '5'"),
+        ("wait", ("5",), "timeout_seconds: must be a number or None, not '5'"),
+        ("wait", (nan,), "timeout_seconds: must be a number of seconds, not NaN"),
+    ],
+)
+async def test_what_cannot_be_asked_of_a_batch_is_named(
+    app: Tickwork, asked: str, given: tuple[Any, ...], said: str
+) -> None:
+    app.queue("items")
+    async with harness(app):
+        batch = await app.batch("items", [1])
+        with pytest.raises(InvalidInput, match=f"^{said}"):
+            await getattr(batch, asked)(*given)
+
+
+async def test_the_name_of_a_status_will_do(app: Tickwork, database: str | None) -> None:
+    app.queue("items")
+    status: Any = "pending"
+    async with harness(app, database=database):
+        batch = await app.batch("items", [1, 2])
+        assert len(await batch.items(status)) == 2
 
 
 async def test_what_cannot_be_taken_back_is_named(

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
-from tickwork.app.checking import kind_faults
+from tickwork.app.checking import check_type_name, kind_faults
 from tickwork.app.payloads import Payload, ReadAs
 from tickwork.app.settings import queue_settings
 from tickwork.app.shapes import name_of, shape_fault
@@ -26,6 +26,8 @@ MEMORY_BYTES = 512 * 1024 * 1024
 MEMORY_BYTES_MIN = 64 * 1024 * 1024
 """A process of Python's has a part of it before any handler runs."""
 
+MEMORY_BYTES_MAX = 2**50
+"""More than any machine has."""
 
 TYPES_KNOWN_MAX = 10_000
 """Of so many types of messages it is remembered what they carry."""
@@ -278,8 +280,12 @@ class Registry:
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
         """What is sent to a queue: what the queue declares, else what the handler is annotated with
         that will be given it; if both say something, it has to fit both. None if the queue is not
-        declared."""
-        payload = self._sent.get((queue, message_type))
+        declared. `InvalidInput` for a type that cannot be looked up."""
+        try:
+            payload = self._sent.get((queue, message_type))
+        except TypeError:  # It is nothing that can be looked up, and so no text.
+            check_type_name(message_type)
+            raise
         if payload is None and queue in self.queues:
             payload = self._payload_sent(queue, message_type)
             if len(self._sent) < TYPES_KNOWN_MAX:
@@ -337,6 +343,8 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
         )
     if handler.memory_bytes < MEMORY_BYTES_MIN:
         yield FieldError(handler.name, f"memory_bytes must be at least {MEMORY_BYTES_MIN}")
+    if handler.memory_bytes > MEMORY_BYTES_MAX:
+        yield FieldError(handler.name, f"memory_bytes must be at most {MEMORY_BYTES_MAX}")
 
 
 def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, Any]:

@@ -32,6 +32,11 @@ def queue_settings(name: str, given: dict[str, Any]) -> QueueSettings:
         for field in named
         if field not in known
     ]
+    faults += [
+        FieldError(f"{name}.{short}", f"is {field} under a shorter name; say one of them")
+        for short, field in _SHORT.items()
+        if short in given and field in given
+    ]
     for field, value in given.items():
         wanted = _KINDS.get(_SHORT.get(field, field))
         faults += kind_faults(field, value, wanted) if wanted else []

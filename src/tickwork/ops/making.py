@@ -19,6 +19,7 @@ from reprlib import repr as shortened
 from typing import Any
 from uuid import UUID
 
+from tickwork.app.checking import kind_faults
 from tickwork.app.handling import BatchNotStored, Handling, current_handling
 from tickwork.app.messages import Message as Told
 from tickwork.app.shapes import name_of, shape_fault
@@ -64,7 +65,14 @@ class RunningBatch:
         return await (await self._stored()).batches.get(self._scope, self._id)
 
     async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
-        """The first items of a status."""
+        """The first items of a status; its name will do."""
+        faults = kind_faults("limit", limit, int)
+        if status not in [*ItemStatus]:
+            fault = f"must be one of {', '.join(ItemStatus)}, not {shortened(status)}"
+            faults.append(FieldError("status", fault))
+        if faults:
+            raise InvalidInput(faults)
+        status = ItemStatus(status)
         store = await self._stored()
         return await store.batches.items(self._scope, self._id, status, limit)
 
@@ -72,6 +80,11 @@ class RunningBatch:
         """Returns when all items have ended; `TimeoutError` if that takes longer than this. In a
         test, where a harness has the app, they end by themselves only while it drains: without a
         limit, and outside of a handler, that is `InvalidInput`."""
+        faults = kind_faults("timeout_seconds", timeout_seconds, float | None)
+        if timeout_seconds != timeout_seconds:
+            faults.append(FieldError("timeout_seconds", "must be a number of seconds, not NaN"))
+        if faults:
+            raise InvalidInput(faults)
         pause = WAIT_SECONDS_MIN
         until = inf if timeout_seconds is None else monotonic() + timeout_seconds
         while (progress := await self.progress()).status is not BatchStatus.COMPLETED:

@@ -16,15 +16,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tickwork.app.checking import check_queue_name
 from tickwork.core.body import decode_body
 from tickwork.core.letters import REPLAY_LETTERS_MAX, DeadLetter, Selection
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope
-from tickwork.errors import NodeExpired
+from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade import Tickwork
 from tickwork.service.claims import Claims
 from tickwork.service.consumer import QueueConsumer
@@ -144,6 +146,7 @@ class Harness:
     async def sent(self, queue: str) -> list[Sent]:
         """What was sent to a queue, in order: what was handled, and what waits, also for its
         time; not what waits behind another message of its key."""
+        check_queue_name("queue", queue)
         scope = self._scope(queue)
         queue_id = (await self.store.queues.get(scope, queue)).id
         found = dict(self._notes.handled_messages.get(queue_id, {}))
@@ -155,6 +158,7 @@ class Harness:
 
     async def dead(self, queue: str) -> list[Dead]:
         """The dead letters of a queue, oldest first."""
+        check_queue_name("queue", queue)
         selection = Selection(limit=REPLAY_LETTERS_MAX)
         found = await self.store.dead_letters.list(self._scope(queue), queue, selection)
         return [
@@ -311,6 +315,10 @@ async def harness(
     Handlers fail as they do in life, with retries and dead letters; with `raise_errors` the first
     error is raised in the test instead.
     """
+    given: object = app
+    if not isinstance(given, Tickwork):
+        fault = f"must be the app, what Tickwork(…) made, not {shortened(given)}"
+        raise InvalidInput([FieldError("app", fault)])
     app.registry.check()
     clock, planned = VirtualClock(start), Planned()
     notes = Notes(planned)
