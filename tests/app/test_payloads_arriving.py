@@ -102,6 +102,17 @@ class Private(BaseModel):
     _own: object = PrivateAttr(default_factory=object)
 
 
+class Marked(BaseModel):
+    number: int
+    _mark: int = 0
+
+
+def marked(mark: int) -> Marked:
+    made = Marked(number=1)
+    made._mark = mark
+    return made
+
+
 class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     number: int
@@ -287,6 +298,7 @@ def test_what_is_accepted_arrives_equal(declared: Any, value: Any) -> None:
     ("declared", "value"),
     [
         (Private, Private(number=1)),
+        (Marked, marked(0)),
         (Box[datetime], Box[datetime](content=TWICE)),
         (Own, Own(1, TWICE)),
         (Circle | Square, Circle(1.5)),
@@ -329,6 +341,7 @@ def test_plain_values_may_stand_for_a_type(declared: Any, value: Any, meant: Any
         (ExcludedDefault, ExcludedDefault(left=2), r"another int .* `\$\.left`"),
         (Cat, Lion(), r"a Lion would come back as Cat - at `\$`"),
         (Home, Home(cat=Lion()), r"a Lion would come back as Cat - at `\$\.cat`"),
+        (Marked, marked(7), r"another int .* `\$\.__pydantic_private__\['_mark'\]`"),
         (list[Home], [Home(cat=Lion())], r"as Cat - at `\$\[0\]\.cat`"),
         (Open, Open.model_validate({"number": 1, "day": NOON.date()}), r"a date .* as str"),
         (Cat, Cat.model_construct(lives="many"), r"valid integer.* `\$\.lives`"),

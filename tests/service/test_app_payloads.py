@@ -104,6 +104,25 @@ async def test_what_does_not_fit_is_refused_when_it_is_sent(
         assert await h.sent("work") == []
 
 
+@pytest.mark.parametrize("kind", [Odd, OddModel])
+async def test_whatever_a_type_raises_its_message_is_not_sent(
+    app: Tickwork, database: str | None, kind: Any
+) -> None:
+    work, read = app.queue("work", payload=kind), app.queue("read", payload=dict[str, int])
+
+    async def handle(message: Message[Any]) -> None: ...
+
+    handle.__annotations__["message"] = Message[kind]
+    app.on("read")(handle)
+    said = f"body: does not fit {kind.__name__}: LookupError: .*no such number"
+    async with harness(app, database=database) as h:
+        for queue in (work, read):
+            with pytest.raises(InvalidInput, match=said) as refused:
+                await queue.send({"number": -1})
+            assert isinstance(refused.value.__cause__, LookupError)
+            assert await h.sent(queue.name) == []
+
+
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 async def test_what_does_not_fit_is_dead_before_any_handler_sees_it(
     app: Tickwork, database: str | None, kind: Any

@@ -30,13 +30,14 @@ BROAD_CATCHERS = frozenset(
         "service/stepping.py",
         "service/daemons.py",
         "service/logs.py",
+        "app/payloads.py",
         "cli/apps.py",
     )
 )
 """Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or
-a statement of its own, becomes an outcome; what an app's module raises becomes a sentence, and what
-a value raises that somebody logs becomes the name of its type. Or where it passes through: what is
-thrown at one who waits is for that one."""
+a statement of its own, becomes an outcome; what an app's module raises, or a type of its own when
+it is sent, becomes a sentence, and what a value raises that somebody logs the name of its type. Or
+where it passes through: what is thrown at one who waits is for that one."""
 
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""

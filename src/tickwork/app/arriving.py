@@ -45,7 +45,7 @@ def _fields(value: Any) -> Iterable[str] | None:
     if dataclasses.is_dataclass(kind):
         return [each.name for each in dataclasses.fields(kind) if each.compare]
     if (names := getattr(kind, "model_fields", None)) is not None:
-        return [*names, "model_extra"]
+        return [*names, "model_extra", "__pydantic_private__"]
     return None
 
 

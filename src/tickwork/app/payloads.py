@@ -63,9 +63,18 @@ class Payload(Generic[T]):
                 return self._write(value)
             encoded = encode_body(value, content_type)
             self.decode(encoded, content_type)
-        except PayloadInvalid as error:
-            raise InvalidInput([FieldError("body", str(error))]) from None
+        except Exception as error:  # A type of the app's own raises what it likes in its checks.
+            raise self.refused(error) from _unexpected(error)
         return encoded
+
+    def refused(self, error: Exception) -> InvalidInput:
+        """What the sender of a body is told, when to read it as this type raised this."""
+        if isinstance(error, InvalidInput):
+            return error
+        said = str(error)
+        if not isinstance(error, PayloadInvalid):
+            said = f"does not fit {_name(self.declared)}: {type(error).__name__}: {said}"
+        return InvalidInput([FieldError("body", said)])
 
     def decode(self, body: bytes, content_type: ContentType) -> T:
         """The payload of a body; `PayloadInvalid` if it does not fit."""
@@ -92,8 +101,8 @@ class ReadAs(Payload[T]):
         encoded = super().encode(value, content_type)
         try:
             self._reader.decode(encoded, content_type)
-        except PayloadInvalid as error:
-            raise InvalidInput([FieldError("body", str(error))]) from None
+        except Exception as error:  # As above.
+            raise self._reader.refused(error) from _unexpected(error)
         return encoded
 
 
@@ -319,6 +328,11 @@ def _is_json(value: Any, encoded: bytes) -> bool:
     """Whether it is plain values, that stand for the type: a dict for a struct, a text for a
     time. JSON says them as they are."""
     return type(value) in _PLAIN and bool(_plain(encoded) == value)
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """What is shown beside a refusal: what a type raised that is not ours to raise."""
+    return None if isinstance(error, PayloadInvalid | InvalidInput) else error
 
 
 def _changed(fault: str) -> PayloadInvalid:
