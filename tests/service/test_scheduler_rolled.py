@@ -53,7 +53,7 @@ async def test_a_rolled_slot_fires_once(
         made = await life.create(**THIRD, roll=roll)
         await life.until(changed)
         await closed(life, *after)
-        await life.until(at(31))
+        await life.until(at(8))
         assert life.slots(made) == [fires]
         assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 13, tzinfo=UTC)
 
@@ -85,7 +85,7 @@ async def test_of_several_a_day_each_fires_once(
         await closed(life, *after)
         for each in fires:
             assert (await why(life.store, DEFAULT, made.id, each)).is_slot
-        await life.until(at(31))
+        await life.until(at(8))
         assert life.slots(made) == fires
         assert (await life.now(made)).next_slot == datetime(2027, 4, 3, 9, tzinfo=UTC)
 
@@ -98,7 +98,7 @@ async def test_days_that_a_schedule_was_not_told_of_cost_it_no_firing(
         await closed(life, 3)
         made = await life.create(**THIRD, roll="next_day")
         await life.store.calendars.put(DEFAULT, "feasts", [])
-        await life.until(at(31))
+        await life.until(at(8))
         assert life.slots(made) == [at(4)]
 
 
@@ -114,6 +114,6 @@ async def test_one_that_may_not_count_again_stops_no_calendar(
         assert (await life.now(over)).status is ScheduleStatus.COMPLETED
         await life.store.tenants.put(SYSTEM, Tenant(id="default", schedules_max=1))
         await closed(life)
-        await life.until(at(31))
+        await life.until(at(8))
         assert (await life.now(over)).status is ScheduleStatus.COMPLETED
         assert (life.slots(over), life.slots(other)) == ([], [at(3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +57,13 @@ def read(path: Path) -> str:
 
 @cache
 def parse(path: Path) -> ast.Module:
-    return ast.parse(read(path), filename=str(path))
+    # Python's parser fails if it is begun anew in the middle, and what is collected meanwhile may
+    # show a traceback, which does that.
+    gc.disable()
+    try:
+        return ast.parse(read(path), filename=str(path))
+    finally:
+        gc.enable()
 
 
 @cache
