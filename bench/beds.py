@@ -151,6 +151,7 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
 
 @contextmanager
 def postgres_bed(server: PostgresServer) -> Iterator[PostgresBed]:
+    """Gone afterwards: what one leaves behind is not vacuumed while the next one is measured."""
     with _loop() as loop:
         bed = PostgresBed(loop, loop.run_until_complete(server.create_database()))
         try:
@@ -158,6 +159,7 @@ def postgres_bed(server: PostgresServer) -> Iterator[PostgresBed]:
         finally:
             bed.run(bed.connection.close())
             bed.run(bed.store.close())
+            bed.run(server.drop_database(bed.url))
 
 
 @contextmanager

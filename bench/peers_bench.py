@@ -40,10 +40,14 @@ def postgres_peers() -> Iterator[Result]:
     with postgres_server() as server:
 
         def drain(name: str, way: str) -> float:
-            return max(
-                _rate(name, asyncio.run(server.create_database()), setting)
-                for setting in _settings(name, way)
-            )
+            return max(drained(name, setting) for setting in _settings(name, way))
+
+        def drained(name: str, setting: tuple[int, ...]) -> float:
+            url = asyncio.run(server.create_database())
+            try:
+                return _rate(name, url, setting)
+            finally:
+                asyncio.run(server.drop_database(url))  # As with ours.
 
         yield from _beside(
             ("pgqueuer", "procrastinate"), lambda: postgres_bed(server), drain, goals=(1.8, 3.0)
