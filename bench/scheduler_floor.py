@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 
 from bench.beds import PostgresBed
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 from tickwork.service.scheduler import LANES, LOOKED_AT_ONCE
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.planning import LOOKED_AT_FACTOR, LOOKED_AT_MORE

@@ -17,7 +17,7 @@ from bench.beds import Bed, PostgresBed, SqliteBed
 from bench.scheduler_beds import AHEAD
 from bench.scheduler_process import STARTED
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 
 STOP_SECONDS_MAX = 60.0
 WATCH_SECONDS = 0.02

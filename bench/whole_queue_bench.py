@@ -34,8 +34,8 @@ from bench.harness import (
     typical,
     value_under,
 )
-from tickwork.core.batch import NewBatch
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.batch import NewBatch
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from examples.distributed_cron.faults import Fault
-from tickwork.core.firing import Firing
+from tickwork.core.schedule.firing import Firing
 
 LATE_SECONDS = 0.25
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from tickwork.core.planning import plan
+from tickwork.core.schedule.plan import plan
 from tickwork.service import node, scheduler
 from tickwork.service.running import run_until_stopped
 from tickwork.testing.recording import PlanLog

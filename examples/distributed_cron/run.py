@@ -19,7 +19,7 @@ from examples.distributed_cron.lateness import lateness, table
 from examples.distributed_cron.server import NoDatabase, database
 from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import verdict
 from tickwork.testing.recording import read_history, read_plans, record

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from examples.distributed_cron.app import QUEUE
-from tickwork.core.coming import before
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import Order, ScheduleSelection
+from tickwork.core.schedule.model import Order, ScheduleSelection
+from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import Limits
 from tickwork.ops.schedule_making import create_bulk
 from tickwork.store.contract import Store

@@ -17,7 +17,7 @@ from examples.streaky.reminding import remind
 from examples.streaky.streak import Streak, streak_of
 from examples.streaky.users import ADD_CHECK, ADD_DAY, ADD_REMINDER, User, users
 from tickwork import Firing, Message, Tickwork
-from tickwork.core.policy.backoff import Exponential
+from tickwork.core.message.backoff import Exponential
 
 if TYPE_CHECKING:
     from tickwork.ops.making import RunningBatch

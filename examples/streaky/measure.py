@@ -22,7 +22,7 @@ from examples.streaky import calling, github, settings
 from examples.streaky.app import NOON, app, start_day
 from examples.streaky.reminding import remind
 from examples.streaky.users import User, users
-from tickwork.core.batch import Batch, BatchStatus
+from tickwork.core.message.batch import Batch, BatchStatus
 
 FETCH_SECONDS, COMPUTE_SECONDS, NOTIFY_SECONDS = 1.5, 0.5, 1.0
 """What a user took in the seed."""

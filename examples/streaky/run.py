@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from examples.streaky.app import app, start_day
 from examples.streaky.users import User, users
-from tickwork.core.batch import BatchStatus
+from tickwork.core.message.batch import BatchStatus
 
 LOOK_SECONDS = 0.5
 

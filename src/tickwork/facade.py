@@ -38,8 +38,8 @@ from tickwork.app.handling import current_handling
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.settings import queue_settings
-from tickwork.core.batch import BATCH_COMPLETED
 from tickwork.core.limits import check_batch
+from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput

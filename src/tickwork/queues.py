@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from reprlib import repr as shortened
 from typing import Any, Generic, Protocol, TypeVar
 
-from tickwork.core.body import GivenContentType
+from tickwork.core.message.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.tally import QueueStats
+from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.composing import RegistryComposer
 from tickwork.ops.sending import check_one_event, is_many

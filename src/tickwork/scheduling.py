@@ -19,10 +19,16 @@ from tickwork.app.firings import Firing as SlotFiring
 from tickwork.app.messages import Message
 from tickwork.app.shapes import shape_fault
 from tickwork.core import when
-from tickwork.core.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.fields import Choice, Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection, ScheduleStatus
-from tickwork.core.when.reading import Choice, Reader
+from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.schedule.model import (
+    Calendar,
+    Order,
+    Schedule,
+    ScheduleSelection,
+    ScheduleStatus,
+)
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import calendars, schedule_making, schedules
 from tickwork.ops.firings import Place, history

@@ -16,14 +16,7 @@ from tickwork import clock, zone_data
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
-from tickwork.settings import (
-    RUN_ROLES,
-    SETTINGS_FILE,
-    Role,
-    Settings,
-    is_postgres,
-    load_settings,
-)
+from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.moment import Moment, database_time
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from tickwork.app.declarations import CONCURRENCY_MAX, MEMORY_BYTES_MIN, Isolation
 from tickwork.app.messages import Message, MessageBatch
+from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import QueueSettings
-from tickwork.core.policy.backoff import Fixed, Listed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 

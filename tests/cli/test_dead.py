@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tests.cli.kit import Desk, kill
-from tickwork.core.body import encode_body
+from tickwork.core.message.body import encode_body
 from tickwork.core.model import DEFAULT, ContentType, NewMessage, QueueSettings
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -28,7 +28,7 @@ from tests.stores.clock import START
 from tickwork import wiring
 from tickwork.cli import watching
 from tickwork.cli.watching import LINE_SECONDS
-from tickwork.core.batch import Batch, BatchStatus, NewBatch
+from tickwork.core.message.batch import Batch, BatchStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
     ClaimRequest,

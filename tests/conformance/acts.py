@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from tests.stores.clock import VirtualClock
-from tickwork.core.batch import Batch, NewBatch
-from tickwork.core.letters import DeadLetter, Selection
+from tickwork.core.message.batch import Batch, NewBatch
+from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

@@ -21,10 +21,10 @@ from tests.conformance.acts import ALL
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind
 from tests.stores.opening import Homes
-from tickwork.core.firing import Firing
-from tickwork.core.letters import DeadLetter, Replayed, Selection
+from tickwork.core.message.dead_letter import DeadLetter, Replayed, Selection
+from tickwork.core.message.system_events import SYSTEM_SOURCE
 from tickwork.core.model import Message, Pruned, Reaped, Scope
-from tickwork.core.system_events import SYSTEM_SOURCE
+from tickwork.core.schedule.firing import Firing
 from tickwork.errors import InvalidInput, TickworkError
 from tickwork.store.contract import Store
 

@@ -30,17 +30,9 @@ from tests.conformance.steps import (
     steps,
 )
 from tests.conformance.workbench import Workbench
-from tickwork.core.firing import FIRING_SECONDS, Firing, FiringRecord, FiringStatus
-from tickwork.core.letters import Selection
-from tickwork.core.model import (
-    SYSTEM,
-    ClaimRequest,
-    Ending,
-    Fate,
-    Scope,
-    Send,
-    Tenant,
-)
+from tickwork.core.message.dead_letter import Selection
+from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Scope, Send, Tenant
+from tickwork.core.schedule.firing import FIRING_SECONDS, Firing, FiringRecord, FiringStatus
 from tickwork.store.contract import Store
 
 FIRED = FiringRecord(status=FiringStatus.SUCCEEDED, took_seconds=0.5, result_code=200)

@@ -9,11 +9,10 @@ from msgspec import structs
 
 from tests.conformance.acts import ALL, WORK, pull
 from tests.stores.clock import VirtualClock
-from tickwork.core import changing, decide, when
-from tickwork.core.changing import Decide, Withdraw
-from tickwork.core.coming import look_at
-from tickwork.core.firing import Firing
+from tickwork.core import when
 from tickwork.core.limits import TTL_SECONDS_MAX
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Outcome, Succeeded
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
@@ -23,15 +22,10 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
 )
-from tickwork.core.outcome import Outcome, Succeeded
-from tickwork.core.planning import (
-    Due,
-    Fire,
-    Plan,
-    PlanResult,
-    plan,
-)
-from tickwork.core.schedule import (
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.model import (
     SHARDS,
     Definition,
     NewSchedule,
@@ -42,7 +36,10 @@ from tickwork.core.schedule import (
     rule_text,
     shard_of,
 )
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.next_slot import look_at
+from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, plan
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

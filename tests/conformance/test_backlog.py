@@ -32,8 +32,8 @@ from tests.conformance.acts import (
 from tests.conformance.ledger import ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.batch import BatchStatus
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Settlement, SettleResult
 from tickwork.errors import BacklogFull
 from tickwork.store.contract import Store

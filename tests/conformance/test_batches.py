@@ -29,7 +29,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import (
+from tickwork.core.message.batch import (
     BATCH_FILLING_SECONDS_MAX,
     Batch,
     BatchItem,
@@ -37,7 +37,7 @@ from tickwork.core.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Scope
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store

@@ -9,7 +9,7 @@ from tests.conformance.schedule_acts import create, delete, lead, look
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.schedule import Calendar
+from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store
 

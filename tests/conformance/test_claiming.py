@@ -27,8 +27,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT, SYSTEM, Counts
-from tickwork.core.states import State
+from tickwork.core.model import DEFAULT, SYSTEM, Counts, State
 from tickwork.errors import NodeExpired, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -30,7 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import (
+from tickwork.core.message.batch import (
     BATCH_COMPLETED,
     BATCH_SECONDS,
     Batch,
@@ -39,7 +39,7 @@ from tickwork.core.batch import (
     completion_event,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import BacklogFull, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

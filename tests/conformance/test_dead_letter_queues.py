@@ -28,10 +28,9 @@ from tests.conformance.acts import (
 )
 from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
-from tickwork.core.batch import ItemStatus
-from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Counts, Message
-from tickwork.core.states import State
+from tickwork.core.message.batch import ItemStatus
+from tickwork.core.message.dead_letter import Pace, Selection
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, SYSTEM, Counts, Message, State
 from tickwork.store.contract import Store
 
 GRAVE = "grave"

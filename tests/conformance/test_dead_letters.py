@@ -21,7 +21,8 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.letters import DeadGroup, DeadLetter, Pace, Resolution, Selection
+from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Resolution, Selection
+from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import (
     DEFAULT,
     REASON_EXPIRED,
@@ -32,7 +33,6 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
-from tickwork.core.policy.fingerprint import fingerprint
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -27,8 +27,8 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus, ItemStatus
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.batch import BatchStatus, ItemStatus
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     DEFAULT,
     EVENT_SECONDS,

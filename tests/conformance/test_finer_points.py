@@ -24,9 +24,9 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
-from tickwork.core.firing import FiringRecord, FiringStatus
+from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, REASON_EXPIRED, SYSTEM, Counts, NewMessage, Tenant
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

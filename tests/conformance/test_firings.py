@@ -20,8 +20,8 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.firing import ChannelOutcome, Firing, FiringRecord, FiringStatus
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message
+from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringRecord, FiringStatus
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -24,8 +24,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.model import DEFAULT, REASON_EXPIRED, SYSTEM, Counts, Reaped
-from tickwork.core.states import State
+from tickwork.core.model import DEFAULT, REASON_EXPIRED, SYSTEM, Counts, Reaped, State
 from tickwork.store.contract import Store
 
 

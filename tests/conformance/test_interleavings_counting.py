@@ -34,8 +34,8 @@ from tests.conformance.barriers import ACK, CLAIM, SEND, barrier, rival
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
-from tickwork.core.letters import Pace, Replayed, Selection
+from tickwork.core.message.batch import BatchStatus
+from tickwork.core.message.dead_letter import Pace, Replayed, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, SettleResult
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store

@@ -26,7 +26,7 @@ from tests.conformance.acts import (
 from tests.conformance.ledger import Ledger, LedgerBroken, ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
+from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts, Ending, Settlement, SettleResult
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound
 from tickwork.store.contract import Store

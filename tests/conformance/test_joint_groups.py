@@ -24,8 +24,8 @@ from tests.conformance.acts import (
 from tests.conformance.ledger import Ledger, LedgerBroken, ledger_at
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
 from tickwork.core.limits import BODY_BYTES_MAX
+from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts, Ending, Message, Settlement, SettleResult
 from tickwork.errors import BacklogFull, ClaimLost, EventDone, NotFound
 from tickwork.store.contract import Store

@@ -37,9 +37,8 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.letters import Pace, Selection
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, Counts, Ending, Message
-from tickwork.core.states import State
+from tickwork.core.message.dead_letter import Pace, Selection
+from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, Counts, Ending, Message, State
 from tickwork.store.contract import Store
 
 

@@ -28,8 +28,8 @@ from tickwork.core.model import (
     Counts,
     Reaped,
     SettleResult,
+    State,
 )
-from tickwork.core.states import State
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -17,7 +17,7 @@ from tests.conformance.acts import (
     send,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.letters import DeadLetter, Pace, Resolution, Selection
+from tickwork.core.message.dead_letter import DeadLetter, Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

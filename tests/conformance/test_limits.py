@@ -21,7 +21,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
-from tickwork.core.batch import ItemStatus, NewBatch
+from tickwork.core.message.batch import ItemStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

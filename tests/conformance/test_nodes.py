@@ -41,9 +41,9 @@ from tickwork.core.model import (
     Node,
     Reaped,
     SettleResult,
+    State,
     Tenant,
 )
-from tickwork.core.states import State
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -22,11 +22,11 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.batch import BATCH_SECONDS, ItemStatus
-from tickwork.core.firing import FIRING_SECONDS, FiringRecord, FiringStatus
-from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.message.batch import BATCH_SECONDS, ItemStatus
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Pruned
-from tickwork.core.tally import TALLY_SECONDS
+from tickwork.core.queue.stats import TALLY_SECONDS
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -22,8 +22,8 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import NewBatch
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.batch import NewBatch
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Queue, QueueSettings, Reaped, SettleResult
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store

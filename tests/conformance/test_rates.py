@@ -27,7 +27,7 @@ from tests.conformance.acts import (
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, Counts
-from tickwork.core.policy.rate import allowance, spend
+from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

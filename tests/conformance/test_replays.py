@@ -25,9 +25,8 @@ from tests.conformance.acts import (
 from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.letters import DeadLetter, Pace, Replayed, Resolution, Selection
-from tickwork.core.model import DEFAULT, Counts
-from tickwork.core.states import State
+from tickwork.core.message.dead_letter import DeadLetter, Pace, Replayed, Resolution, Selection
+from tickwork.core.model import DEFAULT, Counts, State
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

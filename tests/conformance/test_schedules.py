@@ -24,10 +24,9 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.changing import Withdraw
+from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Scope, Tenant
-from tickwork.core.policy.backoff import Fixed
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
     OnDead,
     Order,
@@ -37,6 +36,7 @@ from tickwork.core.schedule import (
     ScheduleSelection,
     ScheduleStatus,
 )
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

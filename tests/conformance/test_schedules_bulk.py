@@ -12,7 +12,7 @@ from tests.conformance.schedule_acts import MINUTE, new_schedule
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, ContentType
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     NewSchedule,
     OnDead,
     OverlapPolicy,

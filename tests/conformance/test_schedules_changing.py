@@ -31,13 +31,13 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import changing
-from tickwork.core.changing import Change, Withdraw, Withdrawn
-from tickwork.core.firing import FiringStatus
-from tickwork.core.model import DEFAULT, Counts
-from tickwork.core.planning import parked
-from tickwork.core.schedule import OverlapPolicy, Schedule, ScheduleStatus, key_of
-from tickwork.core.states import State
+from tickwork.core.model import DEFAULT, Counts, State
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
+from tickwork.core.schedule.plan import parked
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store
 

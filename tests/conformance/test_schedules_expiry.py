@@ -22,10 +22,10 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import changing
-from tickwork.core.changing import Withdraw
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import OverlapPolicy, Schedule, ScheduleStatus
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

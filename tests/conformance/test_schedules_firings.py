@@ -21,11 +21,11 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.firing import FIRING_SECONDS, Firing, FiringStatus
+from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.outcome import Failed, Permanent
-from tickwork.core.planning import Skip
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import FIRING_SECONDS, Firing, FiringStatus
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.plan import Skip
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

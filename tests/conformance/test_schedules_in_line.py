@@ -10,10 +10,10 @@ from tests.conformance.acts import ALL, make_queue, pull_one, settle
 from tests.conformance.schedule_acts import create, end, plan_now, records
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import slot_end
+from tickwork.core.message.outcome import Outcome, Permanent, Succeeded
 from tickwork.core.model import SYSTEM
-from tickwork.core.outcome import Outcome, Permanent, Succeeded
-from tickwork.core.schedule import OverlapPolicy, Schedule
+from tickwork.core.schedule import slot_outcome as slot_end
+from tickwork.core.schedule.model import OverlapPolicy, Schedule
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -36,12 +36,12 @@ from tests.conformance.schedule_acts import (
 from tests.conformance.schedule_acts import planned as planned_by
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import slot_end
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.dead_letter import Pace, Selection
+from tickwork.core.message.outcome import Failed, Outcome, Permanent, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Settlement
-from tickwork.core.outcome import Failed, Outcome, Permanent, Succeeded
-from tickwork.core.schedule import ScheduleStatus
-from tickwork.core.slot_end import Newer
+from tickwork.core.schedule import slot_outcome as slot_end
+from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.slot_outcome import Newer
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

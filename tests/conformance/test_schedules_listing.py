@@ -19,7 +19,7 @@ from tests.conformance.schedule_acts import (
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     DELETED_SECONDS,
     Order,
     Schedule,

@@ -19,8 +19,8 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.planning import SKIPPED_OVERLAP
-from tickwork.core.schedule import OverlapPolicy
+from tickwork.core.schedule.model import OverlapPolicy
+from tickwork.core.schedule.plan import SKIPPED_OVERLAP
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

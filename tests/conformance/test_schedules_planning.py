@@ -23,9 +23,8 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.model import DEFAULT, SYSTEM, ContentType
-from tickwork.core.planning import Due, PlanResult, parked
-from tickwork.core.schedule import (
+from tickwork.core.model import DEFAULT, SYSTEM, ContentType, State
+from tickwork.core.schedule.model import (
     FIRED_TYPE,
     OverlapPolicy,
     Schedule,
@@ -33,7 +32,7 @@ from tickwork.core.schedule import (
     bucket_of,
     read_terms,
 )
-from tickwork.core.states import State
+from tickwork.core.schedule.plan import Due, PlanResult, parked
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -32,8 +32,8 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import decide, slot_end
-from tickwork.core.firing import FiringRecord, FiringStatus
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Failed, Permanent, Snoozed, Succeeded
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_MAX,
@@ -44,8 +44,9 @@ from tickwork.core.model import (
     QueueSettings,
     Settlement,
 )
-from tickwork.core.outcome import Failed, Permanent, Snoozed, Succeeded
-from tickwork.core.schedule import OnDead, Schedule, ScheduleStatus
+from tickwork.core.schedule import slot_outcome as slot_end
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.model import OnDead, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -28,16 +28,10 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.firing import FiringStatus
-from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts
-from tickwork.core.planning import PlanResult, Skip, parked
-from tickwork.core.schedule import (
-    OverlapPolicy,
-    ScheduleStatus,
-    key_of,
-    read_terms,
-)
-from tickwork.core.states import State
+from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, State
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, key_of, read_terms
+from tickwork.core.schedule.plan import PlanResult, Skip, parked
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -17,11 +17,11 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement
-from tickwork.core.outcome import Failed
-from tickwork.core.policy.backoff import Fixed
-from tickwork.core.schedule import OnDead, Retry, Schedule, ScheduleStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.model import OnDead, Retry, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

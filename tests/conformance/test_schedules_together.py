@@ -17,12 +17,12 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import decide
-from tickwork.core.firing import FiringStatus
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Message, QueueSettings, Settlement
-from tickwork.core.outcome import Failed, Succeeded
-from tickwork.core.schedule import Schedule
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.model import Schedule
 from tickwork.store.contract import Store
 from tickwork.store.tallying import AN_ID
 

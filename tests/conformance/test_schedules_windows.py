@@ -22,7 +22,7 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.model import Schedule
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", [*KINDS], indirect=True)

@@ -28,11 +28,11 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import changing
-from tickwork.core.changing import Withdraw
+from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import SYSTEM, Counts, Message
-from tickwork.core.outcome import Permanent
-from tickwork.core.schedule import OnDead, OverlapPolicy, Schedule, ScheduleStatus
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.model import OnDead, OverlapPolicy, Schedule, ScheduleStatus
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

@@ -24,7 +24,7 @@ from tests.conformance.acts import (
     send_many,
     settle,
 )
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

@@ -34,8 +34,8 @@ from tickwork.core.model import (
     Counts,
     Message,
     NewMessage,
+    State,
 )
-from tickwork.core.states import State
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

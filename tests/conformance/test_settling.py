@@ -30,7 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
-from tickwork.core.letters import DeadLetter, Selection
+from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
     REASON_MAX_RETRIES,
@@ -39,8 +39,8 @@ from tickwork.core.model import (
     Counts,
     Send,
     SettleResult,
+    State,
 )
-from tickwork.core.states import State
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 

@@ -19,9 +19,8 @@ from tests.faults import tables
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
-from tickwork.core.sharing import Grant, Holding
-from tickwork.core.token import parts
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.shards import Grant, Holding, parts
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -16,11 +16,11 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core import decide
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Failed, Outcome, Permanent, Succeeded
 from tickwork.core.model import SYSTEM, QueueSettings
-from tickwork.core.outcome import Failed, Outcome, Permanent, Succeeded
-from tickwork.core.planning import PlanResult, parked
-from tickwork.core.slot_end import LEASE_RAN_OUT, too_late
+from tickwork.core.schedule.plan import PlanResult, parked
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, too_late
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)

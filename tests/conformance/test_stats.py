@@ -27,9 +27,9 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.tally import KindTally, Passing
+from tickwork.core.queue.stats import KindTally, Passing
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -22,9 +22,9 @@ from tests.conformance.acts import (
 from tests.conformance.test_stats import passed
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.letters import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.store.contract import Store
 
 

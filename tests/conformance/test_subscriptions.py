@@ -27,9 +27,9 @@ from tests.conformance.acts import (
 from tests.conformance.test_sending import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.message.subscription import Subscription, copy_for
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Send, SettleResult
-from tickwork.core.subscription import Subscription, copy_for
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 

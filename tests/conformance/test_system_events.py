@@ -26,6 +26,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tickwork.core.limits import BODY_BYTES_MAX
+from tickwork.core.message.system_events import SYSTEM_SOURCE, of_stall
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_MAX,
@@ -36,7 +37,6 @@ from tickwork.core.model import (
     Scope,
     Settlement,
 )
-from tickwork.core.system_events import SYSTEM_SOURCE, of_stall
 from tickwork.errors import BacklogFull, ClaimLost
 from tickwork.store.contract import Store
 

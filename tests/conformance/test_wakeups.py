@@ -19,7 +19,7 @@ from tests.conformance.acts import (
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, Settlement
 from tickwork.store.contract import Store, Watch
 

@@ -19,8 +19,8 @@ from tests.conformance.steps import (
     Place,
 )
 from tests.stores.opening import Homes
-from tickwork.core.batch import Batch, ItemStatus, NewBatch
-from tickwork.core.letters import Pace, Selection
+from tickwork.core.message.batch import Batch, ItemStatus, NewBatch
+from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     SYSTEM,
     ContentType,

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.model import FORMAT_VERSION, ContentType, Message
-from tickwork.core.states import State
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.schedule import Definition, Schedule, ScheduleStatus
+from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus
 from tickwork.core.when import due_at, first_slot, parse
 
 CREATED = datetime(2026, 3, 1, tzinfo=UTC)

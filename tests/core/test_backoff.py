@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.limits import DELAY_SECONDS_MAX
-from tickwork.core.policy.backoff import (
+from tickwork.core.message.backoff import (
     BACKOFF_SECONDS_MAX,
     FACTOR_MAX,
     LIST_LENGTH_MAX,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.body import (
+from tickwork.core.message.body import (
     NESTING_MAX,
     check_json,
     decode_body,

@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import structs
 
 from tests.core.schedules import CREATED, ID, a_schedule, at
-from tickwork.core import changing
-from tickwork.core.changing import Change, Withdrawn
-from tickwork.core.planning import DELETED, PAUSED
-from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.plan import DELETED, PAUSED
+from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.core.when import parse
 
 NINE = {"daily_time": {"hour": 9, "minute": 0}}

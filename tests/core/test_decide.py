@@ -12,8 +12,6 @@ from msgspec import structs
 
 from tests.core.messages import handed_out
 from tests.core.test_backoff import BACKOFFS
-from tickwork.core import decide
-from tickwork.core.decide import UNHANDLED_RELEASES_MAX
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     ERROR_LENGTH_MAX,
@@ -21,16 +19,10 @@ from tickwork.core.limits import (
     check_message,
     check_settlement,
 )
-from tickwork.core.model import (
-    Ending,
-    Fate,
-    Message,
-    NewMessage,
-    QueueSettings,
-    Send,
-    Settlement,
-)
-from tickwork.core.outcome import (
+from tickwork.core.message import decide
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.decide import UNHANDLED_RELEASES_MAX
+from tickwork.core.message.outcome import (
     Expired,
     Failed,
     InvalidPayload,
@@ -43,7 +35,7 @@ from tickwork.core.outcome import (
     UnhandledType,
     counted,
 )
-from tickwork.core.policy.backoff import Fixed
+from tickwork.core.model import Ending, Fate, Message, NewMessage, QueueSettings, Send, Settlement
 
 ANY_TEXT = st.text(st.characters(), max_size=50)
 ANY_SECONDS = st.floats() | st.integers(-(10**30), 10**30).map(float)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.limits import ERROR_LENGTH_MAX
-from tickwork.core.policy.fingerprint import FINGERPRINT_LENGTH_MAX, fingerprint
+from tickwork.core.message.error_summary import FINGERPRINT_LENGTH_MAX, fingerprint
 
 NUMBERS = st.one_of(
     st.integers(-(10**18), 10**18).map(str),

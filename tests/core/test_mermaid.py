@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.test_topology import FIVE_SERVICES
-from tickwork.core.mermaid import escaped, mermaid
 from tickwork.core.model import QueueSettings
 from tickwork.core.topology import (
     Consumer,
@@ -20,6 +19,7 @@ from tickwork.core.topology import (
     Topology,
     parse,
 )
+from tickwork.core.topology.mermaid import escaped, mermaid
 
 LABEL = r"(?:[\w.:/@-]|#\d+;)+"
 NODE = re.compile(

@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 
 from tests.core.schedules import CREATED, ID, a_schedule, at
-from tickwork.core import changing
-from tickwork.core.changing import Change
-from tickwork.core.planning import EXCLUDED, SKIPPED_MISSED, SKIPPED_OVERLAP
-from tickwork.core.schedule import OverlapPolicy, Schedule
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.model import OverlapPolicy, Schedule
+from tickwork.core.schedule.plan import EXCLUDED, SKIPPED_MISSED, SKIPPED_OVERLAP
 from tickwork.core.when import parse
 
 EVERY_MINUTE = {"cron_expr": "* * * * *"}

@@ -18,8 +18,16 @@ from msgspec import structs
 
 from tests.when.strategies import CALENDARS, Case, cases
 from tickwork.core import when
-from tickwork.core.coming import AHEAD_SECONDS, before, coming, first_of, following, look_at
-from tickwork.core.planning import (
+from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
+from tickwork.core.schedule.next_slot import (
+    AHEAD_SECONDS,
+    before,
+    coming,
+    first_of,
+    following,
+    look_at,
+)
+from tickwork.core.schedule.plan import (
     EXCLUDED,
     EXPIRED,
     PAST_END,
@@ -32,7 +40,6 @@ from tickwork.core.planning import (
     parked,
     plan,
 )
-from tickwork.core.schedule import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.when import is_delay, is_single
 
 ID = UUID(int=7)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.messages import NOON
-from tickwork.core.policy.rate import RATE_MAX, RATE_MIN, allowance, interval, spend
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN, allowance, interval, spend
 
 RATES = st.one_of(
     st.floats(RATE_MIN, RATE_MAX), st.sampled_from([RATE_MIN, 0.1, 1 / 3, 1.0, 3.0, 7e5, RATE_MAX])

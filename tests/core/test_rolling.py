@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.core.schedules import a_schedule
-from tickwork.core import changing, when
-from tickwork.core.coming import following
-from tickwork.core.planning import Due, plan
-from tickwork.core.rolling import with_waiting
-from tickwork.core.when.sources import resolve_local
+from tickwork.core import when
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.calendar_change import with_waiting
+from tickwork.core.schedule.next_slot import following
+from tickwork.core.schedule.plan import Due, plan
+from tickwork.core.when.slot_sources import resolve_local
 
 BEGIN, END = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 4, 30, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -5,7 +5,7 @@ from itertools import accumulate, repeat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.policy.scaling import AUTO_MAX, AUTO_MIN, Load, next_concurrency
+from tickwork.core.queue.rate_limit import AUTO_MAX, AUTO_MIN, Load, next_concurrency
 
 BUSY = Load(ended=10, failed=0, all_busy=True, more_waiting=True)
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     METADATA_BYTES_MAX,
     SCHEDULE_BODY_BYTES_MAX,
     SCHEDULES_AT_ONCE_MAX,
     Definition,
     NewSchedule,
 )
-from tickwork.core.schedule_limits import check_change, check_schedules
+from tickwork.core.tenant_limits import check_change, check_schedules
 from tickwork.core.when import Interval, Rule
 from tickwork.errors import InvalidInput
 from tickwork.store.ids import new_id

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from tests.core.schedules import CREATED, ID
-from tickwork.core.policy.backoff import Fixed
-from tickwork.core.schedule import Definition, OverlapPolicy, Retry, read_rule, rule_text
-from tickwork.core.schedule_reading import merged, read_definition, render_definition
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.schedule.fields import merged, read_definition, render_definition
+from tickwork.core.schedule.model import Definition, OverlapPolicy, Retry, read_rule, rule_text
 from tickwork.core.when import Limits
 from tickwork.errors import InvalidInput
 

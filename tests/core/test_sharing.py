@@ -7,8 +7,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule import SHARDS
-from tickwork.core.sharing import share_of, share_out
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.shards import share_of, share_out
 
 NODES = st.lists(st.uuids(), min_size=1, max_size=8, unique=True)
 

@@ -9,13 +9,14 @@ from msgspec import structs
 
 from tests.core.messages import handed_out
 from tests.core.schedules import ID, at
-from tickwork.core import decide, slot_end
-from tickwork.core.firing import FiringStatus, Then
+from tickwork.core.message import decide
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Ending, Fate, Message, QueueSettings
-from tickwork.core.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
-from tickwork.core.policy.backoff import Fixed
-from tickwork.core.schedule import OnDead, Retry, Terms, terms_text
-from tickwork.core.slot_end import Newer
+from tickwork.core.schedule import slot_outcome as slot_end
+from tickwork.core.schedule.firing import FiringStatus, Then
+from tickwork.core.schedule.model import OnDead, Retry, Terms, terms_text
+from tickwork.core.schedule.slot_outcome import Newer
 from tickwork.core.when import MissedPolicy
 
 BROKEN = Failed(

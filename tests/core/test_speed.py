@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.core.policy.speed import LATELY_SECONDS, SAMPLES_MAX, Speed
+from tickwork.core.message.batch import LATELY_SECONDS, SAMPLES_MAX, Speed
 
 
 def speed(*samples: tuple[float, int]) -> Speed:

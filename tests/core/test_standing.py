@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.firing import FiringRecord, FiringStatus, Then
-from tickwork.core.standing import NOTHING, SUCCESS, Shown, effect_of
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Shown, effect_of
 
 ENDS = (
     FiringStatus.SUCCEEDED,

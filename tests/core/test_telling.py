@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.decide import clean_error
 from tickwork.core.limits import ERROR_LENGTH_MAX
-from tickwork.core.policy.telling import (
+from tickwork.core.message.decide import clean_error
+from tickwork.core.message.error_summary import (
     GROUPS_MAX,
     LEFT_OUT,
     SUMMARY_LENGTH_MAX,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.token import COUNTER_MAX, EPOCH_MAX, parts, token
+from tickwork.core.schedule.shards import COUNTER_MAX, EPOCH_MAX, parts, token
 
 EPOCHS = st.integers(0, EPOCH_MAX)
 COUNTERS = st.integers(0, COUNTER_MAX)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickwork.core.message.backoff import Exponential, Fixed, Listed
 from tickwork.core.model import QueueSettings
-from tickwork.core.policy.backoff import Exponential, Fixed, Listed
 from tickwork.core.topology import (
     Consumer,
     Producer,

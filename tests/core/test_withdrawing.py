@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.withdrawing import Parted, Withdrawn, part
+from tickwork.core.schedule.withdraw import Parted, Withdrawn, part
 
 NOW = datetime(2026, 3, 2, 9, 3, tzinfo=UTC)
 RULE = when.parse({"cron_expr": "* * * * *"}, created_at=NOW, seed="x", calendars={})

@@ -17,7 +17,7 @@ from examples.streaky.users import User, Users
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.batch import Batch, BatchStatus
+from tickwork.core.message.batch import Batch, BatchStatus
 from tickwork.core.model import DEFAULT
 from tickwork.store.contract import Store
 

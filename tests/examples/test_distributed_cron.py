@@ -17,7 +17,7 @@ import pytest
 from examples.distributed_cron.faults import FROZEN, KILLED, Fault
 from examples.distributed_cron.lateness import NOTHING, lateness
 from tests.kit.databases import PostgresHost
-from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import Firing, FiringStatus
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 180.0

@@ -20,7 +20,7 @@ from tests.examples.streaky_kit import (
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.letters import Selection
+from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.testing import harness
 

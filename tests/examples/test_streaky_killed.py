@@ -14,7 +14,7 @@ from tests.examples.streaky_kit import (
 )
 from tests.kit.process import Child
 from tests.kit.waiting import eventually
-from tickwork.core.batch import Batch
+from tickwork.core.message.batch import Batch
 
 USERS = 150
 SETTINGS = [{"SLOTS": 20}]

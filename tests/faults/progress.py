@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.faults import tables
 from tests.faults.tables import Look
-from tickwork.core.batch import BATCH_COMPLETED, Batch, BatchStatus
+from tickwork.core.message.batch import BATCH_COMPLETED, Batch, BatchStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Ending, Fate, Settlement
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -23,14 +23,14 @@ from tests.faults.programs.leader import POINTS, PROGRAM, QUEUE, Orders
 from tests.kit.process import Arm, Child, ChildFailed, Children
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
-from tickwork.core.coming import before
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
     NewSchedule,
     OverlapPolicy,
     ScheduleStatus,
 )
+from tickwork.core.schedule.next_slot import before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, Watched, verdict
 from tickwork.testing.recording import overdue, read_history, read_plans, record

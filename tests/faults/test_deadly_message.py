@@ -13,7 +13,7 @@ from tests.kit.history import Event, HistoryWriter, read_history
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.letters import Selection
+from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, REASON_WORKER_LOST, Counts
 
 PREFETCHER = "tests.faults.programs.prefetcher"

@@ -24,7 +24,7 @@ from tests.kit.checkers import ended_in_order, handed_out_in_order, held_at_most
 from tests.kit.process import Arm, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus, NewBatch
+from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

@@ -23,7 +23,7 @@ from tests.faults.watching import Watching
 from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.batch import Batch, BatchStatus, NewBatch, completion_event
+from tickwork.core.message.batch import Batch, BatchStatus, NewBatch, completion_event
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id

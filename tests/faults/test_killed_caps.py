@@ -17,14 +17,7 @@ from tests.faults.watching import Watching
 from tests.kit.checkers import held_at_most
 from tests.kit.process import Children
 from tests.stores.home import Home
-from tickwork.core.model import (
-    LOST_CLAIMS_APART,
-    SYSTEM,
-    NewMessage,
-    QueueSettings,
-    Scope,
-    Tenant,
-)
+from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -12,7 +12,7 @@ from tests.faults.steps import settle as settled
 from tests.kit.pooler import TransactionPooler
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.letters import Selection
+from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

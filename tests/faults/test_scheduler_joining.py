@@ -11,7 +11,7 @@ from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 from tickwork.store.contract import Store
 
 NODES = 3

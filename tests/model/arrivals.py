@@ -7,10 +7,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from tests.model.tables import Now, Row, Tables
-from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue
-from tickwork.core.states import State
-from tickwork.core.subscription import copy_for, matches
-from tickwork.core.tally import Passing
+from tickwork.core.message.subscription import copy_for, matches
+from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue, State
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import BacklogFull
 
 

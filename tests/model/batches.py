@@ -11,7 +11,8 @@ from msgspec import structs
 from tests.model.arrivals import Arrivals
 from tests.model.departures import Departures
 from tests.model.tables import BatchRow, Now, Row, Tables, own_tenant
-from tickwork.core.batch import (
+from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
+from tickwork.core.message.batch import (
     REASON_CANCELLED,
     Batch,
     BatchItem,
@@ -19,9 +20,7 @@ from tickwork.core.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
-from tickwork.core.model import NewMessage, Queue, Scope, WholeBatch
-from tickwork.core.states import State
+from tickwork.core.model import NewMessage, Queue, Scope, State, WholeBatch
 from tickwork.errors import Conflict, NotFound
 
 PIECE_ITEMS = 1_000

@@ -15,9 +15,9 @@ from tickwork.core.model import (
     Message,
     Queue,
     Scope,
+    State,
 )
-from tickwork.core.policy.rate import allowance, spend
-from tickwork.core.states import State
+from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 
 

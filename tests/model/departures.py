@@ -10,14 +10,13 @@ from msgspec import structs
 
 from tests.model.arrivals import Arrivals
 from tests.model.tables import BatchRow, Now, Row, Tables
-from tickwork.core.batch import BatchItem, ItemStatus, completion_event
-from tickwork.core.firing import Firing, FiringRecord
-from tickwork.core.letters import DeadLetter
-from tickwork.core.model import Ending, Message, NewMessage, Scope
-from tickwork.core.policy.fingerprint import fingerprint
-from tickwork.core.states import State
-from tickwork.core.system_events import Death, of_death
-from tickwork.core.tally import Passing
+from tickwork.core.message.batch import BatchItem, ItemStatus, completion_event
+from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.error_summary import fingerprint
+from tickwork.core.message.system_events import Death, of_death
+from tickwork.core.model import Ending, Message, NewMessage, Scope, State
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.firing import Firing, FiringRecord
 from tickwork.store.completions import warn_untold
 from tickwork.store.ids import new_id
 

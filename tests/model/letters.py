@@ -9,7 +9,8 @@ from msgspec import structs
 
 from tests.model.arrivals import Arrivals
 from tests.model.tables import Now, Tables, letter_order
-from tickwork.core.letters import (
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
+from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
     Pace,
@@ -18,9 +19,8 @@ from tickwork.core.letters import (
     Selection,
     replay_of,
 )
-from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.model import ContentType, Scope
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 

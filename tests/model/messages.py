@@ -12,7 +12,6 @@ from tests.model.batches import MemoryBatches
 from tests.model.claiming import Claiming
 from tests.model.departures import Departures
 from tests.model.tables import Now, Row, Tables, own_tenant
-from tickwork.core.batch import REASON_DELETED
 from tickwork.core.limits import (
     check_batch,
     check_claim,
@@ -22,6 +21,7 @@ from tickwork.core.limits import (
     check_system,
     lease_faults,
 )
+from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import (
     FORMAT_VERSION,
     ClaimRequest,
@@ -33,8 +33,8 @@ from tickwork.core.model import (
     Scope,
     Settlement,
     SettleResult,
+    State,
 )
-from tickwork.core.states import State
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound, StoreBroken
 from tickwork.store.contract import Joined
 

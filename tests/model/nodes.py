@@ -12,8 +12,8 @@ from msgspec import structs
 from tests.model.batches import MemoryBatches
 from tests.model.departures import Departures
 from tests.model.tables import Now, Row, Tables
-from tickwork.core.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.limits import check_limit, check_node, check_system, check_ttl
+from tickwork.core.message.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
     REASON_EXPIRED,
@@ -25,9 +25,9 @@ from tickwork.core.model import (
     QueueSettings,
     Reaped,
     Scope,
+    State,
 )
-from tickwork.core.slot_end import LEASE_RAN_OUT, of_dead, of_lease
-from tickwork.core.states import State
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, of_dead, of_lease
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
 from tickwork.store.watching import EventWatch

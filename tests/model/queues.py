@@ -6,11 +6,10 @@ from msgspec import structs
 
 from tests.model.departures import Departures
 from tests.model.tables import Now, Tables
-from tickwork.core.batch import REASON_PURGED
 from tickwork.core.limits import check_queue, check_subscription
-from tickwork.core.model import SYSTEM, Counts, Queue, QueueSettings, Scope, Tenant
-from tickwork.core.states import State
-from tickwork.core.subscription import Subscription
+from tickwork.core.message.batch import REASON_PURGED
+from tickwork.core.message.subscription import Subscription
+from tickwork.core.model import SYSTEM, Counts, Queue, QueueSettings, Scope, State, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id

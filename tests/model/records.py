@@ -9,12 +9,11 @@ from uuid import UUID
 
 from tests.model.queues import queue_counts
 from tests.model.tables import Now, Tables, letter_order
-from tickwork.core.batch import BATCH_SECONDS
-from tickwork.core.firing import FIRING_SECONDS, Firing
-from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.limits import check_limit, check_system
+from tickwork.core.message.batch import BATCH_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
 from tickwork.core.model import EVENT_SECONDS, Pruned, Queue, Scope
-from tickwork.core.tally import (
+from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     TALLY_SECONDS,
@@ -23,6 +22,7 @@ from tickwork.core.tally import (
     Passing,
     QueueStats,
 )
+from tickwork.core.schedule.firing import FIRING_SECONDS, Firing
 
 K = TypeVar("K")
 V = TypeVar("V")

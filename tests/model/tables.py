@@ -12,13 +12,12 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.batch import BatchItem
-from tickwork.core.firing import Firing
-from tickwork.core.letters import DeadLetter
-from tickwork.core.model import DEFAULT, Message, Node, Queue, Scope, Tenant
-from tickwork.core.states import LEGAL, State
-from tickwork.core.subscription import Subscription
-from tickwork.core.tally import Passing
+from tickwork.core.message.batch import BatchItem
+from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.subscription import Subscription
+from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, State, Tenant
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.firing import Firing
 from tickwork.errors import NotFound
 from tickwork.store.watching import Watchers
 

@@ -17,13 +17,13 @@ from tests.conformance.acts import ALL, make_queue, pull
 from tests.conformance.schedule_acts import create
 from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
-from tickwork.core import decide
-from tickwork.core.coming import before
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Succeeded
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Scope, Settlement
-from tickwork.core.outcome import Succeeded
-from tickwork.core.planning import Plan, PlanResult
-from tickwork.core.schedule import Schedule
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.plan import Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
 from tickwork.service.leadership import Leadership
 from tickwork.service.scheduler import Scheduler

@@ -9,12 +9,13 @@ from msgspec import structs
 from tests.mutants import scenarios
 from tests.mutants.bed import Bed
 from tests.stores.home import KINDS, Kind
-from tickwork.core import sharing
-from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
 from tickwork.core.model import Scope, Settlement, SettleResult
-from tickwork.core.planning import Plan, PlanResult
-from tickwork.core.schedule import Schedule
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule import shards as sharing
+from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.plan import Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.store.postgres import shards as postgres_shards
 from tickwork.store.postgres.database import SQL as POSTGRES
 from tickwork.store.sqlite import shards as sqlite_shards

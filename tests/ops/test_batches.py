@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.acts import WORK, ack, counts, make_queue, pull, settle
 from tests.stores.home import KINDS
-from tickwork.core.batch import BatchStatus, ItemStatus
+from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ContentType
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.batches import create_batch

@@ -10,7 +10,7 @@ from tests.conformance.acts import WORK, counts, make_queue
 from tests.ops.test_replaying import ALL, make_letters
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.letters import Selection
+from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.ops import replaying
 from tickwork.ops.replaying import choose, discard, not_open, replay

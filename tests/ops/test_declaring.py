@@ -13,7 +13,7 @@ from tests.conformance.schedule_acts import messages, plan_now
 from tests.stores.clock import VirtualClock
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
 from tickwork.ops import declaring, schedules

@@ -9,10 +9,10 @@ import pytest
 from tests.conformance.acts import make_queue, pull
 from tests.conformance.schedule_acts import created_due, end, plan_now, slots
 from tests.stores.clock import VirtualClock
-from tickwork.core.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT
-from tickwork.core.outcome import Failed
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.schedule.model import Schedule
 from tickwork.ops.firings import history
 from tickwork.ops.schedule_views import show_firing
 from tickwork.store.contract import Store

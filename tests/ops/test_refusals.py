@@ -13,7 +13,7 @@ from tests.conformance.acts import WORK, make_queue
 from tests.conformance.schedule_acts import create
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import ScheduleSelection
+from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput
 from tickwork.ops import schedule_making

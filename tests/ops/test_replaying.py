@@ -21,7 +21,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
-from tickwork.core.letters import Pace, Resolution, Selection
+from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import replaying

@@ -12,7 +12,7 @@ from tests.conformance.acts import make_queue
 from tests.conformance.schedule_acts import again, create, end_next, pause, plan_now, resume
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
 from tickwork.ops.schedule_views import show_schedule, show_schedules, upcoming
 from tickwork.ops.schedules import trigger

@@ -12,7 +12,7 @@ from tests.conformance.acts import WORK, make_queue, pull
 from tests.conformance.schedule_acts import end, end_next, plan_now
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
-from tickwork.core.schedule import ScheduleSelection, ScheduleStatus
+from tickwork.core.schedule.model import ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.ops import calendars, schedule_making, schedules

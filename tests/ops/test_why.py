@@ -11,9 +11,9 @@ import pytest
 from tests.conformance.acts import WORK, make_queue
 from tests.conformance.schedule_acts import end_next, plan_now
 from tests.stores.clock import VirtualClock
+from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import DEFAULT
-from tickwork.core.outcome import Permanent
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import Limits, iso
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import schedule_making, schedules

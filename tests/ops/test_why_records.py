@@ -10,10 +10,10 @@ import pytest
 from tests.conformance.acts import ALL, WORK, make_queue
 from tests.conformance.schedule_acts import end_next, lead, look, plan_now, write
 from tests.stores.clock import VirtualClock
+from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.outcome import Failed, Permanent
-from tickwork.core.planning import parked
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.plan import parked
 from tickwork.core.when import Limits, iso
 from tickwork.ops import schedule_making, schedules
 from tickwork.ops.why import Why, why

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from tickwork.app.messages import Message
 from tickwork.core import when
-from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.model import Schedule
 from tickwork.facade import Tickwork
 from tickwork.scheduling import Schedules
 from tickwork.store.contract import Store

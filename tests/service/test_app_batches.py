@@ -8,8 +8,8 @@ import pytest
 from tickwork.app.handling import HandlerEnded
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.raising import Permanent, Snooze
+from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
-from tickwork.core.policy.backoff import Fixed
 from tickwork.facade import Tickwork
 from tickwork.testing import Harness, harness
 

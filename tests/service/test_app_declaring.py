@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tickwork import Firing, Message
-from tickwork.core.batch import Batch
+from tickwork.core.message.batch import Batch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork

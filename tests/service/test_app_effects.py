@@ -11,8 +11,8 @@ from tests.service.own_rows import OwnRows
 from tickwork.app.handling import SENDS_MAX, HandlerEnded
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.core.limits import BODY_BYTES_MAX
+from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES, SYSTEM, NewMessage, Scope, Tenant
-from tickwork.core.policy.backoff import Fixed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.store.ids import new_id

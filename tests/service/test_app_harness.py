@@ -12,7 +12,8 @@ import pytest
 from tests.service.programs import virtual
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.raising import Permanent, Snooze
-from tickwork.core.letters import DEAD_LETTER_SECONDS
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_APART,
@@ -22,7 +23,6 @@ from tickwork.core.model import (
     ClaimRequest,
     NewMessage,
 )
-from tickwork.core.policy.backoff import Fixed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.store.ids import new_id

@@ -11,8 +11,9 @@ import pytest
 from tests.service.own_rows import OwnRows
 from tickwork.app.handling import BatchNotStored
 from tickwork.app.messages import Message, MessageBatch
-from tickwork.core.batch import Batch, BatchStatus
 from tickwork.core.limits import ENDING_ITEMS_MAX
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.batch import Batch, BatchStatus
 from tickwork.core.model import (
     DEFAULT,
     REASON_MAX_RETRIES,
@@ -27,7 +28,6 @@ from tickwork.core.model import (
     SettleResult,
     Tenant,
 )
-from tickwork.core.policy.backoff import Fixed
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.ops.making import RunningBatch

@@ -10,14 +10,10 @@ import pytest
 from tickwork.app.handling import HandlerEnded
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.raising import Permanent, Snooze
-from tickwork.core.decide import UNHANDLED_DELAY_SECONDS, UNHANDLED_RELEASES_MAX
 from tickwork.core.limits import DELAY_SECONDS_MAX, HOPS_MAX
-from tickwork.core.model import (
-    REASON_MAX_RETRIES,
-    REASON_TOO_MANY_HOPS,
-    REASON_UNHANDLED_TYPE,
-)
-from tickwork.core.policy.backoff import Backoff, Exponential, Fixed, Listed
+from tickwork.core.message.backoff import Backoff, Exponential, Fixed, Listed
+from tickwork.core.message.decide import UNHANDLED_DELAY_SECONDS, UNHANDLED_RELEASES_MAX
+from tickwork.core.model import REASON_MAX_RETRIES, REASON_TOO_MANY_HOPS, REASON_UNHANDLED_TYPE
 from tickwork.facade import Tickwork
 from tickwork.testing import Harness, harness
 from tickwork.testing.clock import START

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.stores.home import Home
+from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import SYSTEM, Scope, Tenant
-from tickwork.core.policy.backoff import Fixed
 from tickwork.facade import Tickwork
 from tickwork.store.sqlite.file import locate
 from tickwork.testing import harness

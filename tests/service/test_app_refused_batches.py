@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.messages import Message
-from tickwork.core.batch import Batch, BatchStatus, ItemStatus
+from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
 from tickwork.errors import InvalidInput, StoreUnavailable
 from tickwork.facade import Tickwork

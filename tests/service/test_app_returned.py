@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.service.workplace import Workplace
-from tickwork.core.firing import FiringStatus
+from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade import Tickwork
 from tickwork.testing import HandlerFailed, harness
 

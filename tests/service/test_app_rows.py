@@ -10,8 +10,8 @@ import pytest
 
 from tests.service.own_rows import OwnRows
 from tickwork.app.messages import Message
+from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
-from tickwork.core.policy.backoff import Fixed
 from tickwork.facade import Tickwork
 from tickwork.testing import harness
 

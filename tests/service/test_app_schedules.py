@@ -10,7 +10,7 @@ import pytest
 
 from tickwork.app.firings import Firing
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
 from tickwork.scheduling import FUNCTIONS_QUEUE

@@ -11,8 +11,8 @@ import pytest
 
 from tests.service.workplace import Workplace
 from tickwork import Permanent, Snooze
-from tickwork.core.outcome import Failed, Snoozed
-from tickwork.core.policy.telling import telling_line
+from tickwork.core.message.error_summary import telling_line
+from tickwork.core.message.outcome import Failed, Snoozed
 from tickwork.facade import Tickwork
 from tickwork.service.invoking import meaning, run_safely
 from tickwork.testing import harness

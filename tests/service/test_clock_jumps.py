@@ -25,14 +25,16 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
-from tickwork.core import changing, decide, when
-from tickwork.core.changing import Withdraw
-from tickwork.core.clock_jumps import TRIFLE_MICROSECONDS, Jump, Reading
-from tickwork.core.coming import AHEAD_SECONDS
+from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Settlement
-from tickwork.core.outcome import Succeeded
-from tickwork.core.schedule import SHARDS, Schedule
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.clock_change import TRIFLE_MICROSECONDS, Jump, Reading
+from tickwork.core.schedule.model import SHARDS, Schedule
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops import schedules
 from tickwork.service import leadership as leadership_module

@@ -9,8 +9,8 @@ from tests.kit.waiting import eventually
 from tests.service.programs import deadly, handlers
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tests.stores.home import Home
-from tickwork.core.body import decode_body
-from tickwork.core.letters import Selection
+from tickwork.core.message.body import decode_body
+from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_MAX, REASON_MAX_RETRIES, REASON_WORKER_LOST
 
 OTHERS = ["a", "b", "c"]

@@ -23,21 +23,15 @@ from tests.kit.waiting import eventually
 from tests.service.programs import handlers
 from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
-from tickwork.app.declarations import (
-    Consumer,
-    HandlerDeclaration,
-    Isolation,
-    QueueDeclaration,
-)
+from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
 from tickwork.app.handling import HandlerEnded, Made, Written
 from tickwork.app.messages import Message
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic
-from tickwork.core.model import ContentType, QueueSettings, Send
+from tickwork.core.message.outcome import Failed, Outcome
+from tickwork.core.model import ContentType, QueueSettings, Send, State
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import Failed, Outcome
-from tickwork.core.policy.scaling import AUTO_MAX
-from tickwork.core.states import State
+from tickwork.core.queue.rate_limit import AUTO_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.sending import compose
 from tickwork.service.carried_rows import CarriedRows, statements_of

@@ -13,7 +13,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.handling import HandlerEnded, Handling, current_handling
-from tickwork.core.body import decode_body
+from tickwork.core.message.body import decode_body
 from tickwork.service import slots
 from tickwork.service.invoking import run_coroutine
 

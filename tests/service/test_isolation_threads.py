@@ -18,7 +18,7 @@ from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.declarations import HandlerDeclaration, Isolation
 from tickwork.app.handling import HandlerEnded, current_handling
 from tickwork.app.payloads import Payload
-from tickwork.core.outcome import Failed, Outcome
+from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.service.left_behind import LeftBehind
 from tickwork.service.threads import ThreadPool
 

@@ -11,7 +11,7 @@ from tests.conformance.schedule_acts import MINUTE, create, created_due, plan_no
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, Ending, Fate, Message
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.model import Schedule
 from tickwork.errors import StoreUnavailable
 from tickwork.service.intake import Intake
 from tickwork.service.lateness import Latecomers

@@ -11,8 +11,8 @@ import pytest
 from tests.conformance.schedule_acts import join_scheduler
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.shards import Grant
 from tickwork.service.leadership import Leadership
 from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.store.contract import Store

@@ -17,7 +17,7 @@ from tests.kit.waiting import eventually, eventually_blocking
 from tests.stores.home import Home
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service import node as nodes
 from tickwork.service.leadership import Leadership

@@ -25,9 +25,9 @@ from tests.conformance.schedule_acts import (
 )
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.planning import Due, Plan, plan
-from tickwork.core.schedule import SHARDS, ScheduleStatus
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.model import SHARDS, ScheduleStatus
+from tickwork.core.schedule.plan import Due, Plan, plan
+from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
 from tickwork.ops.schedule_views import fires_next
 from tickwork.service import scheduler as schedulers

@@ -14,9 +14,9 @@ from msgspec import structs
 
 from tests.service.schedule_life import Life, living
 from tickwork.core import when
-from tickwork.core.firing import FiringStatus
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.ops.calendars import put_calendar
 from tickwork.ops.schedule_views import fires_next, show_schedule

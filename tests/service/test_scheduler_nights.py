@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tests.service.schedule_life import living
-from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.facade import Tickwork
 
 HOUR = timedelta(hours=1)

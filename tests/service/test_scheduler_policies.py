@@ -9,9 +9,9 @@ import pytest
 
 from tests.service.schedule_life import QUEUE, living, unaccounted
 from tickwork.core import when
-from tickwork.core.firing import FiringStatus
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.facade import Tickwork
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

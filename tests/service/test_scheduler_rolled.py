@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.schedule_life import Life, living
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
-from tickwork.core.schedule import ScheduleStatus
+from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.ops.calendars import put_calendar
 from tickwork.ops.why import why

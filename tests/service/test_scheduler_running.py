@@ -17,7 +17,7 @@ from tickwork.app.messages import Message
 from tickwork.clock import monotonic
 from tickwork.core import when
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule import SHARDS, Schedule, ScheduleStatus
+from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.scheduling import Schedules
 from tickwork.service.leadership import Leadership

@@ -13,8 +13,8 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.messages import Message
 from tickwork.clock import now
-from tickwork.core.firing import FiringStatus
 from tickwork.core.model import DEFAULT
+from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade import Tickwork
 from tickwork.service.slot_metrics import SlotMetrics
 from tickwork.service.slot_numbers import LATENESS_SECONDS, SlotNumbers

@@ -15,10 +15,10 @@ from tests.conformance.schedule_acts import again, create, in_shard, join_schedu
 from tests.service.zone_files import TOWN, Changes, ZoneFiles, zone_files
 from tests.stores.clock import VirtualClock
 from tickwork import zone_data
-from tickwork.core import rezoning
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.schedule import SHARDS, Schedule, ScheduleStatus
+from tickwork.core.schedule import tzdata_change as rezoning
+from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops import schedules
 from tickwork.ops.recomputing import Moved, rezone

@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from tests.kit.waiting import eventually
-from tickwork.core.body import decode_body
-from tickwork.core.letters import DeadLetter, Selection
+from tickwork.core.message.body import decode_body
+from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import DEFAULT, Message
 from tickwork.facade import Tickwork
 from tickwork.queues import Queue

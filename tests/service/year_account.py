@@ -21,9 +21,9 @@ from tests.service.schedule_life import QUEUE, TARGET, Life, living
 from tests.when import reference
 from tests.when.long_walk import long_walk
 from tests.when.zones import all_zones
-from tickwork.core.firing import FIRING_SECONDS, FiringStatus
 from tickwork.core.limits import RETENTION_SECONDS_MAX
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringStatus
+from tickwork.core.schedule.model import Schedule
 from tickwork.facade import Tickwork
 
 CREATED_AT_ONCE = 500

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from tickwork.core.when import slots, sources, zone
+from tickwork.core.when import slot_sources as sources
+from tickwork.core.when import slots, zone
 
 TOWN = "Test/Town"
 HOUR = 3_600

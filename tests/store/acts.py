@@ -9,15 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tests.kit.waiting import TIMEOUT_SECONDS, eventually
-from tickwork.core.model import (
-    DEFAULT,
-    ClaimRequest,
-    Ending,
-    Fate,
-    Message,
-    NewMessage,
-    Settlement,
-)
+from tickwork.core.model import DEFAULT, ClaimRequest, Ending, Fate, Message, NewMessage, Settlement
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore

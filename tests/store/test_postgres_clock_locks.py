@@ -20,10 +20,10 @@ from tests.kit.waiting import eventually
 from tests.store.test_postgres_schedule_locks import TAKE_SHARD
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core import changing
-from tickwork.core.changing import Withdraw
-from tickwork.core.clock_jumps import Jump
 from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.clock_change import Jump
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)

@@ -11,8 +11,8 @@ from tests.conformance.acts import ALL, make_queue, pull_one, send, settle
 from tests.conformance.barriers import rival
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.firing import FIRING_SECONDS, FiringRecord, FiringStatus
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.migrations import load_migrations

@@ -37,9 +37,9 @@ from tests.kit.waiting import eventually
 from tests.store.test_postgres_locks import keys_left, two_without_deadlocks
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.outcome import Failed, Permanent
-from tickwork.core.schedule import OnDead, OverlapPolicy, Schedule, ScheduleStatus
+from tickwork.core.schedule.model import OnDead, OverlapPolicy, Schedule, ScheduleStatus
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 

@@ -11,7 +11,7 @@ from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)

@@ -22,11 +22,11 @@ from tests.kit.waiting import eventually
 from tests.store.test_postgres_locks import two_without_deadlocks
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core import decide
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Settlement
-from tickwork.core.outcome import Failed, Succeeded
-from tickwork.core.schedule import Schedule
-from tickwork.core.standing import SUCCESS, Shown
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.slot_outcome import SUCCESS, Shown
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)

@@ -20,7 +20,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.batch import BatchStatus
+from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore, batches, purging

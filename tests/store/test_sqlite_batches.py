@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.store.acts import WORK, acked, new, pull, write
-from tickwork.core.batch import BatchStatus, NewBatch
+from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id

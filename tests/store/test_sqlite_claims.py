@@ -8,8 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.store.acts import WORK, pull, send, write
-from tickwork.core.model import DEFAULT, Message
-from tickwork.core.states import State
+from tickwork.core.model import DEFAULT, Message, State
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.statements import LARGE_BODY_BYTES

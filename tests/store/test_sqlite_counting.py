@@ -4,9 +4,9 @@ less, though writing it down fails."""
 import pytest
 
 from tests.store.acts import WORK, acked, new, pull, send, together, write
-from tickwork.core.batch import BatchStatus, NewBatch
+from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate, QueueSettings, Send, Settlement
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import BacklogFull, NotFound, StoreError
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore, leaving

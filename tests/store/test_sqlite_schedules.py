@@ -35,14 +35,15 @@ from tests.conformance.schedule_acts import (
 from tests.kit.process import Arm, Children
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core import changing
-from tickwork.core.changing import Change, Withdraw, Withdrawn
-from tickwork.core.decide import settle
+from tickwork.core.message.decide import settle
+from tickwork.core.message.outcome import Failed, Outcome, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings, Settlement
-from tickwork.core.outcome import Failed, Outcome, Succeeded
-from tickwork.core.planning import PlanResult
-from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.token import token
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.plan import PlanResult
+from tickwork.core.schedule.shards import token
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC

@@ -8,7 +8,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Kind
 from tests.stores.opening import Homes
 from tests.stores.postgres_home import PostgresHome, PostgresHomes
-from tickwork.core.batch import NewBatch
+from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,

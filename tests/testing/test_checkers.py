@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests.core.schedules import CREATED, ID, at
-from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import Firing, FiringStatus
 from tickwork.core.when import parse
 from tickwork.testing.checkers import (
     CHECKERS,

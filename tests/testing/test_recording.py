@@ -8,10 +8,10 @@ from tests.conformance.acts import make_queue, pull
 from tests.conformance.schedule_acts import create, end, lead, pause, planned, resume
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
-from tickwork.core.coming import before
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.next_slot import before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, Planned, Watched, verdict
 from tickwork.testing.recording import PlanLog, read_history, read_plans, record

@@ -11,8 +11,8 @@ import pytest
 from tests.when.work import at_most
 from tests.when.zones import DAY_SECONDS, offset_seconds, transitions
 from tickwork.core import when
-from tickwork.core.when.wall import NaiveRule
-from tickwork.core.when.wall import next_after as wall_next
+from tickwork.core.when.wall_clock import NaiveRule
+from tickwork.core.when.wall_clock import next_after as wall_next
 from tickwork.core.when.zone import Stretch, Timeline, timeline
 
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Europe/Dublin", "Australia/Lord_Howe",
@@ -102,7 +102,7 @@ def test_where_the_timeline_is_cut_shows_nowhere(
             usual = slots_and_count(whole, start, end)
             with monkeypatch.context() as patch:
                 patch.setattr("tickwork.core.when.zone._CHUNK_SECONDS", seconds)
-                patch.setattr("tickwork.core.when.sources.timeline", fresh_timeline)
+                patch.setattr("tickwork.core.when.slot_sources.timeline", fresh_timeline)
                 cut = slots_and_count({**whole, "max_firings": 10**9 - seconds}, start, end)
             assert cut == usual
             assert len(usual[0]) == usual[1]
@@ -111,7 +111,7 @@ def test_where_the_timeline_is_cut_shows_nowhere(
 def test_a_moved_slot_beyond_a_cut_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """In Lord Howe 02:10 moves to 02:40, past 02:35; the cut lies between."""
     monkeypatch.setattr("tickwork.core.when.zone._CHUNK_SECONDS", 300)
-    monkeypatch.setattr("tickwork.core.when.sources.timeline", fresh_timeline)
+    monkeypatch.setattr("tickwork.core.when.slot_sources.timeline", fresh_timeline)
     zone = "Australia/Lord_Howe"
     (gap,) = [each for each in transitions(zone)[:2] if each.after_seconds > each.before_seconds]
     fields = {"cron_expr": "10,35 2 * * *", "timezone": zone, "dst": {"gap": "shift"}}

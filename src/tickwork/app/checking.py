@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
-from tickwork.core.policy.backoff import Backoff
+from tickwork.core.message.backoff import Backoff
 from tickwork.errors import FieldError, InvalidInput
 
 _WORDS = {
@@ -20,7 +20,7 @@ _WORDS = {
     str: "a text",
     NoneType: "None",
 }
-_BACKOFF = "Fixed(60), Listed((60, 300)) or Exponential(30) of tickwork.core.policy.backoff"
+_BACKOFF = "Fixed(60), Listed((60, 300)) or Exponential(30) of tickwork.core.message.backoff"
 
 
 def kind_faults(field: str, value: object, wanted: Any) -> list[FieldError]:

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from tickwork.app.handling import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.app.raising import checked_seconds
+from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
-from tickwork.core.outcome import Outcome, RetryRequested, Succeeded
 
 T = TypeVar("T")
 

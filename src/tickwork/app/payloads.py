@@ -23,7 +23,7 @@ from msgspec.inspect import CustomType, Field, Type, type_info
 
 from tickwork.app.arriving import lost
 from tickwork.app.shapes import written
-from tickwork.core.body import decode_body, encode_body, encode_json
+from tickwork.core.message.body import decode_body, encode_body, encode_json
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 

@@ -11,19 +11,11 @@ from tickwork.cli.commands import Command, Group
 from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import After, BatchId, Database, Json, Limit, Tenant, Yes
 from tickwork.cli.printing import print_json, print_table
-from tickwork.cli.running import (
-    ask,
-    confirm,
-    identity,
-    number,
-    queue_names,
-    scope_of,
-    whole_number,
-)
+from tickwork.cli.running import ask, confirm, identity, number, queue_names, scope_of, whole_number
 from tickwork.cli.watching import show
 
 if TYPE_CHECKING:
-    from tickwork.core.batch import Batch, ItemStatus
+    from tickwork.core.message.batch import Batch, ItemStatus
     from tickwork.core.model import Scope
     from tickwork.store.contract import Store
 
@@ -89,7 +81,7 @@ def watch_command(
 
     Leaves with 1 if items failed, or if the time was up. With --json every change is a line.
     """
-    from tickwork.core.batch import BatchStatus
+    from tickwork.core.message.batch import BatchStatus
     from tickwork.ops.watching import watch
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
@@ -182,7 +174,7 @@ def _rows(batches: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
 
 
 def _status(given: str | None) -> ItemStatus:
-    from tickwork.core.batch import ItemStatus
+    from tickwork.core.message.batch import ItemStatus
 
     if given is None:
         return ItemStatus.FAILED

@@ -17,7 +17,7 @@ from tickwork.cli.running import ask, required, scope_of
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from tickwork.core.schedule import Calendar
+    from tickwork.core.schedule.model import Calendar
     from tickwork.ops.recomputing import Moved
     from tickwork.store.contract import Store
 

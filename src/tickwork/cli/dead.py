@@ -35,7 +35,7 @@ from tickwork.cli.running import (
 )
 
 if TYPE_CHECKING:
-    from tickwork.core.letters import DeadLetter, Selection
+    from tickwork.core.message.dead_letter import DeadLetter, Selection
     from tickwork.core.model import ContentType, Scope
     from tickwork.ops.replaying import ReplaySummary
     from tickwork.store.contract import Store
@@ -273,7 +273,7 @@ def _selection(
     *,
     limit: int = LISTED,
 ) -> Selection:
-    from tickwork.core.letters import Selection
+    from tickwork.core.message.dead_letter import Selection
 
     chosen = tuple(identity(each, "--id") for each in ids) if ids else None
     return Selection(ids=chosen, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
@@ -303,7 +303,7 @@ def _tell(summary: ReplaySummary, *, as_json: bool) -> None:
 
 
 def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
-    from tickwork.core.policy.telling import telling_line
+    from tickwork.core.message.error_summary import telling_line
 
     for each in letters:
         error = shortened(telling_line(each.error))
@@ -314,7 +314,7 @@ def _shown(letter: DeadLetter) -> dict[str, object]:
     """A letter with its body as what it is; JSON says bytes in base64."""
     from msgspec import structs
 
-    from tickwork.core.body import decode_body
+    from tickwork.core.message.body import decode_body
 
     return {**structs.asdict(letter), "body": decode_body(letter.body, letter.content_type)}
 
@@ -358,7 +358,7 @@ def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:
     """The body, which must be what it is said to be; on the command line bytes are base64."""
     import base64
 
-    from tickwork.core.body import check_json
+    from tickwork.core.message.body import check_json
     from tickwork.core.model import ContentType
     from tickwork.errors import FieldError, InvalidInput
 

@@ -16,7 +16,7 @@ from tickwork.cli.schedule_answers import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 
 if TYPE_CHECKING:
-    from tickwork.core.schedule import Schedule
+    from tickwork.core.schedule.model import Schedule
     from tickwork.store.contract import Store
 
 UPCOMING = 10
@@ -70,7 +70,7 @@ def firings_command(
     as_json: Json = False,
 ) -> None:
     """Show what became of a schedule's slots, newest first, and what is planned or running."""
-    from tickwork.core.firing import FiringStatus
+    from tickwork.core.schedule.firing import FiringStatus
     from tickwork.ops.firings import history
     from tickwork.ops.schedule_facts import resolve
     from tickwork.ops.schedule_views import show_firing
@@ -126,7 +126,7 @@ def upcoming_command(
 
 def _why_none(schedule: Schedule) -> str:
     """What is said of a schedule that has no next time."""
-    from tickwork.core.schedule import ScheduleStatus
+    from tickwork.core.schedule.model import ScheduleStatus
     from tickwork.core.when import is_delay
 
     if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwork.core.model import Queue, Scope
-    from tickwork.core.tally import QueueStats
+    from tickwork.core.queue.stats import QueueStats
     from tickwork.ops.statistics import Passed
     from tickwork.store.contract import Store
 
@@ -201,7 +201,7 @@ def _stats_lines(stats: QueueStats) -> Iterator[str]:
 
 def _passed_lines(heading: str, passed: Sequence[Passed]) -> Iterator[str]:
     """A table with the columns that have something in them."""
-    from tickwork.core.tally import Passing
+    from tickwork.core.queue.stats import Passing
 
     seen = [kind for kind in Passing if any(kind in each.counts for each in passed)]
     if seen:

@@ -15,7 +15,7 @@ from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.model import Scope
-    from tickwork.core.schedule import Schedule
+    from tickwork.core.schedule.model import Schedule
     from tickwork.store.contract import Store
 
     Change = Callable[[Store], Awaitable[Schedule]]
@@ -87,7 +87,7 @@ def json_of(text: str, name: str) -> object:
 
 
 def instant_of(text: str | None, name: str) -> datetime:
-    from tickwork.core.when.reading import Reader
+    from tickwork.core.fields import Reader
 
     faults: list[FieldError] = []
     moment = Reader({name: required(text, name)}, faults).moment(name)

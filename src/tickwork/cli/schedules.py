@@ -67,7 +67,7 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List schedules; without a status all but the deleted."""
-    from tickwork.core.schedule import Order, ScheduleSelection, ScheduleStatus
+    from tickwork.core.schedule.model import Order, ScheduleSelection, ScheduleStatus
     from tickwork.ops.schedule_views import show_schedules
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)

@@ -63,7 +63,7 @@ def topology_command(
     if as_json or kind == "json":
         print_json(topology)
     elif kind == "mermaid":
-        from tickwork.core.mermaid import mermaid
+        from tickwork.core.topology.mermaid import mermaid
 
         print_lines(mermaid(topology))
     else:

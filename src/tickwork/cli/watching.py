@@ -11,7 +11,7 @@ from tickwork.cli.printing import bar, print_json_line, print_lines
 from tickwork.clock import monotonic
 
 if TYPE_CHECKING:
-    from tickwork.core.batch import Batch
+    from tickwork.core.message.batch import Batch
     from tickwork.ops.watching import Progress
 
 LINE_SECONDS = 5.0
@@ -39,7 +39,7 @@ async def show(looks: AsyncIterator[Progress], *, as_json: bool) -> Batch:
 
 def sentence(look: Progress) -> str:
     """All there is to say about a batch, on one line."""
-    from tickwork.core.batch import BatchStatus
+    from tickwork.core.message.batch import BatchStatus
 
     batch = look.batch
     so_far = " so far" if batch.status is BatchStatus.FILLING else ""

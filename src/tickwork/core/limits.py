@@ -7,9 +7,10 @@ from functools import lru_cache
 from types import NoneType
 from uuid import UUID
 
-from tickwork.core.batch import BATCH_ITEMS_MAX, NewBatch
-from tickwork.core.firing import FiringRecord
-from tickwork.core.letters import REPLAY_LETTERS_MAX, Pace, Selection
+from tickwork.core.message.backoff import backoff_faults
+from tickwork.core.message.batch import BATCH_ITEMS_MAX, NewBatch
+from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, Pace, Selection
+from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import (
     ClaimRequest,
     Ending,
@@ -20,9 +21,8 @@ from tickwork.core.model import (
     Settlement,
     WholeBatch,
 )
-from tickwork.core.policy.backoff import backoff_faults
-from tickwork.core.policy.rate import RATE_MAX, RATE_MIN
-from tickwork.core.subscription import pattern_faults
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000

@@ -3,6 +3,22 @@
 A message is named by its tenant and id. One handing-out of it is named by a `Held`: the
 number of the claim and who holds it. A number alone could repeat when a database fails over
 to a replica that lags; a holder's identity is never used twice, so the pair cannot.
+
+The states of a message, and which may follow which.
+
+```
+            claim                    ack, dead
+  ready ───────────▶ claimed ────────────────────▶ (gone)
+   ▲ ▲                  │
+   │ └──────────────────┘ retry, release, the holder is gone
+   │
+  held: behind an earlier message with the same key; becomes ready when that one is gone
+```
+
+A delayed message is `ready` with a `visible_at` in the future. What nobody has in hand, ready or
+held, may also expire, be deleted, purged or cancelled. What is gone has left the table: on
+success nothing stays, otherwise a dead letter. A message begins as `ready` or, behind another of
+its key, as `held`; no message becomes `held` later, so the earliest of a key is never held.
 """
 
 from __future__ import annotations
@@ -13,9 +29,24 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.firing import FiringRecord
-from tickwork.core.policy.backoff import Backoff, Exponential
-from tickwork.core.states import State
+from tickwork.core.message.backoff import Backoff, Exponential
+from tickwork.core.schedule.firing import FiringRecord
+
+
+class State(StrEnum):
+    """Where a message stands."""
+
+    READY = "ready"
+    CLAIMED = "claimed"
+    HELD = "held"
+
+
+LEGAL: dict[State, frozenset[State]] = {
+    State.READY: frozenset({State.CLAIMED}),
+    State.CLAIMED: frozenset({State.READY}),
+    State.HELD: frozenset({State.READY}),
+}
+
 
 FORMAT_VERSION = 1
 """The format of a message row; a reader refuses what it does not know."""

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.batch import Batch, NewBatch
-from tickwork.core.body import GivenContentType
+from tickwork.core.message.batch import Batch, NewBatch
+from tickwork.core.message.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.sending import check_one_event, compose
@@ -18,7 +18,7 @@ from tickwork.store.ids import new_id
 PROGRESS_ITEMS = 1_000
 """After so many items their number is told."""
 
-Progress = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
 async def create_batch(
@@ -30,7 +30,7 @@ async def create_batch(
     batch_id: UUID | None = None,
     completion_queue: str | None = None,
     content_type: GivenContentType = ContentType.JSON,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
     composing: Callable[..., NewMessage] = compose,
     **options: Any,
 ) -> Batch:
@@ -59,7 +59,7 @@ def compose_items(
     bodies: Iterable[object],
     composing: Callable[..., NewMessage],
     options: dict[str, Any],
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Iterator[NewMessage]:
     """A message of each body, one after the other; a fault is named by the item's place."""
     number = 0

@@ -11,11 +11,11 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core import changing
+from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Calendar, Order, Schedule, ScheduleSelection
-from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
-from tickwork.core.when.reading import Reader
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule.model import Calendar, Order, Schedule, ScheduleSelection
+from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.recomputing import Moved, change_times
 from tickwork.ops.schedule_facts import holidays_among, with_holidays

@@ -7,7 +7,7 @@ from typing import Any
 
 from tickwork.app.declarations import Registry
 from tickwork.app.handling import Handling, current_handling
-from tickwork.core.body import GivenContentType, known_content_type
+from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.ops import sending
 

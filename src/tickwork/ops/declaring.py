@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.core import when
 from tickwork.core.model import Scope
-from tickwork.core.schedule import (
+from tickwork.core.schedule.fields import read_definition
+from tickwork.core.schedule.model import (
     Definition,
     Order,
     Schedule,
@@ -24,7 +25,6 @@ from tickwork.core.schedule import (
     read_rule,
     rule_text,
 )
-from tickwork.core.schedule_reading import read_definition
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops import schedules
 from tickwork.ops.schedule_facts import holidays_among, limits_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.firing import Firing, FiringStatus, OpenFiring
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
-from tickwork.core.model import Message, Scope
-from tickwork.core.states import State
+from tickwork.core.model import Message, Scope, State
+from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
 from tickwork.store.contract import Store
 
 Place = tuple[datetime | None, UUID]

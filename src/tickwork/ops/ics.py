@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
-from tickwork.core.when.recurrence.rule import RecurrenceRule
-from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
+from tickwork.core.when.rrule import RecurrenceRule
+from tickwork.core.when.rrule.text import Frequency, RecurrenceError, plain_text, read_parts
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 

@@ -24,9 +24,9 @@ from tickwork.app.handling import BatchNotStored, Handling, current_handling
 from tickwork.app.messages import Message as Told
 from tickwork.app.shapes import name_of, shape_fault
 from tickwork.clock import monotonic
-from tickwork.core.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch
-from tickwork.core.decide import caused_by
 from tickwork.core.limits import check_item, check_new_batch
+from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch
+from tickwork.core.message.decide import caused_by
 from tickwork.core.model import Message, NewMessage, Scope, WholeBatch
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.batches import compose_items, create_batch, of_one_event

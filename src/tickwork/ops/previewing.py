@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from tickwork.core import when
-from tickwork.core.when.reading import Reader
+from tickwork.core.fields import Reader
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedule_facts import Holidays
 

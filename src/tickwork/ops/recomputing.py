@@ -8,11 +8,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.changing import Decide, Withdraw
 from tickwork.core.model import Scope
-from tickwork.core.rezoning import Anew, Waiting, depends_on_zone, is_moved
-from tickwork.core.schedule import Schedule
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.tzdata_change import Anew, Waiting, depends_on_zone, is_moved
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import NotFound
 from tickwork.ops.schedule_facts import Holidays, holidays_among, rule_with
 from tickwork.ops.schedule_views import fires_next

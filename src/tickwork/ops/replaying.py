@@ -23,10 +23,10 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.letters import REPLAY_LETTERS_MAX, DeadGroup, Pace, Selection
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX
+from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadGroup, Pace, Selection
 from tickwork.core.model import Scope
-from tickwork.core.policy.rate import RATE_MAX, RATE_MIN
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 

@@ -10,11 +10,11 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.fields import shown
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Schedule
-from tickwork.core.schedule_reading import as_id
+from tickwork.core.schedule.fields import as_id
+from tickwork.core.schedule.model import Schedule
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
-from tickwork.core.when.reading import shown
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 

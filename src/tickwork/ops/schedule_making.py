@@ -10,23 +10,23 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.coming import coming, first_of
+from tickwork.core.fields import shown
 from tickwork.core.model import Scope
-from tickwork.core.schedule import (
-    SCHEDULES_AT_ONCE_MAX,
-    NewSchedule,
-    Schedule,
-    ScheduleStatus,
-    has_spread,
-)
-from tickwork.core.schedule_reading import (
+from tickwork.core.schedule.fields import (
     SCHEDULE_FIELDS,
     read_definition,
     read_name,
     read_own,
     read_own_name,
 )
-from tickwork.core.when.reading import shown
+from tickwork.core.schedule.model import (
+    SCHEDULES_AT_ONCE_MAX,
+    NewSchedule,
+    Schedule,
+    ScheduleStatus,
+    has_spread,
+)
+from tickwork.core.schedule.next_slot import coming, first_of
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import (
     Holidays,

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.coming import before
-from tickwork.core.firing import Firing, OpenFiring
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.schedule_reading import render_definition
+from tickwork.core.schedule.fields import render_definition
+from tickwork.core.schedule.firing import Firing, OpenFiring
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import is_delay, is_single
-from tickwork.core.when.spread import spread_max
+from tickwork.core.when.slots import spread_max
 from tickwork.store.contract import Store
 
 _KINDS: dict[type, str] = {

@@ -12,21 +12,23 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core import changing, rezoning, when
-from tickwork.core.changing import Withdraw
-from tickwork.core.clock_jumps import anchor_of
-from tickwork.core.coming import before
+from tickwork.core import when
+from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.schedule_reading import (
+from tickwork.core.schedule import change as changing
+from tickwork.core.schedule import tzdata_change as rezoning
+from tickwork.core.schedule.clock_change import anchor_of
+from tickwork.core.schedule.fields import (
     merged,
     read_definition,
     read_name,
     read_own_name,
     render_definition,
 )
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.core.when import is_delay
-from tickwork.core.when.reading import Reader
 from tickwork.errors import Conflict, FieldError, InvalidInput
 from tickwork.ops.schedule_facts import (
     calendar_of,

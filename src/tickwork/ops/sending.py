@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.body import GivenContentType, encode_body, known_content_type
+from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store

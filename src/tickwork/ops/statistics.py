@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tickwork.core.model import Counts, Queue, Scope
-from tickwork.core.tally import Passing, QueueStats
+from tickwork.core.queue.stats import Passing, QueueStats
 from tickwork.store.contract import Store
 
 QUEUES_MAX = 100

@@ -12,8 +12,8 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import SYSTEM, Queue, QueueSettings, Scope
-from tickwork.core.subscription import Subscription
 from tickwork.core.topology import Consumer, QueueEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store

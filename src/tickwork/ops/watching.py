@@ -9,9 +9,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.clock import monotonic
-from tickwork.core.batch import Batch, BatchStatus
+from tickwork.core.message.batch import Batch, BatchStatus, Speed
 from tickwork.core.model import Scope
-from tickwork.core.policy.speed import Speed
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
 

@@ -12,13 +12,13 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core import when
-from tickwork.core.coming import before
-from tickwork.core.firing import Firing
+from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import EXCLUDED
-from tickwork.core.schedule import Schedule, ScheduleStatus
+from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_delay
-from tickwork.core.when.reading import Reader
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedule_facts import resolve, rule_now
 from tickwork.ops.schedule_views import fires_next, show_firing

@@ -15,10 +15,11 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, structs
 
 from tickwork.core import when
-from tickwork.core.coming import AHEAD_SECONDS, before
-from tickwork.core.firing import Firing, FiringStatus
-from tickwork.core.model import Message
-from tickwork.core.planning import (
+from tickwork.core.model import Message, State
+from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS, before
+from tickwork.core.schedule.plan import (
     DELETED,
     EXCLUDED,
     PAST_END,
@@ -27,8 +28,6 @@ from tickwork.core.planning import (
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
 )
-from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.states import State
 from tickwork.core.when import is_delay
 
 _REASONS = {

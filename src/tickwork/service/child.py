@@ -26,7 +26,7 @@ from tickwork.app.handling import Handling, enter
 from tickwork.app.messages import Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
-from tickwork.core.outcome import Failed, Outcome
+from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.ops.composing import RegistryComposer
 from tickwork.service.budget import Budget
 from tickwork.service.carried_rows import CarriedRows, statements_of

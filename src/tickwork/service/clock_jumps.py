@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from tickwork.core.clock_jumps import JUMP_SECONDS, Jump, whole_microseconds
 from tickwork.core.model import SYSTEM
+from tickwork.core.schedule.clock_change import JUMP_SECONDS, Jump, whole_microseconds
 from tickwork.store.contract import Store
 
 

@@ -23,10 +23,10 @@ from tickwork.app.declarations import Consumer
 from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.clock import monotonic
-from tickwork.core import decide
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
 from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service.context import Context
 from tickwork.service.intake import Intake

@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from tickwork.core.model import Scope
-from tickwork.core.planning import Due
+from tickwork.core.schedule.plan import Due
 from tickwork.core.when import Rule
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tickwork.core import outcome as outcomes
-from tickwork.core.decide import clean_error
+from tickwork.core.message import outcome as outcomes
+from tickwork.core.message.decide import clean_error
+from tickwork.core.message.outcome import Outcome
 from tickwork.core.model import Message, Send, WholeBatch
-from tickwork.core.outcome import Outcome
 from tickwork.service.places import Place
 
 HEAD = struct.Struct(">IQ")

@@ -21,9 +21,9 @@ from tickwork.app.messages import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.raising import Permanent, Snooze, checked_seconds, said_by
 from tickwork.app.shapes import return_fault
-from tickwork.core import outcome as outcomes
+from tickwork.core.message import outcome as outcomes
+from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
-from tickwork.core.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 
 TRACEBACK_FRAMES_MAX = 20
 OWN_CODE = str(Path(__file__).parents[1])

@@ -16,7 +16,7 @@ from typing import Any
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.messages import Message
-from tickwork.core.policy.scaling import AUTO_MAX
+from tickwork.core.queue.rate_limit import AUTO_MAX
 from tickwork.service.invoking import Given, Invoked, invoke, kept_safe, run_coroutine
 from tickwork.service.left_behind import LeftBehind
 from tickwork.service.processes import ProcessPool

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from tickwork.core.model import SYSTEM, Ending, Fate, Held, Message
-from tickwork.core.slot_end import Newer, is_too_late, too_late
+from tickwork.core.schedule.slot_outcome import Newer, is_too_late, too_late
 from tickwork.errors import StoreUnavailable
 from tickwork.service.intake import Intake
 from tickwork.service.settling import End, Settler

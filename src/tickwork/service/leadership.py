@@ -57,7 +57,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.model import SYSTEM
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tickwork.clock import monotonic
+from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Queue, SettleResult
-from tickwork.core.policy.telling import summary
 from tickwork.service.observing import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tickwork.app.handling import Made
 from tickwork.app.messages import Message
 from tickwork.app.raising import seconds_text
 from tickwork.clock import monotonic
-from tickwork.core.outcome import Failed
+from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.carried_rows import take
 from tickwork.service.frames import Ended, Load, Loaded, Work, outcome_of

@@ -23,19 +23,11 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.clock import since_boot
-from tickwork.core.decide import clean_error
+from tickwork.core.message.decide import clean_error
+from tickwork.core.message.system_events import SYSTEM_TENANT, of_stall
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import (
-    Due,
-    Fire,
-    Plan,
-    PlanResult,
-    aside,
-    parked,
-    plan,
-)
-from tickwork.core.sharing import Grant
-from tickwork.core.system_events import SYSTEM_TENANT, of_stall
+from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, aside, parked, plan
+from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.service.clock_jumps import WatchedClock
 from tickwork.service.days_off import DaysOff

@@ -24,9 +24,9 @@ from msgspec import Struct, structs
 
 from tickwork.app.handling import Made, Written
 from tickwork.clock import monotonic
-from tickwork.core import decide
+from tickwork.core.message import decide
+from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Queue, Settlement, SettleResult
-from tickwork.core.outcome import Failed
 from tickwork.errors import ClaimLost, EventDone, TickworkError
 from tickwork.service.invoking import describe
 from tickwork.service.observing import Observer

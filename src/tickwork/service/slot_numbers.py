@@ -21,9 +21,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from tickwork.core.firing import FiringRecord, FiringStatus
 from tickwork.core.model import Message, SettleResult
-from tickwork.core.planning import Plan
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.plan import Plan
 from tickwork.ops.recomputing import Moved
 from tickwork.service.lines import shown
 

@@ -24,9 +24,9 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration
 from tickwork.app.messages import Message
 from tickwork.app.raising import seconds_text
 from tickwork.clock import monotonic
+from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue
-from tickwork.core.outcome import Failed, Outcome, Snoozed
-from tickwork.core.policy.scaling import AUTO_MIN, Load, next_concurrency
+from tickwork.core.queue.rate_limit import AUTO_MIN, Load, next_concurrency
 from tickwork.service.context import Context
 from tickwork.service.invoking import (
     CANCELLED_WITHIN,

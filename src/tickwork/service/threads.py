@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from tickwork.app.declarations import HandlerDeclaration
-from tickwork.core.outcome import Failed, Outcome
+from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.service.invoking import run_plain, run_safely
 from tickwork.service.left_behind import LeftBehind
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.decide import clean_error
+from tickwork.core.message.decide import clean_error
 from tickwork.core.model import SYSTEM
-from tickwork.core.rezoning import Waiting
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.errors import StoreError
 from tickwork.ops.recomputing import Moved, rezone
 from tickwork.service.leadership import Leadership

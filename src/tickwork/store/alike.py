@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tickwork.core.schedule import NewSchedule
+from tickwork.core.schedule.model import NewSchedule
 
 KINDS_MAX = 10_000
 

@@ -29,8 +29,9 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from tickwork.core.batch import Batch, BatchItem, ItemStatus, NewBatch
-from tickwork.core.letters import DeadGroup, DeadLetter, Pace, Replayed, Selection
+from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
+from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Replayed, Selection
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
     ClaimRequest,
     ContentType,
@@ -49,8 +50,7 @@ from tickwork.core.model import (
     SettleResult,
     Tenant,
 )
-from tickwork.core.subscription import Subscription
-from tickwork.core.tally import QueueStats
+from tickwork.core.queue.stats import QueueStats
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]

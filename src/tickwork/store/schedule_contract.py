@@ -7,15 +7,16 @@ from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
-from tickwork.core.changing import Decide, Withdraw
-from tickwork.core.clock_jumps import Followed, Jump, Reading
-from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import Message, Scope
-from tickwork.core.planning import Due, Plan, PlanResult
-from tickwork.core.rezoning import Waiting
-from tickwork.core.schedule import Calendar, NewSchedule, Schedule, ScheduleSelection
-from tickwork.core.sharing import Grant, Holding
-from tickwork.core.slot_end import Newer
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.clock_change import Followed, Jump, Reading
+from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.model import Calendar, NewSchedule, Schedule, ScheduleSelection
+from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant, Holding
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.withdraw import Withdraw
 
 
 class Schedules(Protocol):

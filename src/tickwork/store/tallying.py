@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 
 PLACES_MAX = 10_000
 """As many different counts as are kept apart until they are written; beyond that, types and

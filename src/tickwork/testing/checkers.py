@@ -30,7 +30,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import Firing, FiringStatus
 from tickwork.core.when import Rule, everyday, has_days_off, slots_between
 
 SHOWN_MAX = 20

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tickwork.core.model import SYSTEM
-from tickwork.core.planning import Plan
-from tickwork.core.schedule import SHARDS
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.plan import Plan
 from tickwork.service.consumer import QueueConsumer
 from tickwork.service.slot_numbers import SlotNumbers
 from tickwork.store.contract import Store

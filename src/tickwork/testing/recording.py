@@ -21,11 +21,11 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from tickwork.core.firing import Firing, FiringStatus
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.planning import Plan, PlanResult
-from tickwork.core.schedule import SHARDS
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.plan import Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
 from tickwork.core.when import due_at
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import HandOver, History, Planned, Renewal, Stored, Watched

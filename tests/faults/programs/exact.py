@@ -22,9 +22,9 @@ from tests.faults.tables import is_sqlite
 from tests.kit.points import reach
 from tests.kit.waiting import delay
 from tickwork.app.messages import Message, MessageBatch
-from tickwork.core.batch import Batch
+from tickwork.core.message.backoff import Fixed
+from tickwork.core.message.batch import Batch
 from tickwork.core.model import SettleResult
-from tickwork.core.policy.backoff import Fixed
 from tickwork.errors import ClaimLost
 from tickwork.facade import Tickwork
 from tickwork.service import keeping, node, worker

@@ -18,8 +18,8 @@ from tests.faults.opening import opened
 from tests.faults.programs import statements
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach
-from tickwork.core.batch import NewBatch
 from tickwork.core.hashing import derived_id
+from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import DEFAULT, NewMessage
 from tickwork.store.postgres import filling
 from tickwork.store.sqlite import batches

@@ -24,8 +24,8 @@ from tests.faults.programs import statements
 from tests.kit.points import reach
 from tickwork import Tickwork
 from tickwork.core.model import Scope
-from tickwork.core.planning import Plan, PlanResult, plan
-from tickwork.core.sharing import Grant
+from tickwork.core.schedule.plan import Plan, PlanResult, plan
+from tickwork.core.schedule.shards import Grant
 from tickwork.service import node, scheduler
 from tickwork.service.running import run_until_stopped
 from tickwork.store.postgres.database import SQL

@@ -16,7 +16,7 @@ from tests.faults.opening import opened
 from tests.faults.programs import statements
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach
-from tickwork.core.letters import DeadLetter, Pace, Selection
+from tickwork.core.message.dead_letter import DeadLetter, Pace, Selection
 from tickwork.core.model import DEFAULT, ContentType
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tickwork.app.messages import Message
-from tickwork.core.body import decode_body
+from tickwork.core.message.body import decode_body
 from tickwork.core.model import DEFAULT
 from tickwork.facade import Tickwork
 from tickwork.queues import Queue

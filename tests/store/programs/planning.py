@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.kit.points import reach
 from tests.store.acts import WORK
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.planning import plan
+from tickwork.core.schedule.plan import plan
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
 

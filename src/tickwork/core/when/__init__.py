@@ -16,12 +16,16 @@ Inside, a wall-clock rule knows only a clock without a zone (`calendar_rule`, `r
 place that knows about daylight saving.
 """
 
-from tickwork.core.when.days_off import apart, days_off, everyday, has_days_off, is_day_off
 from tickwork.core.when.describe import describe
 from tickwork.core.when.missed import (
     MissedPlan,
     PlannedSlot,
     SkippedRun,
+    apart,
+    days_off,
+    everyday,
+    has_days_off,
+    is_day_off,
     is_expired,
     plan_missed,
 )
@@ -51,13 +55,13 @@ from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, iso, parse, ren
 from tickwork.core.when.preview import COUNT_MAX, Change, Fire, Preview, preview
 from tickwork.core.when.slots import (
     count_between,
+    due_at,
     first_slot,
     iterate,
     last_between,
     next_after,
     slots_between,
 )
-from tickwork.core.when.spread import due_at
 
 __all__ = [
     "COUNT_MAX",

@@ -15,8 +15,7 @@ from functools import lru_cache
 from cronsim import CronSim, CronSimError
 
 from tickwork.core.hashing import stable_number
-from tickwork.core.when.calendar_rule import CalendarRule, Times
-from tickwork.core.when.days import LAST, DayPattern
+from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
 
 EXPRESSION_LENGTH_MAX = 256
 

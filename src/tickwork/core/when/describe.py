@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from tickwork.core.when.calendar_rule import Times
+from tickwork.core.when.calendar_rule import LAST, DayPattern, Times
 from tickwork.core.when.cron import compile_cron
-from tickwork.core.when.days import LAST, DayPattern
 from tickwork.core.when.model import (
     Cron,
     Daily,
@@ -21,7 +20,7 @@ from tickwork.core.when.model import (
     ShortMonth,
     Weekly,
 )
-from tickwork.core.when.recurrence.text import Frequency, Parts, read_parts
+from tickwork.core.when.rrule.text import Frequency, Parts, read_parts
 from tickwork.core.when.zone import timeline
 
 _TIMES_LISTED_MAX = 6

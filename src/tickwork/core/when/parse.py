@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from tickwork.core.fields import Reader, shown
 from tickwork.core.when.cron import CronError
-from tickwork.core.when.excluded import EXCLUDED_DAYS_MAX
+from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.core.when.model import (
     EPOCH,
     Cron,
@@ -33,10 +34,9 @@ from tickwork.core.when.model import (
     Timing,
     Weekly,
 )
-from tickwork.core.when.reading import Reader, shown
-from tickwork.core.when.recurrence.text import Frequency, RecurrenceError, plain_text, read_parts
-from tickwork.core.when.satisfiable import complaint
-from tickwork.core.when.sources import resolve_local
+from tickwork.core.when.never_fires import complaint
+from tickwork.core.when.rrule.text import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.slot_sources import resolve_local
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 

@@ -10,13 +10,18 @@ from msgspec import Struct
 
 from tickwork.core.when.cron import compile_cron, uses_hash
 from tickwork.core.when.describe import describe
-from tickwork.core.when.elapsed import NEVER
-from tickwork.core.when.instants import instant_of, seconds_of
+from tickwork.core.when.interval import NEVER
 from tickwork.core.when.model import Cron, Gap, Monthly, Once, Rule, ShortMonth
+from tickwork.core.when.slot_sources import WallSource, source_of
 from tickwork.core.when.slots import iterate
-from tickwork.core.when.sources import WallSource, source_of
-from tickwork.core.when.wall import GAP_SECONDS_MAX, NaiveRule, lost_times, matches, moved_from
-from tickwork.core.when.zone import Stretch, timeline
+from tickwork.core.when.wall_clock import (
+    GAP_SECONDS_MAX,
+    NaiveRule,
+    lost_times,
+    matches,
+    moved_from,
+)
+from tickwork.core.when.zone import Stretch, instant_of, seconds_of, timeline
 
 COUNT_MAX = 1_000
 

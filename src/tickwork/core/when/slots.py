@@ -1,4 +1,11 @@
-"""The slots of a rule: the surface that everything else asks."""
+"""The slots of a rule: the surface that everything else asks.
+
+Spreading: a stable distance between a slot and the time it is due.
+
+A thousand schedules at nine o'clock need not arrive at once. Jitter is one offset per
+schedule, the window one place per schedule and slot; both come from the fixed hash, so that
+every node, today and tomorrow, computes the same.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from tickwork.core.when.instants import instant_of, seconds_of
+from tickwork.core.hashing import stable_number
 from tickwork.core.when.model import Once, Rule
-from tickwork.core.when.sources import source_of
+from tickwork.core.when.slot_sources import source_of
+from tickwork.core.when.zone import instant_of, seconds_of
 
 SLOTS_MAX = 1_000_000
 
@@ -122,3 +130,36 @@ def _is_of_source(rule: Rule, slot: datetime) -> bool:
 
 def _just_before(instant: datetime) -> datetime:
     return instant - timedelta.resolution
+
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def due_at(rule: Rule, slot: datetime) -> datetime:
+    """When a slot is due: its nominal time plus jitter and its place in the window."""
+    if not (rule.jitter_seconds or rule.fire_window_seconds):
+        return slot
+    return slot + _jitter(rule, slot) + _window(rule, slot)
+
+
+def spread_max(rule: Rule) -> timedelta:
+    """No slot is due later than this after its nominal time."""
+    return timedelta(seconds=rule.jitter_seconds + rule.fire_window_seconds)
+
+
+def _jitter(rule: Rule, slot: datetime) -> timedelta:
+    if not rule.jitter_seconds:
+        return timedelta()
+    place = stable_number(f"{rule.seed}/jitter")
+    offset = (place % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
+    following = next_after(rule, slot)
+    if following is not None and slot + offset >= following:
+        offset %= following - slot
+    return offset
+
+
+def _window(rule: Rule, slot: datetime) -> timedelta:
+    if not rule.fire_window_seconds:
+        return timedelta()
+    place = stable_number(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
+    return (place % (rule.fire_window_seconds * 1000)) * _MILLISECOND

@@ -6,15 +6,19 @@ which stretch an instant lies in, and what the offsets before and after it are.
 
 Instants are whole seconds since 1970 UTC; *naive* seconds are the same count on a local
 clock: `naive = instant + offset`.
+
+Instants as seconds, and what a clock on the wall shows at them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+from tickwork.core.when.model import EPOCH
 
 _DAY = 86_400
 _CHUNK_SECONDS = 1_024 * _DAY
@@ -131,3 +135,25 @@ class Timeline:
 def timeline(name: str) -> Timeline:
     """The timeline of an IANA zone; raises `KeyError` or `ValueError` for an unknown name."""
     return Timeline(ZoneInfo(name))
+
+
+def seconds_of(instant: datetime) -> int:
+    """Whole seconds since 1970, rounded down."""
+    since = instant - EPOCH
+    return since.days * 86_400 + since.seconds
+
+
+def instant_of(seconds: int) -> datetime:
+    """The instant that many seconds after 1970."""
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def naive_seconds(instant: datetime, line: Timeline) -> int:
+    """What a clock on the wall shows at an instant."""
+    seconds = seconds_of(instant)
+    return seconds + line.stretch(seconds).offset
+
+
+def local_date(instant: datetime, line: Timeline) -> date:
+    """The date on the wall at an instant."""
+    return instant_of(naive_seconds(instant, line)).date()

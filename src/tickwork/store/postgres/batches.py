@@ -16,7 +16,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwork.core.batch import (
+from tickwork.core.limits import check_limit, check_new_batch, is_name
+from tickwork.core.message.batch import (
     BATCH_FILLING_SECONDS_MAX,
     BATCH_ITEMS_MAX,
     REASON_CANCELLED,
@@ -27,9 +28,8 @@ from tickwork.core.batch import (
     NewBatch,
     completion_event,
 )
-from tickwork.core.limits import check_limit, check_new_batch, is_name
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import NotFound, StoreUnavailable
 from tickwork.store.completions import warn_untold
 from tickwork.store.ids import new_id

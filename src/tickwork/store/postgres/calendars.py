@@ -8,7 +8,7 @@ from typing import Any
 
 from tickwork.core.limits import NAME_LENGTH_MAX, is_name, text_faults
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Calendar
+from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.database import SQL, Connection, Database

@@ -17,15 +17,15 @@ from uuid import UUID
 import asyncpg
 from msgspec import structs
 
-from tickwork.core.changing import Change, Decide, Withdraw
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.planning import UNFINISHED_MAX, Fire, Skip
-from tickwork.core.schedule import OverlapPolicy, Schedule, ScheduleStatus, key_of
-from tickwork.core.schedule_limits import check_change
-from tickwork.core.sharing import Grant
-from tickwork.core.tally import Passing
-from tickwork.core.tenant_limits import is_one_more
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
+from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.tenant_limits import check_change, is_one_more
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment
@@ -37,12 +37,7 @@ from tickwork.store.postgres.keys import Key, Keys
 from tickwork.store.postgres.leaving import Aftermath, Leaving, Left
 from tickwork.store.postgres.planning import fire_columns, skip_columns
 from tickwork.store.postgres.wakeups import PostgresWakeups
-from tickwork.store.postgres.withdrawing import (
-    Planned,
-    keys_of_planned,
-    take_back,
-    take_planned,
-)
+from tickwork.store.postgres.withdrawing import Planned, keys_of_planned, take_back, take_planned
 from tickwork.store.tallying import Tallied, Tallies
 
 TRIES_MAX = 40

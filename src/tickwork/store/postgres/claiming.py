@@ -28,7 +28,7 @@ from tickwork.core.model import (
     Scope,
     Settlement,
 )
-from tickwork.core.policy.rate import allowance, spend
+from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.lanes import LANES_MAX, LOOKING_SHARE, Lane, Portion, Ring
 from tickwork.store.moment import Moment

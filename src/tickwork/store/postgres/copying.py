@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from struct import Struct
 from uuid import UUID
 
-from tickwork.core.schedule import NewSchedule, bucket_of, texts_of
+from tickwork.core.schedule.model import NewSchedule, bucket_of, texts_of
 from tickwork.store.alike import Alike
 
 OWN = ("id", "bucket", "name", "idempotency_key", "fingerprint", "metadata", "body")

@@ -16,10 +16,9 @@ import asyncpg
 
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.policy.rate import allowance, spend
-from tickwork.core.schedule import NewSchedule, Schedule
-from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
-from tickwork.core.tenant_limits import check_number
+from tickwork.core.queue.rate_limit import allowance, spend
+from tickwork.core.schedule.model import NewSchedule, Schedule
+from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
 from tickwork.errors import Conflict, NotFound, TooMany
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.moment import Moment

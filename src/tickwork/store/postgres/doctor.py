@@ -10,13 +10,7 @@ import asyncpg
 from tickwork import zone_data
 from tickwork.clock import now
 from tickwork.errors import StoreBroken
-from tickwork.store.diagnosis import (
-    Finding,
-    Level,
-    clock_finding,
-    schema_finding,
-    zones_finding,
-)
+from tickwork.store.diagnosis import Finding, Level, clock_finding, schema_finding, zones_finding
 from tickwork.store.migrations import load_migrations
 from tickwork.store.postgres.database import CONNECT_ERRORS, SQL, as_store_error
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
+from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import ContentType, Ending, Fate, Held, NewMessage, SettleResult
-from tickwork.core.policy.fingerprint import fingerprint
-from tickwork.core.tally import Passing, left_out_because
+from tickwork.core.queue.stats import Passing, left_out_because
 from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room

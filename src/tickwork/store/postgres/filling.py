@@ -16,8 +16,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwork.core.batch import NewBatch
 from tickwork.core.limits import check_item, check_item_count
+from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import NewMessage, Queue
 from tickwork.errors import Conflict
 from tickwork.store.ids import new_id

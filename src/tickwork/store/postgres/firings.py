@@ -13,10 +13,10 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.firing import ChannelOutcome, Firing, FiringStatus
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.core.schedule.model import Schedule
 from tickwork.store.postgres.database import SQL, Database
 
 _FIELDS = Firing.__struct_fields__

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.states import State
+from tickwork.core.model import State
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.database import SQL, Connection
 

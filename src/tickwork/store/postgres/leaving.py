@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.batch import ItemStatus
-from tickwork.core.tally import Passing, has_run
+from tickwork.core.message.batch import ItemStatus
+from tickwork.core.queue.stats import Passing, has_run
 from tickwork.errors import StoreError
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room, change_backlog

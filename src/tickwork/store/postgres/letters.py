@@ -14,7 +14,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tickwork.core.letters import (
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
+from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
     Pace,
@@ -23,9 +24,8 @@ from tickwork.core.letters import (
     Selection,
     replay_of,
 )
-from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from tickwork.core.firing import FIRING_SECONDS
+from tickwork.core.schedule.firing import FIRING_SECONDS
 from tickwork.store.postgres.database import SQL, Connection, Database
 
 DAYS_AHEAD = 3

@@ -15,18 +15,12 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.planning import (
-    Due,
-    Fire,
-    Plan,
-    PlanResult,
-    Skip,
-)
-from tickwork.core.rezoning import Waiting
-from tickwork.core.schedule import SHARDS, key_of, read_rule, read_terms, shard_of
-from tickwork.core.sharing import Grant
-from tickwork.core.slot_end import Newer
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.model import SHARDS, key_of, read_rule, read_terms, shard_of
+from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, Skip
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.database import SQL, Connection, Database

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.batch import BATCH_SECONDS
-from tickwork.core.firing import FIRING_SECONDS
-from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.limits import check_limit, check_system
+from tickwork.core.message.batch import BATCH_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
 from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
-from tickwork.core.schedule import DELETED_SECONDS
-from tickwork.core.tally import TALLY_SECONDS, Passing
+from tickwork.core.queue.stats import TALLY_SECONDS, Passing
+from tickwork.core.schedule.firing import FIRING_SECONDS
+from tickwork.core.schedule.model import DELETED_SECONDS
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import recount_backlog
 from tickwork.store.postgres.database import SQL, Connection, Database

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.batch import REASON_DELETED, REASON_PURGED
+from tickwork.core.message.batch import REASON_DELETED, REASON_PURGED
 from tickwork.core.model import Scope
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.backlog import Room
 from tickwork.store.postgres.database import PLAN_ANEW, SQL, Connection, Database

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core import slot_end
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
@@ -20,6 +19,7 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
+from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.store.ids import new_id
 from tickwork.store.lanes import LANES_MAX
 from tickwork.store.moment import Moment

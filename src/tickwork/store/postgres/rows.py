@@ -14,8 +14,8 @@ from tickwork.core.model import (
     Node,
     Queue,
     QueueSettings,
+    State,
 )
-from tickwork.core.states import State
 from tickwork.errors import StoreBroken
 
 _STATE = Message.__struct_fields__.index("state")

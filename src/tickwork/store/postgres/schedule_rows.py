@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.model import ContentType
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     Definition,
     NewSchedule,
     OnDead,

@@ -7,12 +7,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.changing import Decide, Withdraw
 from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
 from tickwork.core.model import Message, Scope
-from tickwork.core.planning import Due, Plan, PlanResult
-from tickwork.core.rezoning import Waiting
-from tickwork.core.schedule import (
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.model import (
     NewSchedule,
     Order,
     Schedule,
@@ -20,8 +18,11 @@ from tickwork.core.schedule import (
     ScheduleStatus,
     is_of_nobody,
 )
-from tickwork.core.sharing import Grant
-from tickwork.core.slot_end import Newer
+from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.postgres import rows, schedule_rows

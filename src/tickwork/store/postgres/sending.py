@@ -19,9 +19,9 @@ import asyncpg
 from msgspec import Struct, structs
 
 from tickwork.core.limits import check_message
+from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.subscription import copy_for, matches
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import NotFound
 from tickwork.store.coalescer import Coalescer
 from tickwork.store.ids import new_id

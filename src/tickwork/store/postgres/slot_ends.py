@@ -17,12 +17,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.firing import FiringRecord, Then
 from tickwork.core.model import Ending, Held
-from tickwork.core.planning import PAUSED
-from tickwork.core.schedule import read_rule
-from tickwork.core.standing import NOTHING, SUCCESS, Effect, Shown
-from tickwork.core.withdrawing import Parted, Withdrawn, part
+from tickwork.core.schedule.firing import FiringRecord, Then
+from tickwork.core.schedule.model import read_rule
+from tickwork.core.schedule.plan import PAUSED
+from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Effect, Shown
+from tickwork.core.schedule.withdraw import Parted, Withdrawn, part
 from tickwork.store.ids import new_id
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.columns import once

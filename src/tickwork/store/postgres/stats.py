@@ -8,7 +8,7 @@ import asyncpg
 
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
-from tickwork.core.tally import (
+from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     KindTally,

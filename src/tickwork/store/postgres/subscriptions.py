@@ -9,8 +9,8 @@ import asyncpg
 
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_subscription, is_name
+from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
 from tickwork.core.model import Scope
-from tickwork.core.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.moment import Moment
 from tickwork.store.postgres.database import SQL, Database

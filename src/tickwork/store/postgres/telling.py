@@ -8,9 +8,9 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.message.subscription import copy_for, matches
+from tickwork.core.message.system_events import Death, is_wanted, of_death, of_pause
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.subscription import copy_for, matches
-from tickwork.core.system_events import Death, is_wanted, of_death, of_pause
 from tickwork.errors import NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.backlog import Room, change_backlog

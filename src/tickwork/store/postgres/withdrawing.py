@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.withdrawing import Withdraw, Withdrawn
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.store.postgres.database import SQL, Connection
 from tickwork.store.postgres.keys import Key
 from tickwork.store.postgres.leaving import Left

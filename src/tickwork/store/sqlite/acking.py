@@ -16,8 +16,8 @@ from uuid import UUID
 
 from tickwork.core.limits import can_be_held
 from tickwork.core.model import Ending, Fate, Scope
-from tickwork.core.standing import SUCCESS
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.slot_outcome import SUCCESS
 from tickwork.store.ids import new_id
 from tickwork.store.sightings import Sightings
 from tickwork.store.sqlite import rows

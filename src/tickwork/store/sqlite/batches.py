@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from uuid import UUID
 
-from tickwork.core.batch import (
+from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
+from tickwork.core.message.batch import (
     REASON_CANCELLED,
     Batch,
     BatchItem,
@@ -14,9 +15,8 @@ from tickwork.core.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
 from tickwork.core.model import NewMessage, Scope, WholeBatch
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.completing import BatchName, complete, seal

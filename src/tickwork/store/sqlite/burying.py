@@ -7,24 +7,15 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
+from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import Scope
-from tickwork.core.policy.fingerprint import fingerprint
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.completing import BatchName
 from tickwork.store.sqlite.finding import Found, find_queue
-from tickwork.store.sqlite.leaving import (
-    BYTES,
-    PLACE,
-    QUEUE_ID,
-    SOURCE,
-    TENANT,
-    TYPE,
-    Gone,
-    leave,
-)
+from tickwork.store.sqlite.leaving import BYTES, PLACE, QUEUE_ID, SOURCE, TENANT, TYPE, Gone, leave
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import take_backlog

@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.limits import NAME_LENGTH_MAX, is_name, text_faults
 from tickwork.core.model import Scope
-from tickwork.core.schedule import Calendar
+from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database

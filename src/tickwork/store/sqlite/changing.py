@@ -9,13 +9,13 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.changing import Change, Decide, Withdraw, Withdrawn
 from tickwork.core.model import Scope
-from tickwork.core.planning import UNFINISHED_MAX
-from tickwork.core.schedule import Schedule, ScheduleStatus
-from tickwork.core.schedule_limits import check_change
-from tickwork.core.sharing import Grant
-from tickwork.core.tenant_limits import is_one_more
+from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.plan import UNFINISHED_MAX
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.tenant_limits import check_change, is_one_more
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue, is_storable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.batch import ItemStatus, completion_event
+from tickwork.core.message.batch import ItemStatus, completion_event
 from tickwork.core.model import Scope
 from tickwork.errors import NotFound
 from tickwork.store.completions import warn_untold

@@ -11,11 +11,11 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.firing import Firing, FiringRecord, FiringStatus
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
-from tickwork.core.planning import Skip
-from tickwork.core.schedule import Schedule
+from tickwork.core.schedule.firing import Firing, FiringRecord, FiringStatus
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.plan import Skip
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database

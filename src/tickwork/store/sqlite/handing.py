@@ -14,8 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import FORMAT_VERSION, ContentType, Message
-from tickwork.core.states import State
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.statements import SQL
 from tickwork.store.sqlite.times import from_microseconds

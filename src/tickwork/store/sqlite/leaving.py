@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.batch import ItemStatus
-from tickwork.core.tally import Passing, has_run
+from tickwork.core.message.batch import ItemStatus
+from tickwork.core.queue.stats import Passing, has_run
 from tickwork.store.sqlite.completing import BatchName, EndedItem, complete, end_items
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction

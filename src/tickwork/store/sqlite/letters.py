@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.letters import (
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
+from tickwork.core.message.dead_letter import (
     DeadGroup,
     DeadLetter,
     Pace,
@@ -14,9 +15,8 @@ from tickwork.core.letters import (
     Selection,
     replay_of,
 )
-from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows

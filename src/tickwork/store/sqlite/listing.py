@@ -8,7 +8,7 @@ from typing import Any
 
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     Order,
     Schedule,
     ScheduleSelection,

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.model import DEFAULT, Scope
-from tickwork.core.policy import rate
-from tickwork.core.schedule import NewSchedule, Schedule
-from tickwork.core.schedule_limits import check_repeat, check_schedules, within_rate
-from tickwork.core.tenant_limits import check_number
+from tickwork.core.queue import rate_limit as rate
+from tickwork.core.schedule.model import NewSchedule, Schedule
+from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
 from tickwork.errors import Conflict, TooMany
 from tickwork.store.alike import Alike
 from tickwork.store.sqlite.database import Database

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.batch import REASON_DELETED
 from tickwork.core.limits import (
     can_be_held,
     check_batch,
@@ -15,6 +14,7 @@ from tickwork.core.limits import (
     check_system,
     lease_faults,
 )
+from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import (
     ClaimRequest,
     Held,
@@ -24,7 +24,7 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
 )
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Joined
 from tickwork.store.lanes import LANES_MAX

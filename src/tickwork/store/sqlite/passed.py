@@ -8,7 +8,7 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.store.tallying import Tallied, Tallies
 
 

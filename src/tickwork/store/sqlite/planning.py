@@ -14,11 +14,11 @@ from uuid import UUID
 
 from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.planning import Due, Plan, PlanResult
-from tickwork.core.rezoning import Waiting
-from tickwork.core.schedule import SHARDS, ScheduleStatus, read_terms
-from tickwork.core.sharing import Grant
-from tickwork.core.slot_end import Newer
+from tickwork.core.schedule.model import SHARDS, ScheduleStatus, read_terms
+from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.firings import SkipValues, record_skips, skip_values

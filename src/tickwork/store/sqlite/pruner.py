@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tickwork.core.batch import BATCH_SECONDS
-from tickwork.core.firing import FIRING_SECONDS
-from tickwork.core.letters import DEAD_LETTER_SECONDS
 from tickwork.core.limits import check_limit, check_system
+from tickwork.core.message.batch import BATCH_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
 from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
-from tickwork.core.schedule import DELETED_SECONDS
-from tickwork.core.tally import TALLY_SECONDS, Passing
+from tickwork.core.queue.stats import TALLY_SECONDS, Passing
+from tickwork.core.schedule.firing import FIRING_SECONDS
+from tickwork.core.schedule.model import DELETED_SECONDS
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.passed import Passed
 from tickwork.store.sqlite.pieces import Transaction

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.batch import REASON_PURGED
 from tickwork.core.limits import check_queue, is_name
+from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound

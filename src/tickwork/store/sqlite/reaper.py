@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.limits import check_limit, check_system
+from tickwork.core.message.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
     REASON_EXPIRED,
@@ -15,8 +15,8 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
-from tickwork.core.slot_end import LEASE_RAN_OUT, retries_of
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, retries_of
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.burying import Burial, Buried, bury, bury_unseen
 from tickwork.store.sqlite.claiming import lanes

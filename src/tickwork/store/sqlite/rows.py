@@ -10,9 +10,8 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.batch import Batch, BatchStatus
-from tickwork.core.firing import ChannelOutcome, Firing, FiringStatus
-from tickwork.core.letters import DeadLetter, Resolution
+from tickwork.core.message.batch import Batch, BatchStatus
+from tickwork.core.message.dead_letter import DeadLetter, Resolution
 from tickwork.core.model import (
     FORMAT_VERSION,
     ContentType,
@@ -20,8 +19,9 @@ from tickwork.core.model import (
     Node,
     Queue,
     QueueSettings,
+    State,
 )
-from tickwork.core.states import State
+from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
 from tickwork.errors import StoreBroken
 from tickwork.store.sqlite.times import from_microseconds
 

@@ -10,9 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.model import ContentType
-from tickwork.core.planning import Due
-from tickwork.core.rezoning import Waiting
-from tickwork.core.schedule import (
+from tickwork.core.schedule.model import (
     Definition,
     NewSchedule,
     OnDead,
@@ -24,6 +22,8 @@ from tickwork.core.schedule import (
     read_rule,
     texts_of,
 )
+from tickwork.core.schedule.plan import Due
+from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.store.sqlite.rows import Row
 from tickwork.store.sqlite.times import from_microseconds, to_microseconds
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.limits import check_message
+from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.subscription import copy_for, matches
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
 from tickwork.errors import BacklogFull, Conflict
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import Found, find_queue

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from uuid import UUID
 
-from tickwork.core.firing import FiringRecord
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
-from tickwork.core.tally import Passing, left_out_because
+from tickwork.core.queue.stats import Passing, left_out_because
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.containing import Contained
 from tickwork.store.contract import Joined

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from tickwork.core import token as tokens
-from tickwork.core.clock_jumps import Followed, Jump, Reading, shift_of
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
-from tickwork.core.sharing import Grant, Holding, share_out
+from tickwork.core.schedule import shards as tokens
+from tickwork.core.schedule.clock_change import Followed, Jump, Reading, shift_of
+from tickwork.core.schedule.shards import Grant, Holding, share_out
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite import rows

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tickwork.core.changing import Withdraw, pause
-from tickwork.core.coming import AHEAD_SECONDS
-from tickwork.core.firing import FiringRecord, FiringStatus, Then
-from tickwork.core.schedule import ScheduleStatus
-from tickwork.core.slot_end import of_dead, of_lease
-from tickwork.core.standing import Effect, Shown, effect_of
+from tickwork.core.schedule.change import pause
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS
+from tickwork.core.schedule.slot_outcome import Effect, Shown, effect_of, of_dead, of_lease
+from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.firings import record, record_skips, skip_values

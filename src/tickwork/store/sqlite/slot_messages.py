@@ -13,10 +13,10 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.changing import Withdraw, Withdrawn
-from tickwork.core.planning import Fire
-from tickwork.core.schedule import Schedule, key_of, read_terms, terms_text
-from tickwork.core.tally import Passing
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.model import Schedule, key_of, read_terms, terms_text
+from tickwork.core.schedule.plan import Fire
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.leaving import leave

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tickwork.core.limits import check_system
 from tickwork.core.model import Counts, Scope
-from tickwork.core.tally import (
+from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
     KindTally,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from tickwork.core.limits import check_subscription, is_name
+from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
 from tickwork.core.model import Scope
-from tickwork.core.subscription import SUBSCRIPTIONS_MAX, Subscription, pattern_faults
 from tickwork.errors import Conflict
 from tickwork.store.sqlite.database import Database
 from tickwork.store.sqlite.finding import find_queue

@@ -13,8 +13,8 @@ from itertools import groupby
 import msgspec
 
 from tickwork.core.model import ClaimRequest, Scope
-from tickwork.core.policy import rate
-from tickwork.core.tally import Passing
+from tickwork.core.queue import rate_limit as rate
+from tickwork.core.queue.stats import Passing
 from tickwork.store.lanes import Portion
 from tickwork.store.sqlite import rows
 from tickwork.store.sqlite.finding import Found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
+from tickwork.core.message.system_events import Death, is_wanted, of_death, of_pause
 from tickwork.core.model import NewMessage
-from tickwork.core.system_events import Death, is_wanted, of_death, of_pause
 from tickwork.store.sqlite.pieces import Transaction
 from tickwork.store.sqlite.sending import send_copies
 from tickwork.store.sqlite.statements import SQL

@@ -1,0 +1,1 @@
+"""Messages: bodies, outcomes, what follows from an outcome, dead letters, batches."""

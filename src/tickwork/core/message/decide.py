@@ -1,0 +1,234 @@
+"""What follows from an outcome: one pure function from a message and its outcome to an `Ending`.
+
+```
+  succeeded ───────────────────────────▶ ack, with everything the handler sent
+  failed, or a retry is asked for ─────▶ retry after the backoff, while attempts are left
+                                    └──▶ dead  max_retries
+  snoozed ─────────────────────────────▶ release: no attempt
+  no handler for its type ─────────────▶ release, for some ten minutes
+                                    └──▶ dead  unhandled_type
+  permanent · invalid payload ─────────▶ dead at once
+  32 hops · expired ───────────────────▶ dead at once
+```
+
+Contract: whatever a handler said, the ending is one that a store takes: delays are brought
+within their limits, and errors into a form that can be stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec import structs
+
+from tickwork.core.hashing import stable_number
+from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
+from tickwork.core.message.backoff import delay_seconds
+from tickwork.core.message.error_summary import LEFT_OUT
+from tickwork.core.message.outcome import (
+    Expired,
+    Failed,
+    InvalidPayload,
+    Outcome,
+    Permanent,
+    RetryRequested,
+    Snoozed,
+    Succeeded,
+    TooManyHops,
+    UnhandledType,
+)
+from tickwork.core.model import (
+    REASON_EXPIRED,
+    REASON_INVALID_PAYLOAD,
+    REASON_MAX_RETRIES,
+    REASON_TOO_MANY_HOPS,
+    REASON_UNHANDLED_TYPE,
+    Ending,
+    Fate,
+    Message,
+    NewMessage,
+    QueueSettings,
+    Send,
+    WholeBatch,
+)
+from tickwork.core.schedule.slot_outcome import settings_of, with_firing
+
+UNHANDLED_DELAY_SECONDS = 30.0
+"""So long a message of an unknown type waits for another node …"""
+
+UNHANDLED_RELEASES_MAX = 20
+"""… and so often. What else costs nothing, as `Snooze`, does not count: who says that has one."""
+
+REASON_PERMANENT = "permanent"
+
+NO_TEXT = "no error text was given"
+
+_UNHANDLED_BEFORE = re.compile(r"no handler for .* \(release (\d{1,9}) of \d+\)", re.DOTALL)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+def settle(
+    message: Message,
+    outcome: Outcome,
+    settings: QueueSettings,
+    *,
+    spread: float = 0.0,
+    sends: Iterable[Send] = (),
+    batches: Iterable[WholeBatch] = (),
+    took_seconds: float = 0.0,
+) -> Ending:
+    """The end of this handing-out.
+
+    `spread` is `spread_of` the message, or 0 where delays must be exact. The sends and batches
+    are as the handler made them; they happen only with a success, and each message knows then
+    what caused it. Of a schedule's slot there is a record, and the schedule's own terms come first.
+    """
+    if message.schedule_id is None:
+        return _ending(message, outcome, settings, spread, sends, batches)
+    settings = settings_of(message, settings)
+    ending = _ending(message, outcome, settings, spread, sends, batches)
+    return with_firing(message, ending, took_seconds=took_seconds)
+
+
+def _ending(
+    message: Message,
+    outcome: Outcome,
+    settings: QueueSettings,
+    spread: float,
+    sends: Iterable[Send],
+    batches: Iterable[WholeBatch],
+) -> Ending:
+    match outcome:
+        case Succeeded():
+            return _done(message, sends, batches)
+        case RetryRequested(delay, error):
+            told = None if error is None else clean_error(error)
+            return _retried(message, settings, spread, delay=delay, error=told)
+        case Failed(error):
+            return _retried(message, settings, spread, error=clean_error(error))
+        case Permanent(error):
+            return _dead(message, REASON_PERMANENT, clean_error(error))
+        case Snoozed(seconds):
+            return _released(message, seconds)
+        case InvalidPayload(error):
+            return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
+        case UnhandledType():
+            return _unhandled(message)
+        case TooManyHops():
+            return _too_far(message)
+        case Expired():
+            return _dead(message, REASON_EXPIRED)
+    assert_never(outcome)
+
+
+def unseen(message: Message) -> Outcome | None:
+    """What ends a message before any handler sees it; None if it is fit to be handled."""
+    return TooManyHops() if message.hops >= HOPS_MAX else None
+
+
+def caused_by(message: Message, new: NewMessage) -> NewMessage:
+    """What a handler sends, as a consequence of the message it handles.
+
+    It belongs to the same story unless its sender began another one, and is one hop further.
+    """
+    return structs.replace(
+        new,
+        correlation_id=new.correlation_id or message.correlation_id or str(message.id),
+        causation_id=new.causation_id or message.event_id or str(message.id),
+        hops=message.hops + 1,
+    )
+
+
+def causing(
+    message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[WholeBatch]
+) -> Ending:
+    """An ending of the message that brings about this, too."""
+    sent = tuple(Send(each.queue, caused_by(message, each.message)) for each in sends)
+    made = tuple(
+        structs.replace(each, items=tuple(caused_by(message, item) for item in each.items))
+        for each in batches
+    )
+    return structs.replace(ending, sends=ending.sends + sent, batches=ending.batches + made)
+
+
+def spread_of(message: Message) -> float:
+    """A stable number from 0 to 1 for this attempt at the message, the same on every node."""
+    return stable_number(f"{message.id}:{message.attempts + 1}") / 2**64
+
+
+def clean_error(text: str) -> str:
+    """An error as it can be stored: what no database takes is replaced, and of one that is too
+    long the beginning and the end stay, where errors say most."""
+    if not text.strip():
+        return NO_TEXT
+    if len(text) > ERROR_LENGTH_MAX:
+        mark = f"\n… {len(text)} characters in all; {LEFT_OUT}\n"
+        kept = ERROR_LENGTH_MAX - len(mark)
+        text = text[: kept // 2] + mark + text[-(kept - kept // 2) :]
+    return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
+def _done(message: Message, sends: Iterable[Send], batches: Iterable[WholeBatch]) -> Ending:
+    ending = Ending(held=message.held, fate=Fate.ACK)
+    sends, batches = tuple(sends), tuple(batches)
+    if not sends and not batches:
+        return ending
+    if message.hops >= HOPS_MAX:
+        return _too_far(message)
+    return causing(message, ending, sends, batches)
+
+
+def _retried(
+    message: Message,
+    settings: QueueSettings,
+    spread: float,
+    *,
+    delay: float | None = None,
+    error: str | None = None,
+) -> Ending:
+    attempt = message.attempts + 1
+    if attempt > settings.max_retries:
+        return _dead(message, REASON_MAX_RETRIES, error)
+    if delay is None:
+        delay = delay_seconds(settings.backoff, attempt, spread=spread)
+    return Ending(
+        held=message.held, fate=Fate.RETRY, delay_seconds=_within_limits(delay), error=error
+    )
+
+
+def _unhandled(message: Message) -> Ending:
+    named = "its type" if message.type is None else f"the type {message.type!r}"
+    error, times = f"no handler for {named}", _times_unhandled(message) + 1
+    if times > UNHANDLED_RELEASES_MAX:
+        return _dead(message, REASON_UNHANDLED_TYPE, clean_error(error))
+    counted = f"{error} (release {times} of {UNHANDLED_RELEASES_MAX})"
+    return _released(message, UNHANDLED_DELAY_SECONDS, clean_error(counted))
+
+
+def _times_unhandled(message: Message) -> int:
+    """How often it was released for want of a handler: its last error says so, until an attempt
+    fails, or a claim is lost. There are only so many of those."""
+    before = _UNHANDLED_BEFORE.fullmatch(message.last_error or "")
+    return 0 if before is None else int(before[1])
+
+
+def _too_far(message: Message) -> Ending:
+    return _dead(message, REASON_TOO_MANY_HOPS, f"it has {message.hops} hops behind it")
+
+
+def _released(message: Message, seconds: float, error: str | None = None) -> Ending:
+    return Ending(
+        held=message.held, fate=Fate.RELEASE, delay_seconds=_within_limits(seconds), error=error
+    )
+
+
+def _dead(message: Message, reason: str, error: str | None = None) -> Ending:
+    return Ending(held=message.held, fate=Fate.DEAD, reason=reason, error=error)
+
+
+def _within_limits(seconds: float) -> float:
+    # In this order a number that is none (NaN) becomes 0.
+    return min(max(0.0, seconds), float(DELAY_SECONDS_MAX))

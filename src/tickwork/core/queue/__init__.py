@@ -1,0 +1,1 @@
+"""Rate limits, concurrency and statistics of queues."""

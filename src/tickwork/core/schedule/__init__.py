@@ -1,0 +1,1 @@
+"""Schedules: the model, the next slot, planning, changes, and what became of a slot."""

@@ -1,0 +1,274 @@
+"""Schedules from and to the JSON names of the API.
+
+`read_definition` either returns a definition whose rule is known to fire or raises `InvalidInput`
+with every fault it found, by field; `render_definition` is its inverse; `merged` is what a
+patch makes of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from difflib import get_close_matches
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import structs
+
+from tickwork.core import when
+from tickwork.core.fields import Reader, shown
+from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.message.backoff import Backoff, backoff_faults
+from tickwork.core.message.body import decode_body, encode_body
+from tickwork.core.model import ContentType
+from tickwork.core.schedule.model import (
+    FIRED_TYPE,
+    METADATA_BYTES_MAX,
+    SCHEDULE_BODY_BYTES_MAX,
+    Definition,
+    OnDead,
+    OverlapPolicy,
+    Retry,
+)
+from tickwork.errors import FieldError, InvalidInput
+
+TARGET_QUEUE = "queue"
+ATTEMPTS_MAX = 101
+EXPIRES_SECONDS_MAX = 365 * 86_400
+PRIORITY_MAX = 9
+
+DEFINITION_FIELDS = when.RULE_FIELDS | {
+    "target",
+    "payload",
+    "overlap",
+    "retry",
+    "on_dead",
+    "priority",
+    "expires_after_seconds",
+    "metadata",
+}
+SCHEDULE_FIELDS = DEFINITION_FIELDS | {"name", "idempotency_key"}
+
+_TARGET_FIELDS = {"type", "queue", "message_type"}
+_NAME_LENGTH_MAX = 120
+_ID_DIGITS = 32
+
+
+def read_definition(
+    fields: Mapping[str, object],
+    *,
+    schedule_id: UUID,
+    created_at: datetime,
+    calendars: Mapping[str, frozenset[date]],
+    limits: when.Limits,
+    is_known: bool = False,
+) -> tuple[Definition, when.Rule]:
+    """The definition that the fields describe, and its rule with the days of its calendar; a rule
+    that `is_known` is one that the schedule has already."""
+    faults = _unknown(fields)
+    rule: when.Rule | None = None
+    try:
+        rule = when.parse(
+            {name: value for name, value in fields.items() if name in when.RULE_FIELDS},
+            created_at=created_at,
+            seed=str(schedule_id),
+            calendars=calendars,
+            limits=limits,
+            is_known=is_known,
+        )
+    except InvalidInput as error:
+        faults += error.errors
+    around = read_around(fields, faults)
+    if faults or rule is None:
+        raise InvalidInput(faults)
+    return definition_of(rule, around), rule
+
+
+def definition_of(rule: when.Rule, around: Mapping[str, Any]) -> Definition:
+    """A definition of a rule and what stands around it."""
+    return Definition(rule=structs.replace(rule, holidays=frozenset()), **around)
+
+
+def read_around(fields: Mapping[str, object], faults: list[FieldError]) -> dict[str, Any]:
+    """Everything but the rule: target, body and policies."""
+    reader = Reader(fields, faults)
+    around = {**_target(reader), **read_own(fields, faults)}
+    around["overlap"] = reader.choice("overlap", OverlapPolicy.ALLOW)
+    around["on_dead"] = reader.choice("on_dead", OnDead.CONTINUE)
+    around["priority"] = reader.integer("priority", 0, PRIORITY_MAX, 4)
+    around["retry"] = _retry(reader)
+    if reader.has("expires_after_seconds"):
+        expires = reader.integer("expires_after_seconds", 1, EXPIRES_SECONDS_MAX)
+        around["expires_after_seconds"] = None if expires is None else float(expires)
+    return around
+
+
+def read_own(fields: Mapping[str, object], faults: list[FieldError]) -> dict[str, bytes]:
+    """What each schedule has for itself where many are alike: body and metadata."""
+    return {"body": _payload(fields, faults), "metadata": _metadata(fields, faults)}
+
+
+def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]) -> str | None:
+    """A name or key of at most 120 characters, if there is one."""
+    reader = Reader(fields, faults)
+    text = reader.text(field) if reader.has(field) else None
+    if text is not None and (len(text) > _NAME_LENGTH_MAX or not text.isprintable()):
+        reader.fault(field, f"must be at most {_NAME_LENGTH_MAX} printable characters")
+        return None
+    return text
+
+
+def read_own_name(fields: Mapping[str, object], faults: list[FieldError]) -> str | None:
+    """The name of a new schedule: one that reads as an id would never be found by it."""
+    name = read_name(fields, "name", faults)
+    if name is not None and as_id(name) is not None:
+        fault = "reads as the id of a schedule, and could not be found; take another name"
+        faults.append(FieldError("name", fault))
+        return None
+    return name
+
+
+def as_id(text: str) -> UUID | None:
+    """The id that a text is, in any spelling of one; None for every other text."""
+    if len(text) < _ID_DIGITS:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def render_definition(definition: Definition) -> dict[str, object]:
+    """The fields of a definition; what is at its default is left out, but for the target."""
+    target: dict[str, object] = {"type": TARGET_QUEUE, "queue": definition.queue}
+    if definition.type != FIRED_TYPE:
+        target["message_type"] = definition.type
+    fields: dict[str, object] = {**when.render(definition.rule), "target": target}
+    payload = decode_body(definition.body, definition.content_type)
+    if payload is not None:
+        fields["payload"] = payload
+    if definition.overlap is not OverlapPolicy.ALLOW:
+        fields["overlap"] = str(definition.overlap)
+    if definition.on_dead is not OnDead.CONTINUE:
+        fields["on_dead"] = str(definition.on_dead)
+    if definition.priority != 4:
+        fields["priority"] = definition.priority
+    if definition.retry is not None:
+        retry = msgspec.to_builtins(definition.retry)
+        fields["retry"] = {name: value for name, value in retry.items() if value is not None}
+    if definition.expires_after_seconds is not None:
+        fields["expires_after_seconds"] = int(definition.expires_after_seconds)
+    if definition.metadata != b"{}":
+        fields["metadata"] = msgspec.json.decode(definition.metadata)
+    return fields
+
+
+def merged(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+    """Fields with a patch laid over them (RFC 7396): null removes, an object is merged, anything
+    else replaces. To name a timing is to replace the old one, with what belongs to it."""
+    result = dict(fields)
+    if any(patch.get(name) is not None for name in when.TIMING_FIELDS):
+        for name in (*when.TIMING_FIELDS, "interval_mode"):
+            result.pop(name, None)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif name in _MERGED_INSIDE and isinstance(value, Mapping):
+            inside = result.get(name)
+            base = inside if isinstance(inside, Mapping) else {}
+            result[name] = merged_inside(base, value)
+        else:
+            result[name] = value
+    return result
+
+
+_MERGED_INSIDE = frozenset({"missed", "dst", "target", "retry", "metadata"})
+
+
+def merged_inside(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+    """A patch laid over a plain object."""
+    kept = {**fields, **patch}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _unknown(fields: Mapping[str, object]) -> list[FieldError]:
+    if fields.keys() <= SCHEDULE_FIELDS:
+        return []
+    faults = []
+    for name in sorted(map(str, fields.keys() - SCHEDULE_FIELDS)):
+        near = get_close_matches(name, SCHEDULE_FIELDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(sorted(SCHEDULE_FIELDS))}"
+        faults.append(FieldError(name, f"is not known here; {hint}"))
+    return faults
+
+
+def _target(reader: Reader) -> dict[str, Any]:
+    if not reader.has("target"):
+        reader.fault("target", 'is missing; such as {"type": "queue", "queue": "emails"}')
+        return {"queue": ""}
+    target = reader.object("target", _TARGET_FIELDS)
+    if target is None:
+        return {"queue": ""}
+    if target.has("type") and not target.is_word("type", TARGET_QUEUE):
+        target.fault("type", f'must be "{TARGET_QUEUE}": schedules send to queues')
+    queue = target.text("queue")
+    if not target.has("message_type"):
+        return {"queue": queue}
+    message_type = target.text("message_type")
+    for fault in text_faults("message_type", message_type or "-", TEXT_LENGTH_MAX):
+        target.fault(fault.field, fault.message)
+    return {"queue": queue, "type": message_type}
+
+
+def _payload(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
+    try:
+        body = encode_body(fields.get("payload"), ContentType.JSON)
+    except InvalidInput as error:
+        faults += [FieldError("payload", each.message) for each in error.errors]
+        return b"null"
+    if len(body) > SCHEDULE_BODY_BYTES_MAX:
+        fault = f"has {len(body)} bytes; at most {SCHEDULE_BODY_BYTES_MAX}: send a reference"
+        faults.append(FieldError("payload", fault))
+    return body
+
+
+def _metadata(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
+    metadata = fields.get("metadata")
+    if metadata is None:
+        return b"{}"
+    if not isinstance(metadata, Mapping):
+        faults.append(FieldError("metadata", f"must be an object, not {shown(metadata)}"))
+        return b"{}"
+    try:
+        encoded = encode_body(metadata, ContentType.JSON)
+    except InvalidInput as error:
+        faults += [FieldError("metadata", each.message) for each in error.errors]
+        return b"{}"
+    if len(encoded) > METADATA_BYTES_MAX:
+        fault = f"has {len(encoded)} bytes; at most {METADATA_BYTES_MAX}"
+        faults.append(FieldError("metadata", fault))
+    return encoded
+
+
+def _retry(reader: Reader) -> Retry | None:
+    if not reader.has("retry"):
+        return None
+    given = reader.object("retry", {"max_attempts", "backoff"})
+    if given is None:
+        return None
+    attempts = given.integer("max_attempts", 1, ATTEMPTS_MAX) if given.has("max_attempts") else None
+    return Retry(attempts, _backoff(given) if given.has("backoff") else None)
+
+
+def _backoff(reader: Reader) -> Backoff | None:
+    value = reader.value("backoff")
+    try:
+        backoff: Backoff = msgspec.convert(value, Backoff)
+    except msgspec.ValidationError as error:
+        example = '{"kind": "exponential", "base_seconds": 30, "factor": 2, "cap_seconds": 600}'
+        reader.fault("backoff", f"{error}; such as {example}")
+        return None
+    for fault in backoff_faults(backoff, "backoff"):
+        reader.fault(fault.field, fault.message)
+    return backoff

@@ -1,0 +1,251 @@
+"""What the end of a slot's message means for its firing and its schedule.
+
+| end | firing | a single slot | recurring |
+|---|---|---|---|
+| ack | succeeded | completed | goes on |
+| retry | failed | goes on | goes on |
+| dead | dead, or expired | parked | goes on, or paused (`on_dead`) |
+| too late, unseen | skipped | completed | goes on |
+
+The last slot of a recurring schedule completes it, however it ends. An extra run (`run` above 0)
+changes nothing of how its schedule stands.
+
+What the ends of its slots make of a schedule, taken one after the other by slot.
+
+| end | errors | last error | last status |
+|---|---|---|---|
+| succeeded | 0 | none | as it ended |
+| partial | as before | what it says | as it ended |
+| failed | one more | what it says | as it ended |
+| dead, expired | as before; 0 at the next end | what it says | as it ended |
+| skipped | as before | as before | as before |
+
+An `Effect` holds any number of ends. It is relative to what the schedule shows, so that a store
+can carry it out on a row that somebody else changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import structs
+
+from tickwork.core.message.error_summary import summary
+from tickwork.core.model import (
+    REASON_EXPIRED,
+    REASON_MAX_RETRIES,
+    REASONS_UNSEEN,
+    Ending,
+    Fate,
+    Message,
+    QueueSettings,
+)
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.model import OnDead, Terms, read_terms
+from tickwork.core.schedule.plan import SKIPPED_MISSED
+from tickwork.core.when import MissedPolicy
+
+LEASE_RAN_OUT = "the pull lease ran out"
+
+
+class Newer(NamedTuple):
+    """How many later slots of a schedule are messages that are due: all of them, and those of
+    them that were missed (planned or handed out too late, or too late for that already)."""
+
+    due: int = 0
+    missed: int = 0
+
+
+def settings_of(message: Message, settings: QueueSettings) -> QueueSettings:
+    """The queue's settings, as far as the schedule says nothing else."""
+    retry = None if message.terms is None else read_terms(message.terms).retry
+    if retry is None:
+        return settings
+    return structs.replace(
+        settings,
+        max_retries=retries_of(message.terms, settings.max_retries),
+        backoff=retry.backoff or settings.backoff,
+    )
+
+
+def retries_of(terms: str | None, max_retries: int) -> int:
+    """How often a message is tried again: as its schedule says, or else its queue."""
+    retry = read_terms(terms).retry
+    if retry is None or retry.max_attempts is None:
+        return max_retries
+    return retry.max_attempts - 1
+
+
+def with_firing(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
+    """The ending with the record of its slot; a release is no attempt, and leaves none."""
+    if message.schedule_id is None or ending.fate is Fate.RELEASE or ending.firing is not None:
+        return ending
+    terms = read_terms(message.terms)
+    match ending.fate:
+        case Fate.ACK:
+            record = FiringRecord(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
+            record = _followed(record, terms, message.run, dead=False)
+        case Fate.RETRY:
+            record = _failed(ending.reason, ending.error, took_seconds)
+        case _:
+            record = of_dead(
+                message.terms, message.run, ending.reason, ending.error, took_seconds=took_seconds
+            )
+    return structs.replace(ending, firing=record)
+
+
+def of_dead(
+    terms: str | None,
+    run: int,
+    reason: str | None,
+    error: str | None,
+    *,
+    took_seconds: float = 0.0,
+) -> FiringRecord:
+    """The record of a slot whose message became a dead letter."""
+    is_expired, line = reason == REASON_EXPIRED, summary(error)
+    record = FiringRecord(
+        status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
+        is_attempt=reason not in REASONS_UNSEEN,
+        reason=reason,
+        took_seconds=took_seconds,
+        error=line or reason,
+        excerpt=line,
+    )
+    return _followed(record, read_terms(terms), run, dead=True)
+
+
+def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringRecord:
+    """The record of a slot whose pull lease ran out, which counts as an attempt: the last one, if
+    attempts are used up."""
+    if is_used_up:
+        return of_dead(terms, run, REASON_MAX_RETRIES, LEASE_RAN_OUT)
+    return _failed(None, LEASE_RAN_OUT, 0.0)
+
+
+def too_late(message: Message) -> Ending:
+    """The end of a slot's message that nobody may handle any more: it was missed."""
+    record = FiringRecord(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
+    record = _followed(record, read_terms(message.terms), message.run, dead=False)
+    return Ending(held=message.held, fate=Fate.ACK, firing=record)
+
+
+def is_too_late(message: Message, newer: Newer) -> bool:
+    """Whether a message that is late may not be handled. As at planning: any later slot stands for
+    the latest one, but only those that were missed use up the cap."""
+    terms = read_terms(message.terms)
+    match terms.missed:
+        case MissedPolicy.SKIP:
+            return True
+        case MissedPolicy.FIRE_MOST_RECENT:
+            return newer.due > 0
+        case MissedPolicy.FIRE_LATE:
+            return newer.missed >= terms.cap
+
+
+def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringRecord:
+    line = summary(error)
+    return FiringRecord(
+        status=FiringStatus.FAILED,
+        took_seconds=took_seconds,
+        reason=reason,
+        error=line,
+        excerpt=line,
+    )
+
+
+def _followed(record: FiringRecord, terms: Terms, run: int, *, dead: bool) -> FiringRecord:
+    """The record with what follows for the schedule."""
+    if run:
+        return record
+    then = Then.GO_ON
+    if terms.is_once:
+        then = Then.PARK if dead else Then.COMPLETE
+    elif terms.is_last:
+        then = Then.COMPLETE
+    elif dead and terms.on_dead is OnDead.PAUSE:
+        then = Then.PAUSE
+    after = terms.delay_seconds if then in (Then.GO_ON, Then.PAUSE) else None
+    return structs.replace(
+        record, then=then, next_after_seconds=None if after is None else float(after)
+    )
+
+
+OVER = frozenset({FiringStatus.DEAD, FiringStatus.EXPIRED})
+"""After these the count of errors begins anew."""
+
+
+class Shown(NamedTuple):
+    """What a schedule shows of its last end."""
+
+    error_count: int
+    last_error: str | None
+    last_status: str | None
+
+
+SUCCESS = Shown(0, None, str(FiringStatus.SUCCEEDED))
+
+
+class Effect(NamedTuple):
+    """What ends mean for a schedule. `is_shown`: at least one of them was an attempt; `is_reset`:
+    what was counted before them is over."""
+
+    is_reset: bool = False
+    failures: int = 0
+    is_shown: bool = False
+    error: str | None = None
+    status: FiringStatus | None = None
+    then: Then = Then.GO_ON
+    delay_seconds: float | None = None
+
+    def after(self, record: FiringRecord) -> Effect:
+        """With one more end, of a later slot."""
+        if self is NOTHING and record.is_plain_success:
+            return ONE_SUCCESS
+        effect = self
+        if record.status is not FiringStatus.SKIPPED:
+            if self.status in OVER or record.status is FiringStatus.SUCCEEDED:
+                effect = effect._replace(is_reset=True, failures=0)
+            failed = record.status is FiringStatus.FAILED
+            error = None if record.status is FiringStatus.SUCCEEDED else record.error
+            effect = effect._replace(
+                failures=effect.failures + failed,
+                is_shown=True,
+                error=error,
+                status=record.status,
+            )
+        if record.is_followed:
+            effect = _with_followup(effect, record)
+        return effect
+
+    def on(self, shown: Shown) -> Shown:
+        """What a schedule shows then."""
+        if not self.is_shown:
+            return shown
+        before = 0 if self.is_reset or shown.last_status in OVER else shown.error_count
+        return Shown(before + self.failures, self.error, str(self.status))
+
+    def changes(self, shown: Shown) -> bool:
+        """Whether a schedule that shows this has to be written."""
+        is_followed = self.then is not Then.GO_ON or self.delay_seconds is not None
+        return is_followed or self.on(shown) != shown
+
+
+NOTHING = Effect()
+ONE_SUCCESS = Effect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
+
+
+def _with_followup(effect: Effect, record: FiringRecord) -> Effect:
+    """The later one says how its schedule goes on; a pause stays one."""
+    is_kept = record.then is Then.GO_ON and effect.then is Then.PAUSE
+    then = Then.PAUSE if is_kept else record.then
+    return effect._replace(then=then, delay_seconds=record.next_after_seconds)
+
+
+def effect_of(records: Iterable[FiringRecord]) -> Effect:
+    """The effect of ends, which are in the order of their slots."""
+    effect = NOTHING
+    for record in records:
+        effect = effect.after(record)
+    return effect

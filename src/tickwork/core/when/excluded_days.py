@@ -1,0 +1,173 @@
+"""Rules without some days; with a roll, the slots of those go to the nearest open day.
+
+A rolled slot keeps its time of day; where the open day has that slot anyway they are one.
+Excluded days that follow each other are one run, with one open day before and one after it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import NamedTuple
+
+from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL, CalendarRule, Days
+from tickwork.core.when.model import Roll
+from tickwork.core.when.wall_clock import NaiveRule
+
+EXCLUDED_DAYS_MAX = 10_000
+
+ROLL_DAYS_MAX = 366
+"""A slot with no open day within a year stays out."""
+
+
+def without_days(rule: NaiveRule, excluded: frozenset[date], roll: Roll) -> NaiveRule:
+    """A rule with excluded days taken out or rolled."""
+    if isinstance(rule, CalendarRule):
+        return CalendarRule(OpenDays(rule.days, excluded, roll), rule.times)
+    return OpenTimes(rule, excluded, roll)
+
+
+def day_start(day: date) -> int:
+    """The naive second at which a day begins."""
+    return (day.toordinal() - EPOCH_ORDINAL) * DAY_SECONDS
+
+
+class _Run(NamedTuple):
+    """Excluded days `[first, end)`, as ordinals, and the open day they roll to, if any."""
+
+    first: int
+    end: int
+    target: int | None
+
+    def rolled(self) -> range:
+        """The days that are near enough to the open day to roll there."""
+        if self.target is None:
+            return range(0)
+        if self.target == self.end:
+            return range(max(self.first, self.end - ROLL_DAYS_MAX), self.end)
+        return range(self.first, min(self.end, self.first + ROLL_DAYS_MAX))
+
+
+def _runs(excluded: frozenset[date], roll: Roll) -> list[_Run]:
+    spans: list[tuple[int, int]] = []
+    for ordinal in sorted(day.toordinal() for day in excluded):
+        if spans and spans[-1][1] == ordinal:
+            spans[-1] = (spans[-1][0], ordinal + 1)
+        else:
+            spans.append((ordinal, ordinal + 1))
+    match roll:
+        case Roll.NEXT_DAY:
+            return [_Run(first, end, end) for first, end in spans]
+        case Roll.PREVIOUS_DAY:
+            return [_Run(first, end, first - 1) for first, end in spans]
+        case Roll.SKIP:
+            return [_Run(first, end, None) for first, end in spans]
+
+
+class OpenDays:
+    """The days of a calendar rule: all have the same times, so whole days come and go."""
+
+    __slots__ = ("_base", "_touched")
+
+    def __init__(self, base: Days, excluded: frozenset[date], roll: Roll) -> None:
+        self._base = base
+        closed = _by_month(day.toordinal() for day in excluded)
+        rolled = _by_month(
+            run.target
+            for run in _runs(excluded, roll)
+            if run.target is not None and any(map(self._is_natural, run.rolled()))
+        )
+        self._touched = {
+            month: tuple(sorted(rolled[month].union(base.in_month(*month)) - closed[month]))
+            for month in closed.keys() | rolled.keys()
+        }
+
+    def in_month(self, year: int, month: int) -> tuple[int, ...]:
+        touched = self._touched.get((year, month))
+        return self._base.in_month(year, month) if touched is None else touched
+
+    def _is_natural(self, ordinal: int) -> bool:
+        day = date.fromordinal(ordinal)
+        return day.day in self._base.in_month(day.year, day.month)
+
+
+def _by_month(ordinals: Iterable[int]) -> dict[tuple[int, int], set[int]]:
+    months: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for ordinal in ordinals:
+        day = date.fromordinal(ordinal)
+        months[day.year, day.month].add(day.day)
+    return months
+
+
+class OpenTimes:
+    """Any other rule without excluded days: its days may differ in their times."""
+
+    __slots__ = ("_base", "_firsts", "_moved", "_runs", "_targets")
+
+    def __init__(self, base: NaiveRule, excluded: frozenset[date], roll: Roll) -> None:
+        self._base = base
+        self._runs = _runs(excluded, roll)
+        self._firsts = [_begin(run.first) for run in self._runs]
+        self._targets = [_begin(run.target) for run in self._runs if run.target is not None]
+        self._moved: dict[int, list[int]] = {}
+
+    def next_naive(self, after: int) -> int | None:
+        natural = self._next_natural(after)
+        for naive in self._moved_between(after + 1, natural):
+            return naive
+        return natural
+
+    def count_naive(self, start: int, end: int) -> int:
+        count = self._base.count_naive(start, end)
+        first = max(bisect_right(self._firsts, start) - 1, 0)
+        for run in self._runs[first : bisect_left(self._firsts, end)]:
+            low, high = max(start, _begin(run.first)), min(end, _begin(run.end))
+            if low < high:
+                count -= self._base.count_naive(low, high)
+        return count + sum(1 for _ in self._moved_between(start, end))
+
+    def _next_natural(self, after: int) -> int | None:
+        """The base's next match that is not on an excluded day."""
+        naive = self._base.next_naive(after)
+        for _ in range(len(self._runs)):
+            at = bisect_right(self._firsts, naive) - 1 if naive is not None else -1
+            if naive is None or at < 0 or naive >= _begin(self._runs[at].end):
+                return naive
+            naive = self._base.next_naive(_begin(self._runs[at].end) - 1)
+        return naive
+
+    def _moved_between(self, start: int, end: int | None) -> Iterator[int]:
+        """The slots in `[start, end)` that rolled there from an excluded day, in order."""
+        coming: int | None = None
+        for at in range(bisect_right(self._targets, start - DAY_SECONDS), len(self._targets)):
+            days = self._runs[at].rolled()
+            if end is not None and self._targets[at] >= end:
+                return
+            if coming is not None and coming >= _begin(days.stop):
+                continue
+            coming = self._base.next_naive(_begin(days.start) - 1)
+            if coming is None:
+                return
+            for naive in self._moved_to(at):
+                if start <= naive and (end is None or naive < end):
+                    yield naive
+
+    def _moved_to(self, at: int) -> list[int]:
+        """The slots of a run's days at its open day, but for those it has anyway."""
+        if at not in self._moved:
+            days, target = self._runs[at].rolled(), self._targets[at]
+            times: set[int] = set()
+            naive = self._base.next_naive(_begin(days.start) - 1)
+            while naive is not None and naive < _begin(days.stop):
+                times.add(target + naive % DAY_SECONDS)
+                naive = self._base.next_naive(naive)
+            self._moved[at] = sorted(
+                there for there in times if not self._base.count_naive(there, there + 1)
+            )
+        return self._moved[at]
+
+
+def _begin(ordinal: int) -> int:
+    return (ordinal - EPOCH_ORDINAL) * DAY_SECONDS

@@ -1,0 +1,108 @@
+"""Intervals: slots by elapsed time, which knows no daylight saving and never drifts.
+
+Only excluded days look at the clock on the wall, and there a day may come in pieces: a clock
+that goes back past midnight shows the end of a day twice, with the next one begun between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from tickwork.core.when.excluded_days import day_start
+from tickwork.core.when.zone import Timeline, instant_of, local_date, seconds_of
+
+NEVER = datetime(9980, 1, 1, tzinfo=UTC)
+"""Later than any slot, and a longest interval before the calendar ends."""
+
+_DAY_SECONDS = 86_400
+_A_DAY = timedelta(days=1)
+_PIECES_PER_DAY_MAX = 3
+
+
+class ClosedDays:
+    """Excluded local days, as instants."""
+
+    __slots__ = ("_days", "_line", "_ordered")
+
+    def __init__(self, days: frozenset[date], line: Timeline) -> None:
+        self._days, self._ordered, self._line = days, sorted(days), line
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def last_moment(self, instant: datetime) -> datetime | None:
+        """The end of the closed piece that holds an instant; None where it is open."""
+        if not self._ordered or (day := local_date(instant, self._line)) not in self._days:
+            return None
+        stretch = self._line.stretch(seconds_of(instant))
+        ends = min(stretch.end, day_start(day) + _DAY_SECONDS - stretch.offset)
+        return instant_of(ends) - timedelta.resolution
+
+    def pieces(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """The closed parts of `(after, until]`, each as `(low, high]`."""
+        if not self._ordered:
+            return
+        first = bisect_left(self._ordered, local_date(after, self._line) - _A_DAY)
+        last = bisect_right(self._ordered, local_date(until, self._line) + _A_DAY)
+        for day in self._ordered[first:last]:
+            begin = day_start(day)
+            for start, end in self._line.showing(begin, begin + _DAY_SECONDS):
+                low = max(after, instant_of(start) - timedelta.resolution)
+                high = min(until, instant_of(end) - timedelta.resolution)
+                if low < high:
+                    yield low, high
+
+
+class ElapsedSource:
+    """Slot k at anchor + k · step, k ≥ 0, but none on a closed day."""
+
+    __slots__ = ("_anchor", "_closed", "_step")
+
+    def __init__(self, anchor: datetime, step: timedelta, closed: ClosedDays) -> None:
+        self._anchor, self._step, self._closed = anchor, step, closed
+
+    def next_after(self, after: datetime) -> datetime | None:
+        for _ in range(_PIECES_PER_DAY_MAX * len(self._closed) + 1):
+            if after >= NEVER:
+                return None
+            k = max((after - self._anchor) // self._step + 1, 0)
+            slot = self._anchor + k * self._step
+            closed_until = self._closed.last_moment(slot)
+            if closed_until is None:
+                return slot
+            after = closed_until
+        return None
+
+    def count_between(self, after: datetime, until: datetime) -> int:
+        after, until = max(after, self._anchor - timedelta.resolution), min(until, NEVER)
+        if after >= until:
+            return 0
+        closed = sum(self._count(low, high) for low, high in self._closed.pieces(after, until))
+        return self._count(after, until) - closed
+
+    def _count(self, after: datetime, until: datetime) -> int:
+        return (until - self._anchor) // self._step - (after - self._anchor) // self._step
+
+
+class DelaySource:
+    """Fixed delay: each slot follows the end of the run before it by one step.
+
+    Asked for more than the next one, it answers as if every run took no time.
+    """
+
+    __slots__ = ("_anchor", "_closed", "_step")
+
+    def __init__(self, anchor: datetime, step: timedelta, closed: ClosedDays) -> None:
+        self._anchor, self._step, self._closed = anchor, step, closed
+
+    def next_after(self, after: datetime) -> datetime | None:
+        return None if after >= NEVER else self._from(after).next_after(after)
+
+    def count_between(self, after: datetime, until: datetime) -> int:
+        return 0 if after >= NEVER else self._from(after).count_between(after, until)
+
+    def _from(self, after: datetime) -> ElapsedSource:
+        first = self._anchor if after < self._anchor else after + self._step
+        return ElapsedSource(first, self._step, self._closed)

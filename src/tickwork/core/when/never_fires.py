@@ -1,0 +1,108 @@
+"""Whether a rule may exist: it fires at all, and not more often than its tenant may."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import chain, islice, pairwise
+
+from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.interval import NEVER
+from tickwork.core.when.model import (
+    EPOCH,
+    Cron,
+    Daily,
+    Interval,
+    Limits,
+    Monthly,
+    Once,
+    Recurrence,
+    Rule,
+    ShortMonth,
+    Weekly,
+)
+from tickwork.core.when.slots import count_between, iterate, next_after
+from tickwork.errors import FieldError
+
+_SLOTS_SAMPLED = 100
+_SAMPLE = timedelta(days=10 * 366)
+_SECOND = timedelta(seconds=1)
+_YEAR_2000 = 946_684_800
+_DAY_SECONDS = 86_400
+_MONTH_DAYS_MIN = 28
+
+
+def complaint(rule: Rule, limits: Limits) -> FieldError | None:
+    """The fault of a rule that never fires or fires too often; None for a good one."""
+    field = _field(rule)
+    names_seconds = isinstance(rule.timing, Cron) and len(rule.timing.expr.split()) == 6
+    if names_seconds and not limits.seconds_allowed:
+        return FieldError(field, "has 6 fields; seconds are not allowed here, give 5")
+    interval = _least_interval_seconds(rule)
+    if interval is not None and interval < limits.min_interval_seconds:
+        least = limits.min_interval_seconds
+        return FieldError(field, f"fires {interval} s apart; the minimum here is {least} s")
+    if not _fires(rule):
+        bounds = " within its bounds" if _is_bounded(rule) else ""
+        return FieldError(field, f"never fires; no day or time fits it{bounds}")
+    return None
+
+
+def _field(rule: Rule) -> str:
+    match rule.timing:
+        case Cron():
+            return "cron_expr"
+        case Interval():
+            return "interval_seconds"
+        case Recurrence():
+            return "rrule"
+        case Once():
+            return "once_at"
+        case timing:
+            return f"{type(timing).__name__.lower()}_time"
+
+
+def _least_interval_seconds(rule: Rule) -> int | None:
+    match rule.timing:
+        case Cron(expr=expr):
+            return compile_cron(expr, rule.seed).times.least_gap_seconds()
+        case Interval(seconds=seconds):
+            return seconds
+        case Recurrence():
+            return _least_of_sample(rule)
+        case Daily():
+            return _DAY_SECONDS
+        case Weekly(days_of_week=days):
+            around = pairwise([*days, days[0] + 7])
+            return min(later - day for day, later in around) * _DAY_SECONDS
+        case Monthly(day=day, short_month=short):
+            # The 29th, 30th and 31st are further apart, where shorter months are left out.
+            apart = day if day is not None and short is ShortMonth.SKIP else 0
+            return max(_MONTH_DAYS_MIN, apart) * _DAY_SECONDS
+        case Once():
+            return None
+
+
+def _least_of_sample(rule: Rule) -> int | None:
+    """The shortest distance among the first slots of a rule."""
+    first = next_after(rule, rule.anchor)
+    if first is None:
+        return None
+    # Counted before they are walked, so that no search goes beyond the sample.
+    count = count_between(rule, first, first + min(_SAMPLE, NEVER - first))
+    slots = islice(iterate(rule, first), min(count, _SLOTS_SAMPLED))
+    sample = pairwise(chain([first], slots))
+    return min(((after - before) // _SECOND for before, after in sample), default=None)
+
+
+def _fires(rule: Rule) -> bool:
+    """Searches only where something could keep the rule from ever firing."""
+    if isinstance(rule.timing, Recurrence) or _is_bounded(rule):
+        return next_after(rule, EPOCH - timedelta.resolution) is not None
+    if isinstance(rule.timing, Cron):
+        calendar = compile_cron(rule.timing.expr, rule.seed)
+        return calendar.days.surely_comes() or calendar.next_naive(_YEAR_2000) is not None
+    return True
+
+
+def _is_bounded(rule: Rule) -> bool:
+    return bool(rule.start_at or rule.end_at or rule.exclude or rule.holidays)

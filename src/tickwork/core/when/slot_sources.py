@@ -1,0 +1,158 @@
+"""A rule made ready: where its slots come from.
+
+Three sources cover every timing: a wall clock (cron, daily, weekly, monthly, rrule), elapsed
+time (intervals) and a single instant (once). Bounds are applied above them, in `slots`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Protocol, assert_never
+
+from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
+from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.excluded_days import without_days
+from tickwork.core.when.interval import NEVER, ClosedDays, DelaySource, ElapsedSource
+from tickwork.core.when.model import (
+    EPOCH,
+    Cron,
+    Daily,
+    Dst,
+    Interval,
+    IntervalMode,
+    Monthly,
+    Once,
+    Recurrence,
+    Roll,
+    Rule,
+    ShortMonth,
+    Weekly,
+)
+from tickwork.core.when.wall_clock import (
+    THROUGH_THE_DAY,
+    NaiveRule,
+    Point,
+    count_between,
+    next_after,
+    resolve,
+)
+from tickwork.core.when.zone import (
+    Timeline,
+    instant_of,
+    local_date,
+    naive_seconds,
+    seconds_of,
+    timeline,
+)
+
+
+class Source(Protocol):
+    """Slots without bounds, as instants."""
+
+    def next_after(self, after: datetime) -> datetime | None:
+        """The first slot strictly after."""
+
+    def count_between(self, after: datetime, until: datetime) -> int:
+        """How many slots lie in `(after, until]`."""
+
+
+class WallSource:
+    """Slots of a naive rule on a zone's clock."""
+
+    __slots__ = ("dst", "line", "rule")
+
+    def __init__(self, rule: NaiveRule, line: Timeline, dst: Dst) -> None:
+        self.rule, self.line, self.dst = rule, line, dst
+
+    def next_after(self, after: datetime) -> datetime | None:
+        if after >= NEVER:
+            return None
+        found = next_after(self.rule, self.line, self.dst, seconds_of(after))
+        return None if found is None else instant_of(found)
+
+    def count_between(self, after: datetime, until: datetime) -> int:
+        last = seconds_of(min(until, NEVER))
+        return count_between(self.rule, self.line, self.dst, seconds_of(after), last)
+
+
+class OnceSource:
+    """A single instant, or none where an excluded day took it."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, at: datetime | None) -> None:
+        self._at = at
+
+    def next_after(self, after: datetime) -> datetime | None:
+        return self._at if self._at is not None and self._at > after else None
+
+    def count_between(self, after: datetime, until: datetime) -> int:
+        return int(self._at is not None and after < self._at <= until)
+
+
+@lru_cache(maxsize=4096)
+def source_of(rule: Rule) -> Source:
+    """The source of a rule's slots, made once per rule."""
+    line = timeline(rule.timezone)
+    timing, excluded = rule.timing, rule.excluded_days
+    if isinstance(timing, Interval):
+        step, closed = timedelta(seconds=timing.seconds), ClosedDays(excluded, line)
+        if timing.mode is IntervalMode.FIXED_DELAY:
+            return DelaySource(rule.anchor, step, closed)
+        return ElapsedSource(rule.anchor, step, closed)
+    if isinstance(timing, Once):
+        return OnceSource(_once(timing.at, line, rule))
+    naive, through = naive_rule(rule, line)
+    if excluded:
+        naive = without_days(naive, excluded, rule.roll)
+    return WallSource(naive, line, THROUGH_THE_DAY if through else rule.dst)
+
+
+def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
+    """A wall-clock timing as a naive rule, and whether it runs through the day."""
+    match rule.timing:
+        case Cron(expr=expr):
+            calendar = compile_cron(expr, rule.seed)
+            return calendar, calendar.times.runs_through_the_day()
+        case Daily(hour=hour, minute=minute):
+            return CalendarRule(DayPattern(), Times((hour,), (minute,))), False
+        case Weekly(days_of_week=days, hour=hour, minute=minute):
+            pattern = DayPattern(weekdays=frozenset(days))
+            return CalendarRule(pattern, Times((hour,), (minute,))), False
+        case Monthly(day=day, hour=hour, minute=minute, short_month=short):
+            pattern = DayPattern(
+                days=frozenset({LAST if day is None else day}),
+                clamp=short is ShortMonth.LAST_DAY,
+            )
+            return CalendarRule(pattern, Times((hour,), (minute,))), False
+        case Recurrence(text=text):
+            start = naive_seconds(rule.start_at or rule.anchor, line)
+            # Late: dateutil is for those who use it, and start-up counts.
+            from tickwork.core.when.rrule import RecurrenceRule
+
+            recurrence = RecurrenceRule(text, start, line)
+            return recurrence, recurrence.runs_through_the_day
+        case Interval() | Once():
+            raise TypeError("an interval or a single instant has no wall clock")
+        case _:
+            assert_never(rule.timing)
+
+
+def resolve_local(moment: datetime, zone: str, dst: Dst) -> datetime | None:
+    """The instant of a local time in a zone; None where the policy skips it."""
+    naive = seconds_of(moment.replace(tzinfo=UTC))
+    seconds = resolve(naive, timeline(zone), dst)
+    if seconds is None:
+        return None
+    return instant_of(seconds) + timedelta(microseconds=moment.microsecond)
+
+
+def _once(at: datetime, line: Timeline, rule: Rule) -> datetime | None:
+    if local_date(at, line) not in rule.excluded_days:
+        return at
+    if rule.roll is Roll.SKIP:
+        return None
+    moved = without_days(Point(naive_seconds(at, line)), rule.excluded_days, rule.roll)
+    instant = next_after(moved, line, rule.dst, seconds_of(EPOCH))
+    return None if instant is None else instant_of(instant)
