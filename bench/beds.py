@@ -34,10 +34,10 @@ from tickwork.core.model import (
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.migrate import migrate as migrate_postgres
+from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.connection import Connection
-from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
+from tickwork.store.sqlite.engine.connection import Connection
+from tickwork.store.sqlite.engine.migrate import migrate as migrate_sqlite
 
 Result = TypeVar("Result")
 

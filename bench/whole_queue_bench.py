@@ -50,8 +50,8 @@ from tickwork.core.model import (
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.lanes import LANES_FRESH_SECONDS
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.shared.fair_shares import LANES_FRESH_SECONDS
 
 SIZE = 100
 TENANTS = 1_000

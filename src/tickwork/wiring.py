@@ -17,7 +17,7 @@ from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
-from tickwork.store.moment import Moment, database_time
+from tickwork.store.ids import Moment, database_time
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tickwork.service.slot_numbers import SlotNumbers
     from tickwork.service.watched import WatchedWorker
     from tickwork.store.contract import Store
-    from tickwork.store.diagnosis import Finding
-    from tickwork.store.migrations import Migration
+    from tickwork.store.shared.doctor import Finding
+    from tickwork.store.shared.sql_files import Migration
 
 __all__ = [
     "RUN_ROLES",
@@ -102,7 +102,7 @@ async def open_store(
             settings.database, moment=moment, direct_url=settings.database_direct
         )
     from tickwork.store.sqlite import SqliteStore
-    from tickwork.store.sqlite.file import locate
+    from tickwork.store.sqlite.engine.file import locate
 
     if create or locate(settings.database).exists():
         await migrate(settings)
@@ -112,13 +112,13 @@ async def open_store(
 def place_of(settings: Settings, *, environ: Mapping[str, str]) -> object:
     """Which database these settings are for: equal for all spellings of its URL."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.addresses import place_of as place_of_postgres
+        from tickwork.store.postgres.engine.identity import place_of as place_of_postgres
 
         try:
             return place_of_postgres(settings.database, environ)
         except ValueError:  # Whoever opens it says what is wrong.
             return settings.database
-    from tickwork.store.sqlite.file import locate
+    from tickwork.store.sqlite.engine.file import locate
 
     return locate(settings.database).resolve()
 
@@ -237,10 +237,10 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
 async def migrate(settings: Settings) -> tuple[Migration, ...]:
     """Brings the schema up to date, and says what was applied."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.migrate import migrate as migrate_postgres
+        from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
 
         return await migrate_postgres(settings.database_direct or settings.database)
-    from tickwork.store.sqlite.migrate import migrate as migrate_sqlite
+    from tickwork.store.sqlite.engine.migrate import migrate as migrate_sqlite
 
     return await migrate_sqlite(settings.database)
 
@@ -248,10 +248,10 @@ async def migrate(settings: Settings) -> tuple[Migration, ...]:
 async def examine(settings: Settings) -> tuple[Finding, ...]:
     """What the database's set-up gives."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.doctor import examine as examine_postgres
+        from tickwork.store.postgres.engine.doctor import examine as examine_postgres
 
         return await examine_postgres(settings.database)
-    from tickwork.store.sqlite.doctor import examine as examine_sqlite
+    from tickwork.store.sqlite.engine.doctor import examine as examine_sqlite
 
     return await examine_sqlite(settings.database)
 

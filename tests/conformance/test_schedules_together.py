@@ -24,7 +24,7 @@ from tickwork.core.queue.stats import Passing
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.store.contract import Store
-from tickwork.store.tallying import AN_ID
+from tickwork.store.shared.counters import AN_ID
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 

@@ -26,7 +26,7 @@ from tickwork.core.model import DEFAULT, SettleResult
 from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 SLEEPER = "tests.faults.programs.sleeper"
 ORDINARY = "tests.faults.programs.ordinary"

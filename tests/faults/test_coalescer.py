@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tickwork.errors import InvalidInput, StoreUnavailable
-from tickwork.store.coalescer import Coalescer
+from tickwork.store.shared.group_commit import Coalescer
 
 BOUND_SECONDS = 10.0
 TURNS = 8

@@ -15,7 +15,7 @@ from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tickwork.core.model import SYSTEM
 from tickwork.store.contract import Store
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
 
 WORKERS = 2
 LEASE_SECONDS = 600.0

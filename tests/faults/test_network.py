@@ -26,7 +26,8 @@ from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement, SettleResult
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
-from tickwork.store.postgres import PostgresStore, database
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.engine import database
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 

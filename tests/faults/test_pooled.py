@@ -28,7 +28,7 @@ from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.migrate import migrate, schema_version
+from tickwork.store.postgres.engine.migrate import migrate, schema_version
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 

@@ -20,7 +20,7 @@ from tests.kit.process import Children
 from tests.kit.proxy import TcpProxy
 from tests.kit.waiting import eventually
 from tickwork.core.model import SYSTEM
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
 from tickwork.testing.checkers import HandOver, History, falling_tokens, verdict
 
 TIMELINE = "+ ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"

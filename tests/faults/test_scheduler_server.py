@@ -14,7 +14,7 @@ from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.store.contract import Store
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
 
 PLAN = rb"^-- Carries out plans"
 HOUR_SECONDS = 3_600.0

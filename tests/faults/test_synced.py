@@ -13,7 +13,7 @@ from tests.kit.process import Arm, Children
 from tests.kit.trace import Trace, traced
 from tests.stores.home import Home
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
 
 WAL, SQLITE_WAL = "/pg_wal/", r"\.db-wal$"
 FEW_SENDS = "tests.faults.programs.few_sends"

@@ -17,8 +17,8 @@ from tickwork.core.message.system_events import Death, of_death
 from tickwork.core.model import Ending, Message, NewMessage, Scope, State
 from tickwork.core.queue.stats import Passing
 from tickwork.core.schedule.firing import Firing, FiringRecord
-from tickwork.store.completions import warn_untold
 from tickwork.store.ids import new_id
+from tickwork.store.shared.counters import warn_untold
 
 
 class Departures:

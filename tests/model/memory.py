@@ -19,7 +19,7 @@ from tests.model.queues import MemoryQueues, MemorySubscriptions, MemoryTenants
 from tests.model.records import MemoryFirings, MemoryPruner, MemoryStats
 from tests.model.tables import Tables
 from tickwork.core.model import Meta
-from tickwork.store.moment import Moment
+from tickwork.store.ids import Moment
 
 SCHEMA_VERSION = 4
 

@@ -30,7 +30,7 @@ from tickwork.core.model import (
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, of_dead, of_lease
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
-from tickwork.store.watching import EventWatch
+from tickwork.store.shared.waiting import EventWatch
 
 
 class MemoryNodes:

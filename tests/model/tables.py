@@ -19,7 +19,7 @@ from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, Sta
 from tickwork.core.queue.stats import Passing
 from tickwork.core.schedule.firing import Firing
 from tickwork.errors import NotFound
-from tickwork.store.watching import Watchers
+from tickwork.store.shared.waiting import Watchers
 
 Now = Callable[[], datetime]
 

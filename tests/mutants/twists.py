@@ -16,10 +16,10 @@ from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
-from tickwork.store.postgres import shards as postgres_shards
-from tickwork.store.postgres.database import SQL as POSTGRES
-from tickwork.store.sqlite import shards as sqlite_shards
-from tickwork.store.sqlite.statements import SQL as SQLITE
+from tickwork.store.postgres.engine.database import SQL as POSTGRES
+from tickwork.store.postgres.schedules import shards as postgres_shards
+from tickwork.store.sqlite.engine.sql import SQL as SQLITE
+from tickwork.store.sqlite.schedules import shards as sqlite_shards
 
 Patch = pytest.MonkeyPatch
 Twist = Callable[[Any], Any]
@@ -176,8 +176,8 @@ def _at_once(plan: Plan) -> Plan:
 
 def _not_rewound(monkeypatch: Patch) -> None:
     """What was taken back is not told to who decides."""
-    from tickwork.store.postgres.schedules import PostgresSchedules
-    from tickwork.store.sqlite.schedules import SqliteSchedules
+    from tickwork.store.postgres.schedules.schedules import PostgresSchedules
+    from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 
     for schedules in (PostgresSchedules, SqliteSchedules):
         change = schedules.change

@@ -13,8 +13,8 @@ from tickwork.app.messages import Message, MessageBatch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
-from tickwork.store.postgres.database import Database as PostgresDatabase
-from tickwork.store.sqlite.database import Database as SqliteDatabase
+from tickwork.store.postgres.engine.database import Database as PostgresDatabase
+from tickwork.store.sqlite.engine.database import Database as SqliteDatabase
 from tickwork.testing import harness
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

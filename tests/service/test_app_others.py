@@ -11,7 +11,7 @@ from tests.stores.home import Home
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.facade import Tickwork
-from tickwork.store.sqlite.file import locate
+from tickwork.store.sqlite.engine.file import locate
 from tickwork.testing import harness
 
 

@@ -13,7 +13,7 @@ from tickwork.core.model import DEFAULT, ClaimRequest, Ending, Fate, Message, Ne
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite.engine.work import Transaction
 
 WORK = "work"
 ALL = 1_000

@@ -8,7 +8,7 @@ import pytest
 from tests.store.acts import WORK
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 
 @pytest.fixture

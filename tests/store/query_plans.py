@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwork.store.sqlite.file import DatabaseFile
-from tickwork.store.sqlite.statements import ROWS_MAX, SQL, for_rows
+from tickwork.store.sqlite.engine.file import DatabaseFile
+from tickwork.store.sqlite.engine.sql import ROWS_MAX, SQL, for_rows
 
 
 @pytest.fixture

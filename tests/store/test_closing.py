@@ -12,10 +12,12 @@ from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import delay
 from tests.store.acts import writer_held
 from tests.stores.home import Home
-from tickwork.store.postgres import PostgresStore, database, wakeups
+from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import store as postgres_store
-from tickwork.store.sqlite import SqliteStore, writer
+from tickwork.store.postgres.engine import database, wakeups
+from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite import store as sqlite_store
+from tickwork.store.sqlite.engine import writer
 
 SOON_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0

@@ -16,12 +16,12 @@ from tests.stores.clock import START, VirtualClock
 from tickwork.core.model import SYSTEM, Counts, Ending, Fate, Held, SettleResult
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.migrations import load_migrations
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import migrate as postgres_migrating
+from tickwork.store.postgres.engine import migrate as postgres_migrating
+from tickwork.store.shared.sql_files import load_migrations
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import migrate as sqlite_migrating
-from tickwork.store.sqlite.times import to_microseconds
+from tickwork.store.sqlite.engine import migrate as sqlite_migrating
+from tickwork.store.sqlite.engine.sql import to_microseconds
 
 _QUEUE = "INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)"
 _MESSAGE = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tickwork.store.postgres.addresses import place_of
+from tickwork.store.postgres.engine.identity import place_of
 
 USUAL = "postgresql://anna@db.example/shop"
 

@@ -17,10 +17,10 @@ from tickwork.app.handling import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Joined
-from tickwork.store.joining import TOGETHER_MAX
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.joining import FLIGHTS_MAX, UNDONE_TRIES_MAX
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
+from tickwork.store.postgres.messages.joint_commit import FLIGHTS_MAX, UNDONE_TRIES_MAX
+from tickwork.store.shared.joint_commit import TOGETHER_MAX
 
 Write = Callable[[Any], Awaitable[Any]]
 

@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from tickwork.errors import StoreBroken
-from tickwork.store.migrations import Migration, load_migrations
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import migrate as migrating
-from tickwork.store.postgres.migrate import migrate, schema_version
+from tickwork.store.postgres.engine import migrate as migrating
+from tickwork.store.postgres.engine.migrate import migrate, schema_version
+from tickwork.store.shared.sql_files import Migration, load_migrations
 
 STEPS = load_migrations("tickwork.store.postgres")
 

@@ -15,11 +15,11 @@ from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
 from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.migrations import load_migrations
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import migrate as migrating
-from tickwork.store.postgres.migrate import migrate
-from tickwork.store.postgres.partitions import DAYS_AHEAD
+from tickwork.store.postgres.engine import migrate as migrating
+from tickwork.store.postgres.engine.migrate import migrate
+from tickwork.store.postgres.pruner import DAYS_AHEAD
+from tickwork.store.shared.sql_files import load_migrations
 
 on_postgres = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 

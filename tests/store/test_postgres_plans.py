@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from tests.stores.opening import Homes
-from tickwork.store.postgres.database import SQL
+from tickwork.store.postgres.engine.database import SQL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -11,9 +11,9 @@ from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Settlement
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import database as database_module
-from tickwork.store.postgres.database import Database
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine import database as database_module
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.migrate import migrate
 from tickwork.store.postgres.store import CONNECTIONS_READY
 
 

@@ -23,9 +23,11 @@ from tests.stores.home import Home
 from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.store.contract import Store
-from tickwork.store.postgres import PostgresStore, batches, purging
+from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.messages import batches
+from tickwork.store.postgres.messages import removal as purging
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.leaving import SOME_MESSAGES
+from tickwork.store.sqlite.messages.removal import SOME_MESSAGES
 
 PIECE = SOME_MESSAGES
 MANY = 3 * PIECE + 500

@@ -9,8 +9,9 @@ from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
-from tickwork.store.sqlite import SqliteStore, batches
-from tickwork.store.sqlite.batches import _Piece
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.messages import batches
+from tickwork.store.sqlite.messages.batches import _Piece
 
 
 class Interrupted(Exception):

@@ -11,7 +11,7 @@ from tests.store.acts import WORK, pull, send, write
 from tickwork.core.model import DEFAULT, Message, State
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.statements import LARGE_BODY_BYTES
+from tickwork.store.sqlite.engine.sql import LARGE_BODY_BYTES
 
 SETTLED_BY_THE_CLAIM = {"state", "claim", "holder"}
 SAME_FOR_ALL = {"tenant", "id", "queue_id", "visible_at", "sent_at"}

@@ -9,8 +9,9 @@ from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate, QueueSettings, Se
 from tickwork.core.queue.stats import Passing
 from tickwork.errors import BacklogFull, NotFound, StoreError
 from tickwork.store.ids import new_id
-from tickwork.store.sqlite import SqliteStore, leaving
-from tickwork.store.sqlite.pieces import Transaction
+from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import removal as leaving
 
 FULL = QueueSettings(backlog_bytes_max=128_000)
 
@@ -115,7 +116,7 @@ async def test_a_purge_in_pieces_takes_all_but_what_it_brings_about(
 async def test_a_cancelled_batch_goes_in_pieces_around_what_is_handed_out(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.store.sqlite.batches.SOME_MESSAGES", 2)
+    monkeypatch.setattr("tickwork.store.sqlite.messages.batches.SOME_MESSAGES", 2)
     batch = NewBatch(id=new_id(), queue=WORK)
     await store.batches.create(DEFAULT, batch, [new() for _ in range(9)])
     held = await pull(store, limit=3)

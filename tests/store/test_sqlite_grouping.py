@@ -25,9 +25,9 @@ from tests.store.acts import (
 from tickwork.core.model import DEFAULT
 from tickwork.errors import NotFound, StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.sending import Parcel
-from tickwork.store.sqlite.writer import GROUP_PIECES_MAX, GROUP_ROWS_MAX
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.engine.writer import GROUP_PIECES_MAX, GROUP_ROWS_MAX
+from tickwork.store.sqlite.messages.send import Parcel
 
 FORKED = "tests.store.programs.forked"
 

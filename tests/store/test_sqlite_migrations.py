@@ -8,10 +8,10 @@ import pytest
 
 from tests.kit.process import Arm, Children
 from tickwork.errors import StoreBroken
-from tickwork.store.migrations import Migration, load_migrations
+from tickwork.store.shared.sql_files import Migration, load_migrations
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import migrate as module
-from tickwork.store.sqlite.migrate import migrate, schema_version
+from tickwork.store.sqlite.engine import migrate as module
+from tickwork.store.sqlite.engine.migrate import migrate, schema_version
 
 MIGRATE = "tests.store.programs.migrating"
 KNOWN = load_migrations("tickwork.store.sqlite")

@@ -9,8 +9,8 @@ from tests.store.acts import send, waiting
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.errors import InvalidInput, StoreBroken
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.file import locate
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.file import locate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 
 def names_in(folder: Path) -> list[str]:

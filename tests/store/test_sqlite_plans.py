@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from tests.store.query_plans import connection, plan, reached, way
-from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.engine.sql import SQL
 
 __all__ = ["connection"]
 

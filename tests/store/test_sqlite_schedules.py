@@ -47,7 +47,7 @@ from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC
-from tickwork.store.sqlite.making import BULK_SCHEDULES
+from tickwork.store.sqlite.schedules.create import BULK_SCHEDULES
 
 PLANNING = "tests.store.programs.planning"
 PROCESSES = 3

@@ -12,7 +12,7 @@ from tests.store.acts import WORK, acked, pull, send, writer_held
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.lookout import PAUSE_SECONDS_MAX
+from tickwork.store.sqlite.engine.file_watch import PAUSE_SECONDS_MAX
 
 ONE_SEND = "tests.store.programs.one_send"
 SOON_SECONDS = 10.0

@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from tests.stores.clock import VirtualClock
 from tickwork.store.contract import Store
-from tickwork.store.moment import Moment, database_time
+from tickwork.store.ids import Moment, database_time
 
 Kind = Literal["model", "sqlite", "postgres"]
 KINDS: tuple[Kind, ...] = ("sqlite", "postgres")

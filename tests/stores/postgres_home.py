@@ -14,7 +14,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Kind, moment_of
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.migrate import migrate
+from tickwork.store.postgres.engine.migrate import migrate
 
 # What the migrations put in is kept aside, and put back after each use.
 _KEEP_SEEDS = """

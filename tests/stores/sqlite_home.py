@@ -10,7 +10,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Kind, moment_of
 from tickwork.store.contract import Store
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 
 class SqliteHome:

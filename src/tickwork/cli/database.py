@@ -12,7 +12,7 @@ from tickwork.cli.printing import harmless, print_json
 from tickwork.cli.running import load_settings, told
 
 if TYPE_CHECKING:
-    from tickwork.store.diagnosis import Finding
+    from tickwork.store.shared.doctor import Finding
 
 
 def migrate_command(database: Database = None, as_json: Json = False) -> None:
@@ -36,7 +36,7 @@ def doctor_command(database: Database = None, as_json: Json = False) -> None:
     """Say what the database's set-up gives, in plain words; exit 1 if something is bad."""
     import asyncio
 
-    from tickwork.store.diagnosis import Level
+    from tickwork.store.shared.doctor import Level
     from tickwork.wiring import examine
 
     settings = load_settings(database)

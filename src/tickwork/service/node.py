@@ -31,9 +31,9 @@ from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.lines import Line
 from tickwork.service.loop import Tell, forever
-from tickwork.store.aside import aside
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
+from tickwork.store.shared.waiting import aside
 
 TTL_SECONDS = 15.0
 BEATS_PER_TTL = 3

@@ -15,7 +15,7 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.daemons import DaemonThreads
 from tickwork.service.lines import Line
 from tickwork.service.tuning import tune_process
-from tickwork.store.aside import within
+from tickwork.store.shared.waiting import within
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""

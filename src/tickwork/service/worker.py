@@ -45,7 +45,7 @@ from tickwork.service.loop import forever
 from tickwork.service.node import ROLE, Node
 from tickwork.service.running import check_running
 from tickwork.service.scheduler import Scheduler
-from tickwork.store.aside import within
+from tickwork.store.shared.waiting import within
 
 LEAVE_SECONDS = 10.0
 """So long after the drain it may take to stop what has not ended, to settle what has, and to

@@ -18,9 +18,8 @@ import asyncpg
 from tickwork import wiring
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.store.contract import Store
-from tickwork.store.ids import new_id
-from tickwork.store.moment import Moment
-from tickwork.store.statements import load
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.shared.sql_files import load
 
 SQL = load("tickwork.testing")
 

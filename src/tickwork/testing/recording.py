@@ -228,7 +228,7 @@ def _uuid(value: UUID | bytes) -> UUID:
 
 
 def _open(database: str) -> sqlite3.Connection:
-    from tickwork.store.sqlite.file import locate
+    from tickwork.store.sqlite.engine.file import locate
 
     return sqlite3.connect(locate(database), timeout=LOCKED_SECONDS_MAX)
 

@@ -18,7 +18,7 @@ from tests.faults.steps import QUEUE, new_message, put_queues
 from tickwork.core.model import DEFAULT, NewMessage
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 BATCH = 5
 BODY = b"x" * 20_000

@@ -30,9 +30,9 @@ from tickwork.facade import Tickwork
 from tickwork.service import keeping, node, worker
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import reaper as postgres_reaper
-from tickwork.store.postgres.messages import PostgresMessages
+from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.sqlite import reaper as sqlite_reaper
-from tickwork.store.sqlite.messages import SqliteMessages
+from tickwork.store.sqlite.messages.messages import SqliteMessages
 
 PROGRAM = "tests.faults.programs.exact"
 POINTS = ("claiming", "claimed", "handling", "settling", "settled", statements.POINT)

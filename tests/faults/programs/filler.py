@@ -21,8 +21,8 @@ from tests.kit.points import reach
 from tickwork.core.hashing import derived_id
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import DEFAULT, NewMessage
-from tickwork.store.postgres import filling
-from tickwork.store.sqlite import batches
+from tickwork.store.postgres.messages import batch_fill as filling
+from tickwork.store.sqlite.messages import batches
 
 PROGRAM = "tests.faults.programs.filler"
 POINTS = ("item", "created", statements.POINT)

@@ -43,7 +43,7 @@ from tickwork.core.model import (
 from tickwork.errors import ClaimLost, EventDone, NodeExpired
 from tickwork.store.contract import Joined, Store
 from tickwork.store.ids import new_id
-from tickwork.store.postgres.batches import PostgresBatches
+from tickwork.store.postgres.messages.batches import PostgresBatches
 
 PROGRAM = "tests.faults.programs.handler"
 POINTS = ("claimed", "settling", "settled", statements.POINT)

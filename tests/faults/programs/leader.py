@@ -28,7 +28,7 @@ from tickwork.core.schedule.plan import Plan, PlanResult, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.service import node, scheduler
 from tickwork.service.running import run_until_stopped
-from tickwork.store.postgres.database import SQL
+from tickwork.store.postgres.engine.database import SQL
 from tickwork.testing.recording import PlanLog
 
 PROGRAM = "tests.faults.programs.leader"

@@ -15,7 +15,7 @@ from tests.kit.points import reach
 from tests.kit.postgres_binaries import server_user
 from tickwork.core.model import DEFAULT
 from tickwork.errors import StoreError
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 
 def become_ordinary() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from tests.kit.points import reach
-from tickwork.store.sqlite.connection import Connection
+from tickwork.store.sqlite.engine.connection import Connection
 
 POINT = "statement"
 _ASKED = ("execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table")

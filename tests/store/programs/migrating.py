@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from tests.kit.points import reach
-from tickwork.store.sqlite.migrate import migrate
+from tickwork.store.sqlite.engine.migrate import migrate
 
 
 async def main(path: str) -> None:

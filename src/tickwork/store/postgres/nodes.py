@@ -15,10 +15,10 @@ import asyncpg
 from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.moment import Moment
-from tickwork.store.postgres import rows
-from tickwork.store.postgres.database import SQL, Connection, Database
-from tickwork.store.postgres.wakeups import PostgresWakeups
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages import rows
 
 
 class PostgresNodes:

@@ -13,15 +13,14 @@ from tickwork.core.limits import check_queue, is_name
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
-from tickwork.store.ids import new_id
-from tickwork.store.moment import Moment
-from tickwork.store.postgres import rows
-from tickwork.store.postgres.backlog import recount_backlog
-from tickwork.store.postgres.database import SQL, Connection, Database
-from tickwork.store.postgres.wakeups import PostgresWakeups
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages import rows
+from tickwork.store.postgres.messages.backlog import recount_backlog
 
 if TYPE_CHECKING:
-    from tickwork.store.postgres.purging import Purger
+    from tickwork.store.postgres.messages.removal import Purger
 
 QUEUES_REMEMBERED_MAX = 10_000
 QUEUES_REMEMBERED_SECONDS = 1.0

@@ -20,13 +20,12 @@ from tickwork.core.model import (
     Scope,
 )
 from tickwork.core.schedule import slot_outcome as slot_end
-from tickwork.store.ids import new_id
-from tickwork.store.lanes import LANES_MAX
-from tickwork.store.moment import Moment
-from tickwork.store.postgres.batches import PostgresBatches
-from tickwork.store.postgres.database import SQL, Connection, Database
-from tickwork.store.postgres.ending import NOTHING, Ender, Settled
-from tickwork.store.postgres.leaving import Leaving
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.messages.batches import PostgresBatches
+from tickwork.store.postgres.messages.removal import Leaving
+from tickwork.store.postgres.messages.settle_statements import NOTHING, Ender, Settled
+from tickwork.store.shared.fair_shares import LANES_MAX
 
 NODES_PER_PASS = 10
 QUEUES_PER_PASS = 100

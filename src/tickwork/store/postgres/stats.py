@@ -17,10 +17,10 @@ from tickwork.core.queue.stats import (
     QueueStats,
 )
 from tickwork.errors import StoreError
-from tickwork.store.moment import Moment
-from tickwork.store.postgres.database import SQL, Connection, Database
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.tallying import Tallied, Tallies
+from tickwork.store.shared.counters import Tallied, Tallies
 
 
 class PostgresStats:

@@ -7,34 +7,33 @@ from datetime import datetime
 
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
-from tickwork.store.aside import within
-from tickwork.store.moment import Moment, database_time
-from tickwork.store.postgres.batches import PostgresBatches
-from tickwork.store.postgres.calendars import PostgresCalendars
-from tickwork.store.postgres.changing import Changer
-from tickwork.store.postgres.creating import Creator
-from tickwork.store.postgres.database import SQL, Database
-from tickwork.store.postgres.ending import Ender
-from tickwork.store.postgres.firings import PostgresFirings
-from tickwork.store.postgres.keys import Keys
-from tickwork.store.postgres.leaving import Leaving
-from tickwork.store.postgres.letters import PostgresDeadLetters
-from tickwork.store.postgres.messages import PostgresMessages
-from tickwork.store.postgres.migrate import check_version
+from tickwork.store.ids import Moment, database_time
+from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.engine.migrate import check_version
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.batches import PostgresBatches
+from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
+from tickwork.store.postgres.messages.keys import Keys
+from tickwork.store.postgres.messages.messages import PostgresMessages
+from tickwork.store.postgres.messages.removal import Leaving, Purger
+from tickwork.store.postgres.messages.send import Sender
+from tickwork.store.postgres.messages.settle import Settler
+from tickwork.store.postgres.messages.settle_statements import Ender
+from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.nodes import PostgresNodes
-from tickwork.store.postgres.planning import Planner
 from tickwork.store.postgres.pruner import PostgresPruner
-from tickwork.store.postgres.purging import Purger
 from tickwork.store.postgres.queues import PostgresQueues, PostgresTenants
 from tickwork.store.postgres.reaper import PostgresReaper
-from tickwork.store.postgres.schedules import PostgresSchedules
-from tickwork.store.postgres.sending import Sender
-from tickwork.store.postgres.settling import Settler
-from tickwork.store.postgres.shards import PostgresShards
+from tickwork.store.postgres.schedules.calendars import PostgresCalendars
+from tickwork.store.postgres.schedules.change import Changer
+from tickwork.store.postgres.schedules.create import Creator
+from tickwork.store.postgres.schedules.firings import PostgresFirings
+from tickwork.store.postgres.schedules.plan import Planner
+from tickwork.store.postgres.schedules.schedules import PostgresSchedules
+from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.stats import PostgresStats
-from tickwork.store.postgres.subscriptions import PostgresSubscriptions
-from tickwork.store.postgres.wakeups import PostgresWakeups
-from tickwork.store.tallying import Tallies
+from tickwork.store.shared.counters import Tallies
+from tickwork.store.shared.waiting import within
 
 CONNECTIONS_MAX = 10
 

@@ -11,11 +11,10 @@ import msgspec
 from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
-from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
 
 
 class SqliteNodes:

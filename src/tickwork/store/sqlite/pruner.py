@@ -9,11 +9,10 @@ from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import TALLY_SECONDS, Passing
 from tickwork.core.schedule.firing import FIRING_SECONDS
 from tickwork.core.schedule.model import DELETED_SECONDS
-from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.passed import Passed
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration
+from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration
+from tickwork.store.sqlite.engine.work import Transaction
 
 
 class SqlitePruner:

@@ -12,13 +12,13 @@ from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
-from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.completing import BatchName
-from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.finding import Found, find_queue
-from tickwork.store.sqlite.leaving import SOME_MESSAGES, complete_all, leave_some
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.batch_progress import BatchName
+from tickwork.store.sqlite.messages.removal import SOME_MESSAGES, complete_all, leave_some
+from tickwork.store.sqlite.messages.send import Found, find_queue
 
 
 class SqliteTenants:

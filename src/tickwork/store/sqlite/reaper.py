@@ -17,17 +17,16 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import Passing
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, retries_of
-from tickwork.store.sqlite import rows
-from tickwork.store.sqlite.burying import Burial, Buried, bury, bury_unseen
-from tickwork.store.sqlite.claiming import lanes
-from tickwork.store.sqlite.completing import complete, seal
-from tickwork.store.sqlite.database import Database
+from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.batch_progress import complete, seal
+from tickwork.store.sqlite.messages.claim import lanes
+from tickwork.store.sqlite.messages.dead_letters import Burial, Buried, bury, bury_unseen
 from tickwork.store.sqlite.nodes import ready_again
-from tickwork.store.sqlite.passed import Passed
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.slot_ends import end_slots, lease_slots
-from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration, from_microseconds
+from tickwork.store.sqlite.schedules.slot_outcome import end_slots, lease_slots
 
 NODES_PER_PASS = 10
 QUEUES_PER_PASS = 100

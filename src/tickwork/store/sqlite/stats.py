@@ -15,12 +15,11 @@ from tickwork.core.queue.stats import (
     QueueStats,
 )
 from tickwork.errors import StoreError
-from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.finding import find_queue
-from tickwork.store.sqlite.pieces import Transaction
-from tickwork.store.sqlite.statements import SQL
-from tickwork.store.sqlite.times import duration, from_microseconds
-from tickwork.store.tallying import Tallied
+from tickwork.store.shared.counters import Tallied
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.send import find_queue
 
 _MINUTE_SECONDS = 60
 

@@ -9,27 +9,27 @@ from pathlib import Path
 from tickwork import clock
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
-from tickwork.store.aside import within
-from tickwork.store.moment import Moment, database_time
-from tickwork.store.sqlite.batches import SqliteBatches
-from tickwork.store.sqlite.calendars import SqliteCalendars
-from tickwork.store.sqlite.database import Database
-from tickwork.store.sqlite.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
-from tickwork.store.sqlite.firings import SqliteFirings
-from tickwork.store.sqlite.letters import SqliteDeadLetters
-from tickwork.store.sqlite.lookout import Lookout
-from tickwork.store.sqlite.messages import SqliteMessages
-from tickwork.store.sqlite.migrate import check_version
+from tickwork.store.ids import Moment, database_time
+from tickwork.store.shared.waiting import within
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
+from tickwork.store.sqlite.engine.file_watch import Lookout
+from tickwork.store.sqlite.engine.migrate import check_version
+from tickwork.store.sqlite.engine.sql import SQL
+from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
+from tickwork.store.sqlite.messages.batches import SqliteBatches
+from tickwork.store.sqlite.messages.dead_letters import SqliteDeadLetters
+from tickwork.store.sqlite.messages.messages import SqliteMessages
+from tickwork.store.sqlite.messages.subscriptions import SqliteSubscriptions
 from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues, SqliteTenants
 from tickwork.store.sqlite.reaper import SqliteReaper
-from tickwork.store.sqlite.schedules import SqliteSchedules
-from tickwork.store.sqlite.shards import SqliteShards
-from tickwork.store.sqlite.statements import SQL
+from tickwork.store.sqlite.schedules.calendars import SqliteCalendars
+from tickwork.store.sqlite.schedules.firings import SqliteFirings
+from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
+from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.stats import SqliteStats
-from tickwork.store.sqlite.subscriptions import SqliteSubscriptions
-from tickwork.store.sqlite.wakeups import SqliteWakeups
 
 FLUSH_SECONDS_MAX = 3.0
 """So long observations may wait for a writer that is busy at the end."""

@@ -1,0 +1,1 @@
+"""The connection pool, migrations, wake-ups and diagnosis of PostgreSQL."""

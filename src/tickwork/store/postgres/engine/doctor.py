@@ -1,0 +1,119 @@
+"""What a PostgreSQL set-up gives, in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from tickwork import zone_data
+from tickwork.clock import now
+from tickwork.errors import StoreBroken
+from tickwork.store.postgres.engine.database import CONNECT_ERRORS, SQL, as_store_error
+from tickwork.store.shared.doctor import (
+    Finding,
+    Level,
+    clock_finding,
+    schema_finding,
+    zones_finding,
+)
+from tickwork.store.shared.sql_files import load_migrations
+
+VERSION_NUMBER_MIN = 150_000
+_DEFAULT_PORT = 5432
+
+
+async def examine(url: str) -> tuple[Finding, ...]:
+    """Looks at one database; a connection that fails is a finding, not an error."""
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except CONNECT_ERRORS as error:
+        says = str(as_store_error(error))
+        return (Finding("connection", Level.BAD, says, "check the URL, the server and its log"),)
+    try:
+        before = now()
+        row = await connection.fetchrow(SQL.read_settings)
+        after = now()
+        assert row is not None
+        version, newest = 0, None
+        known = len(load_migrations("tickwork.store.postgres"))
+        if await connection.fetchval(SQL.has_schema):
+            meta = await connection.fetchrow(SQL.read_meta)
+            version = int(meta["schema_version"]) if meta is not None else 0
+        if version == known:
+            newest = await connection.fetchval(SQL.newest_zones)
+    except asyncpg.PostgresError as error:
+        raise StoreBroken(f"PostgreSQL answers, but not to questions: {error}") from error
+    finally:
+        await connection.close()
+    middle = before + (after - before) / 2
+    return (
+        Finding("connection", Level.OK, "PostgreSQL answers"),
+        _version(row),
+        schema_finding(version, known),
+        *_durability(row),
+        _failover(row),
+        clock_finding((row["now"] - middle).total_seconds()),
+        zones_finding(zone_data.version(), newest),
+        _pooler(url, row),
+    )
+
+
+def _version(row: Any) -> Finding:
+    says = f"PostgreSQL {row['version']}"
+    if row["version_number"] >= VERSION_NUMBER_MIN:
+        return Finding("version", Level.OK, says)
+    return Finding("version", Level.BAD, says, "use PostgreSQL 15 or newer")
+
+
+def _durability(row: Any) -> list[Finding]:
+    findings: list[Finding] = []
+    for setting, needed, otherwise in (
+        ("fsync", True, "a power cut can lose accepted messages and corrupt the database"),
+        ("full_page_writes", True, "a power cut can corrupt the database"),
+    ):
+        if row[setting] is needed:
+            findings.append(Finding(setting, Level.OK, f"{setting} is on"))
+        else:
+            says = f"{setting} is off: {otherwise}"
+            findings.append(Finding(setting, Level.BAD, says, f"set {setting} = on"))
+    commit = row["synchronous_commit"]
+    if commit == "off":
+        says = "synchronous_commit is off: accepted messages can be lost for a moment after a crash"
+        advice = "set synchronous_commit = on, at least for Tickwork's role"
+        findings.append(Finding("synchronous_commit", Level.BAD, says, advice))
+    else:
+        says = f"synchronous_commit is {commit}: accepted means written to disk"
+        findings.append(Finding("synchronous_commit", Level.OK, says))
+    return findings
+
+
+def _failover(row: Any) -> Finding:
+    if row["is_replica"]:
+        return Finding(
+            "failover", Level.BAD, "this server is a replica and takes no writes",
+            "connect to the primary",
+        )  # fmt: skip
+    if row["standbys"]:
+        says = "a synchronous standby confirms every commit: a failover loses nothing accepted"
+        return Finding("failover", Level.OK, says)
+    return Finding(
+        "failover",
+        Level.WARNING,
+        "no synchronous standby: a failover may lose what was accepted in its last moments",
+        "set synchronous_standby_names if that matters to you",
+    )
+
+
+def _pooler(url: str, row: Any) -> Finding:
+    """A server that answers on another port than we asked is behind something."""
+    asked = urlsplit(url).port or _DEFAULT_PORT
+    if row["port"] is None or row["port"] == asked:
+        return Finding("pooler", Level.OK, "connected to the server itself")
+    return Finding(
+        "pooler",
+        Level.WARNING,
+        f"asked on port {asked}, answered from port {row['port']}: something stands in between",
+        "if it pools by transaction, give the server's own URL as TICKWORK_DATABASE_DIRECT",
+    )

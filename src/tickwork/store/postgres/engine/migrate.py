@@ -1,0 +1,76 @@
+"""The schema of PostgreSQL, brought up to date under a lock.
+
+Each migration is a numbered file and one transaction with its version number; two nodes that
+start at once wait for each other, and a schema newer than this code is refused.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tickwork.errors import StoreBroken
+from tickwork.store.postgres.engine.database import CONNECT_ERRORS, SQL, as_store_error
+from tickwork.store.shared.sql_files import Migration, load_migrations, pending
+
+_LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
+
+
+async def migrate(url: str) -> tuple[Migration, ...]:
+    """Applies what is missing, and says what it applied."""
+    connection = await _connect(url)
+    applied: list[Migration] = []
+    try:
+        while (step := await _step(connection)) is not None:
+            applied.append(step)
+    finally:
+        await connection.close()
+    return tuple(applied)
+
+
+async def schema_version(url: str) -> int:
+    """The version of a database's schema; 0 where there is none."""
+    connection = await _connect(url)
+    try:
+        async with connection.transaction():
+            return await _version(connection)
+    finally:
+        await connection.close()
+
+
+async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
+    """A connection that keeps no statement beyond its transaction: the URL may be a pooler's."""
+    try:
+        return await asyncpg.connect(url, statement_cache_size=0)
+    except CONNECT_ERRORS as error:
+        raise as_store_error(error) from error
+
+
+def check_version(version: int) -> None:
+    """Raises `StoreBroken` unless the schema is the one this code works with."""
+    if pending(load_migrations("tickwork.store.postgres"), version):
+        raise StoreBroken(
+            f"the schema has version {version} and is too old: run `tickwork migrate`"
+        )
+
+
+async def _step(connection: asyncpg.Connection[asyncpg.Record]) -> Migration | None:
+    """Applies the next migration, alone and whole."""
+    async with connection.transaction():
+        await connection.execute(SQL.lock_migrations, _LOCK_KEY)
+        missing = pending(load_migrations("tickwork.store.postgres"), await _version(connection))
+        if not missing:
+            return None
+        step = missing[0]
+        try:
+            await connection.execute(step.sql)
+        except asyncpg.PostgresError as error:
+            raise StoreBroken(f"migration {step.name} failed: {error}") from error
+        await connection.execute(SQL.set_version, step.version)
+        return step
+
+
+async def _version(connection: asyncpg.Connection[asyncpg.Record]) -> int:
+    if not await connection.fetchval(SQL.has_schema):
+        return 0
+    meta = await connection.fetchrow(SQL.read_meta)
+    return int(meta["schema_version"]) if meta is not None else 0

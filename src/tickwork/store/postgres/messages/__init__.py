@@ -1,0 +1,1 @@
+"""Messages: send, claim, settle, keys, dead letters, batches and subscriptions."""

@@ -1,0 +1,212 @@
+"""Filling batches on PostgreSQL: pieces that are copied in, and then the batch is whole.
+
+How many items are stored stands in the batch's row, and rises in the transaction that stores a
+piece, which holds that row. So a repeat knows where to go on: after a lost answer, in another
+process, or beside somebody who fills the same batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.limits import check_item, check_item_count
+from tickwork.core.message.batch import NewBatch
+from tickwork.core.model import NewMessage, Queue
+from tickwork.errors import Conflict
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.messages.backlog import Room, change_backlog
+from tickwork.store.postgres.messages.send import Group, Sender
+
+PIECE_ITEMS = 5_000
+"""As many items as are stored, or cancelled, in one transaction."""
+
+ITEMS_PER_TURN = 250
+"""As many as are checked before others get their turn."""
+
+
+class Whole(NamedTuple):
+    """A batch with all its items: they are its group's."""
+
+    id: UUID
+    group: Group
+    completion_queue: str | None
+
+
+async def store_whole(
+    connection: Connection,
+    now: datetime | None,
+    wholes: Sequence[Whole],
+    sender: Sender,
+    room: Room,
+) -> list[Group]:
+    """Stores batches with all their items, as part of a transaction, unless they are there; says
+    what was stored. `Conflict` if an id is another batch's or message's. The room is the
+    caller's to write down."""
+    # In one order everywhere: whoever makes the same ones does not wait for us crosswise.
+    wholes = [whole for _, whole in sorted(_each_once(wholes).items())]
+    rows = await connection.fetch(
+        SQL.open_whole_batches,
+        now,
+        [whole.group.tenant for whole in wholes],
+        [whole.id for whole in wholes],
+        [whole.group.queue_id for whole in wholes],
+        [whole.completion_queue for whole in wholes],
+        [len(whole.group.messages) for whole in wholes],
+    )
+    others = [str(row["id"]) for row in rows if not row["is_new"] and not row["is_same"]]
+    if others:
+        raise Conflict(f"another batch's: {', '.join(others)}")
+    fresh = {(row["tenant"], row["id"]) for row in rows if row["is_new"]}
+    groups = [whole.group for whole in wholes if (whole.group.tenant, whole.id) in fresh]
+    groups = [group for group in groups if group.messages]
+    if not groups:
+        return []
+    items = {(group.tenant, item.id) for group in groups for item in group.messages}
+    stored = await sender.store(connection, groups, new_id(), room, says_which=True)
+    known = {(group.tenant, item.id) for group in stored for item in group.messages}
+    if known != items or len(items) < sum(len(group.messages) for group in groups):
+        raise Conflict("an item has the id of another message")
+    return stored
+
+
+def _each_once(wholes: Sequence[Whole]) -> dict[tuple[str, UUID], Whole]:
+    """By name; `Conflict` if two of one name are not the same."""
+    named: dict[tuple[str, UUID], Whole] = {}
+    for whole in wholes:
+        group, known = whole.group, named.setdefault((whole.group.tenant, whole.id), whole).group
+        if (known.queue_id, len(known.messages)) != (group.queue_id, len(group.messages)):
+            raise Conflict(f"another batch's: {whole.id}")
+    return named
+
+
+class _Filling(NamedTuple):
+    """A batch that is being filled."""
+
+    tenant: str
+    id: UUID
+    queue: Queue
+
+
+class Filler:
+    """Makes batches whole."""
+
+    def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
+        self._database, self._moment, self._sender = database, moment, sender
+
+    async def fill(
+        self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
+    ) -> None:
+        """Stores what is not stored yet; of a whole batch only the number of items is compared."""
+        source = iter(items)
+        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        first = await _next_piece(source, 0)
+        row = await self._open(tenant, batch, queue)
+        stored, total = row["stored"], row["total"]
+        if total is None:
+            place, piece = stored, first[stored:]
+            if not piece:
+                place = len(first) + _skip(source, stored - len(first))
+                piece = await _next_piece(source, place)
+            await self._fill(_Filling(tenant, batch.id, queue), piece, source, place)
+        elif _skip(chain(first, source), total + 1) != total:
+            raise Conflict(f"batch {batch.id} is whole or was given up, and has {total} items")
+
+    async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
+        """Makes the batch, or finds it as far as it is."""
+
+        async def work(connection: Connection) -> asyncpg.Record | None:
+            await connection.execute(
+                SQL.open_batch, self._moment(), tenant, batch.id, queue.id, batch.completion_queue
+            )
+            return await connection.fetchrow(SQL.read_batch, tenant, batch.id)
+
+        row = await self._database.run(work)
+        if row is None or row["queue_id"] != queue.id:
+            raise Conflict(f"batch {batch.id} is of another queue, or long over; take a new id")
+        return row
+
+    async def _fill(
+        self,
+        filling: _Filling,
+        piece: Sequence[NewMessage],
+        source: Iterator[NewMessage],
+        place: int,
+    ) -> None:
+        """Stores a piece that begins at a place, and then what else there is."""
+        while piece:
+            storing = asyncio.create_task(self._store_piece(filling, piece, place))
+            place += len(piece)
+            try:
+                # Meanwhile: the server has its own work to do.
+                piece = await _next_piece(source, place)
+            finally:
+                await storing
+        is_whole = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.seal_filled_batch, filling.tenant, filling.id, place
+            )
+        )
+        if not is_whole:
+            raise Conflict(f"batch {filling.id} has other items than the {place} given")
+
+    async def _store_piece(
+        self, filling: _Filling, piece: Sequence[NewMessage], place: int
+    ) -> None:
+        """Stores the items from a place on, but for those that are stored already."""
+        stop = place + len(piece)
+
+        async def work(connection: Connection) -> Group:
+            row = await connection.fetchrow(
+                SQL.advance_filling, self._moment(), filling.tenant, filling.id, stop
+            )
+            if row is None:
+                raise Conflict(f"the filling of batch {filling.id} was given up")
+            fresh = tuple(piece[max(row["stored"] - place, 0) :])
+            queue = filling.queue
+            group = Group(filling.tenant, queue.id, queue.name, fresh, batch_id=filling.id)
+            if fresh:
+                room = Room()
+                await self._sender.copy_in(connection, group, room)
+                if row["has_ended"]:
+                    await _check_none_ended(connection, group)
+                await change_backlog(connection, room)
+            return group
+
+        try:
+            group = await self._database.transact(work)
+        except asyncpg.UniqueViolationError as taken:
+            raise Conflict(
+                f"an id among the items {place} to {stop - 1} is in use: {taken.detail}"
+            ) from None
+        self._sender.passed([group])
+
+
+def _skip(source: Iterable[NewMessage], count: int) -> int:
+    """Passes over so many items, or as many as there are; says how many."""
+    return sum(1 for _ in islice(source, count))
+
+
+async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
+    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+    piece: list[NewMessage] = []
+    while some := tuple(islice(source, min(ITEMS_PER_TURN, PIECE_ITEMS - len(piece)))):
+        for index, item in enumerate(some, place + len(piece)):
+            check_item(item, index)
+        piece += some
+        await asyncio.sleep(0)
+    check_item_count(place + len(piece))
+    return tuple(piece)
+
+
+async def _check_none_ended(connection: Connection, group: Group) -> None:
+    ids = [item.id for item in group.messages]
+    if await connection.fetchval(SQL.ended_among, group.tenant, group.batch_id, ids):
+        raise Conflict(f"an item has the id of one of batch {group.batch_id} that has ended")

@@ -1,0 +1,215 @@
+"""Dead letters on PostgreSQL: found, grouped, edited, replayed, discarded.
+
+Letters are picked first and resolved then, in one transaction. What somebody else has picked at
+the same moment is passed over, so that two who replay the same queue share the work, and no
+letter is sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
+from tickwork.core.message.dead_letter import (
+    DeadGroup,
+    DeadLetter,
+    Pace,
+    Replayed,
+    Resolution,
+    Selection,
+    replay_of,
+)
+from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.queue.stats import Passing
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
+from tickwork.store.postgres.messages.backlog import Room, change_backlog
+from tickwork.store.postgres.messages.send import Group, Sender
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.shared.counters import Tallied, Tallies
+
+_LOCKED = " FOR UPDATE SKIP LOCKED"
+
+_FIELDS = DeadLetter.__struct_fields__
+_CONTENT_TYPE, _RESOLUTION = _FIELDS.index("content_type"), _FIELDS.index("resolution")
+_CONTENT_TYPES = {str(kind): kind for kind in ContentType}
+_RESOLUTIONS: dict[str | None, Resolution | None] = {None: None} | {
+    str(kind): kind for kind in Resolution
+}
+
+
+class _Picked(NamedTuple):
+    """Letters by tenant and id, oldest first."""
+
+    tenants: list[str]
+    ids: list[UUID]
+
+
+class PostgresDeadLetters:
+    """What will not be delivered again by itself."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        queues: PostgresQueues,
+        sender: Sender,
+        tallies: Tallies,
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._queues, self._sender, self._tallies = queues, sender, tallies
+
+    async def list(
+        self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
+    ) -> tuple[DeadLetter, ...]:
+        check_selection(selection)
+        queue_id = await self._queues.id_of(scope, queue)
+
+        async def work(connection: Connection) -> list[asyncpg.Record]:
+            picked = await _pick(connection, scope, queue_id, selection, after=after)
+            return await connection.fetch(SQL.read_letters, *picked)
+
+        return tuple(_letter(row) for row in await self._database.transact(work))
+
+    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
+        row = None
+        if scope.tenant is None or is_name(scope.tenant):
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(SQL.get_letter, scope.tenant, letter_id)
+            )
+        if row is None:
+            raise NotFound("dead letter", letter_id)
+        return _letter(row)
+
+    async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
+        check_limit(limit)
+        queue_id = await self._queues.id_of(scope, queue)
+        found = await self._database.look(SQL.group_letters, queue_id, scope.tenant, limit)
+        return tuple(DeadGroup(*row) for row in found)
+
+    async def edit(
+        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+    ) -> DeadLetter:
+        check_body(body)
+        letter = await self.get(scope, letter_id)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(
+                SQL.edit_letter, self._moment(), letter.tenant, letter_id, body, content_type
+            )
+        )
+        if row is None:
+            raise Conflict(f"dead letter {letter_id} is resolved already")
+        return _letter(row)
+
+    async def replay(
+        self, scope: Scope, queue: str, selection: Selection, pace: Pace
+    ) -> tuple[Replayed, ...]:
+        check_selection(selection)
+        check_pace(pace, selection.limit)
+        queue_id = await self._queues.id_of(scope, queue)
+
+        async def work(connection: Connection) -> tuple[list[Replayed], list[Group]]:
+            picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
+            ids = [new_id() for _ in picked.ids]
+            rows = await connection.fetch(SQL.replay_letters, self._moment(), *picked, ids)
+            letters = sorted(map(_letter, rows), key=lambda letter: (letter.failed_at, letter.id))
+            groups = _groups(letters, pace, queue)
+            if groups:
+                room = Room()
+                await self._sender.store(connection, groups, new_id(), room)
+                await change_backlog(connection, room)
+            return [_replayed(letter) for letter in letters], groups
+
+        # Not to be repeated by itself: a repeat would pick others.
+        replayed, groups = await self._database.transact(work, repeatable=False)
+        self._sender.passed(groups)
+        self._tallies.add_all(
+            Tallied(group.queue_id, group.tenant, Passing.REPLAYED, m.type or "", m.source or "")
+            for group in groups
+            for m in group.messages
+        )
+        return tuple(replayed)
+
+    async def discard(self, scope: Scope, queue: str, selection: Selection) -> int:
+        check_selection(selection)
+        queue_id = await self._queues.id_of(scope, queue)
+
+        async def work(connection: Connection) -> list[asyncpg.Record]:
+            picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
+            return await connection.fetch(SQL.discard_letters, self._moment(), *picked)
+
+        gone = await self._database.transact(work, repeatable=False)
+        self._tallies.add_all(
+            Tallied(
+                queue_id, row["tenant"], Passing.DISCARDED, row["type"] or "", row["source"] or ""
+            )
+            for row in gone
+        )
+        return len(gone)
+
+
+async def _pick(
+    connection: Connection,
+    scope: Scope,
+    queue_id: UUID,
+    selection: Selection,
+    *,
+    after: UUID | None = None,
+    lock: str = "",
+) -> _Picked:
+    """The open letters that are selected, oldest first; in a transaction."""
+    fitting = (selection.reason, selection.fingerprint, selection.type)
+    if not all(text is None or _can_be_stored(text) for text in fitting):
+        return _Picked([], [])
+    place: tuple[datetime | None, UUID | None] = (None, None)
+    if after is not None:
+        found = await connection.fetchrow(SQL.letter_place, scope.tenant, after)
+        if found is None:
+            raise NotFound("dead letter", after)
+        place = (found["failed_at"], after)
+    wanted: tuple[Any, ...] = (queue_id, *place, *fitting, selection.limit, selection.failed_before)
+    if selection.ids is not None:
+        statement, wanted = SQL.pick_letters_by_id, (*wanted, scope.tenant, list(selection.ids))
+    elif scope.tenant is not None:
+        statement, wanted = SQL.pick_own_letters, (*wanted, scope.tenant)
+    else:
+        statement = SQL.pick_letters
+    await connection.execute(PLAN_ANEW)
+    rows = await connection.fetch(statement + lock, *wanted)
+    return _Picked([row["tenant"] for row in rows], [row["id"] for row in rows])
+
+
+def _can_be_stored(text: str) -> bool:
+    """What cannot be stored need not be looked for."""
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _groups(letters: Sequence[DeadLetter], pace: Pace, queue: str) -> list[Group]:
+    """What the letters become, by tenant."""
+    messages: dict[tuple[str, UUID], list[NewMessage]] = {}
+    for place, letter in enumerate(letters):
+        assert letter.replayed_as is not None
+        delay = pace.first_after_seconds + place * pace.spacing_seconds
+        message = replay_of(letter, message_id=letter.replayed_as, delay_seconds=delay)
+        messages.setdefault((letter.tenant, letter.queue_id), []).append(message)
+    return [
+        Group(tenant, queue_id, queue, tuple(own)) for (tenant, queue_id), own in messages.items()
+    ]
+
+
+def _replayed(letter: DeadLetter) -> Replayed:
+    assert letter.replayed_as is not None
+    return Replayed(letter.id, letter.replayed_as)
+
+
+def _letter(row: Any) -> DeadLetter:
+    values = list(row)
+    values[_CONTENT_TYPE] = _CONTENT_TYPES[values[_CONTENT_TYPE]]
+    values[_RESOLUTION] = _RESOLUTIONS[values[_RESOLUTION]]
+    return DeadLetter(*values)

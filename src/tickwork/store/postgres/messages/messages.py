@@ -1,0 +1,134 @@
+"""Messages on PostgreSQL: the contract's noun over sender, claimer and settler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.limits import (
+    can_be_held,
+    check_batch,
+    check_limit,
+    check_message,
+    check_system,
+    lease_faults,
+)
+from tickwork.core.model import (
+    ClaimRequest,
+    Held,
+    Message,
+    NewMessage,
+    Scope,
+    Settlement,
+    SettleResult,
+)
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Joined
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.messages import rows
+from tickwork.store.postgres.messages.claim import Claimer
+from tickwork.store.postgres.messages.send import Sender
+from tickwork.store.postgres.messages.settle import Settler
+from tickwork.store.postgres.messages.system_events import tell
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.shared.fair_shares import LANES_MAX
+
+
+class PostgresMessages:
+    """In, handed out, and done with."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        queues: PostgresQueues,
+        sender: Sender,
+        settler: Settler,
+    ) -> None:
+        self._database, self._moment, self._queues = database, moment, queues
+        self._sender, self._settler = sender, settler
+        self._claimer = Claimer(database, moment, queues, settler)
+
+    async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        check_message(message)
+        await self._sender.send(scope, queue, [message])
+
+    async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        check_batch(messages)
+        await self._sender.send(scope, queue, messages)
+
+    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        return await self._sender.bulk(scope, queue, messages)
+
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        return await tell(self._database, self._sender, scope, event)
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        return await self._claimer.claim(scope, request)
+
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.queues_with_suspects, self._moment(), list(queue_ids)
+            )
+        )
+        return frozenset(row["id"] for row in found)
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        return await self._settler.settle(scope, settlement)
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        await self._settler.settle_jointly(scope, settlement, joined)
+
+    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+        if faults := lease_faults(lease_seconds):
+            raise InvalidInput(faults)
+        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
+            return False
+        extended = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.extend,
+                self._moment(),
+                held.tenant,
+                held.id,
+                held.claim,
+                held.holder,
+                lease_seconds,
+            )
+        )
+        return extended is not None
+
+    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+        queue_id = await self._queues.id_of(scope, queue)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(
+                SQL.get_message, queue_id, message_id, scope.tenant
+            )
+        )
+        if row is None:
+            raise NotFound("message", message_id)
+        return rows.messages([row])[0]
+
+    async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        check_limit(limit)
+        queue_id = await self._queues.id_of(scope, queue)
+        asked = (self._moment(), queue_id, scope.tenant, limit)
+        found = await self._database.look(SQL.peek, *asked)
+        return rows.messages(found)
+
+    async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
+        queue_id = await self._queues.id_of(scope, queue)
+        at: datetime | None = await self._database.run(
+            lambda connection: connection.fetchval(
+                SQL.next_visible_at, self._moment(), queue_id, scope.tenant, LANES_MAX
+            )
+        )
+        return at
+
+    async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
+        queue_id = await self._queues.id_of(scope, queue)
+        return await self._queues.purger.delete(scope, queue_id, message_id)

@@ -1,0 +1,214 @@
+"""What follows when messages leave the table, whichever way: acked, dead, purged, deleted.
+
+Their keys go on to the next, their batches count them, their bytes are free again, in the same
+transaction; and after the commit whoever waits is woken, batches are completed, and what
+passed is counted.
+
+Deleting what nobody holds, with everything that follows, on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.message.batch import REASON_DELETED, REASON_PURGED, ItemStatus
+from tickwork.core.model import Scope
+from tickwork.core.queue.stats import Passing, has_run
+from tickwork.errors import StoreError
+from tickwork.store.ids import Moment
+from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.backlog import Room, change_backlog
+from tickwork.store.postgres.messages.batches import EndedItem, PostgresBatches
+from tickwork.store.postgres.messages.keys import Key, Keys
+from tickwork.store.shared.counters import Tallied, Tallies
+
+
+class Gone(NamedTuple):
+    """A message that left, and how: `reason` None if it was handled. Bytes only if they count."""
+
+    tenant: str
+    queue_id: UUID
+    type: str | None
+    source: str | None
+    id: UUID
+    key: str | None
+    batch_id: UUID | None
+    bytes: int | None
+    passing: Passing
+    reason: str | None = None
+
+
+Kind = tuple[str, UUID, str | None, str | None]
+"""What messages are counted by: the first columns of each."""
+
+_KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
+    Gone._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
+)
+
+
+class Left:
+    """Messages that left together: how many of each kind, and those on which something hangs."""
+
+    def __init__(self) -> None:
+        self.passed: Counter[tuple[Kind, Passing]] = Counter()
+        self.gone: list[Gone] = []
+
+    def add(self, rows: Sequence[Any], passing: Passing, reason: str | None = None) -> None:
+        """What a statement returned of them; its first columns are those of `Gone`."""
+        for kind, messages in Counter([row[:_KIND] for row in rows]).items():
+            self.passed[kind, passing] += messages
+        self._note(rows, passing, reason)
+
+    def take_back(self, rows: Sequence[Any]) -> None:
+        """As `add`, of what nobody was to see yet: it did not pass."""
+        self._note(rows, Passing.PURGED, None)
+
+    def _note(self, rows: Sequence[Any], passing: Passing, reason: str | None) -> None:
+        self.gone += [
+            Gone(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
+            for row in rows
+            if row[_KEY] is not None or row[_BATCH_ID] is not None or row[_BYTES] is not None
+        ]
+
+
+class Aftermath(NamedTuple):
+    """What is to be done after the commit."""
+
+    passed: Counter[tuple[Kind, Passing]]
+    queues: frozenset[UUID]
+    batches: frozenset[tuple[str, UUID]]
+
+
+class Leaving:
+    """Carries out what follows."""
+
+    def __init__(
+        self,
+        moment: Moment,
+        batches: PostgresBatches,
+        wakeups: PostgresWakeups,
+        tallies: Tallies,
+    ) -> None:
+        self._batches, self._wakeups, self._tallies = batches, wakeups, tallies
+        self._keys = Keys(moment)
+
+    async def take_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
+        """Takes the keys of messages that wait, before they are touched: whoever lets the next
+        one go has the key already, and wants the message."""
+        keys = {
+            Key(row["tenant"], row["queue_id"], row["key"])
+            for row in waiting
+            if row["key"] is not None
+        }
+        if keys:
+            await self._keys.lock(connection, keys)
+
+    async def follow(
+        self,
+        connection: Connection,
+        left: Left,
+        room: Room,
+        more_keys: Collection[Key] = (),
+    ) -> Aftermath:
+        """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
+        then nobody waits for each other crosswise."""
+        gone = left.gone
+        behind_run = keys_of(each for each in gone if has_run(each.passing, each.reason))
+        keys = keys_of(gone).union(more_keys)
+        queues = await self._keys.free(connection, keys, behind_run=behind_run)
+        ended = [
+            EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
+            for each in gone
+            if each.batch_id is not None
+        ]
+        if ended:
+            await self._batches.end_items(connection, ended)
+        for each in gone:
+            if each.bytes is not None:
+                room.free(each.queue_id, each.bytes)
+        await change_backlog(connection, room)
+        batches = frozenset((each.tenant, each.batch_id) for each in ended)
+        return Aftermath(left.passed, frozenset(queues), batches)
+
+    async def finish(self, aftermath: Aftermath) -> None:
+        """After the commit. A completion that fails now is the reaper's to make up for."""
+        for (kind, passing), messages in aftermath.passed.items():
+            tenant, queue_id, type_, source = kind
+            tallied = Tallied(queue_id, tenant, passing, type_ or "", source or "")
+            self._tallies.add(tallied, messages)
+        if aftermath.queues:
+            self._wakeups.tell(aftermath.queues)
+        if aftermath.batches:
+            with suppress(StoreError):
+                await self._batches.complete(aftermath.batches)
+
+
+def keys_of(gone: Iterable[Gone]) -> set[Key]:
+    """The keys of messages that left."""
+    return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
+
+
+def _status(gone: Gone) -> ItemStatus:
+    return ItemStatus.COMPLETED if gone.passing is Passing.DONE else ItemStatus.FAILED
+
+
+PURGED_AT_ONCE = 5_000
+
+
+class Purger:
+    """Deletes messages."""
+
+    def __init__(self, database: Database, moment: Moment, leaving: Leaving) -> None:
+        self._database, self._moment, self._leaving = database, moment, leaving
+
+    async def purge(self, scope: Scope, queue_id: UUID) -> int:
+        """Deletes what waits in a queue now, piece by piece; what comes meanwhile stays."""
+        until = self._moment()
+        if until is None:
+            until = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
+        asked = (queue_id, scope.tenant, until, PURGED_AT_ONCE)
+
+        async def find(connection: Connection) -> Sequence[Any]:
+            await connection.execute(PLAN_ANEW)
+            return await connection.fetch(SQL.waiting_messages, *asked)
+
+        purged = 0
+        while True:
+            found, gone = await self._delete(find, REASON_PURGED)
+            purged += gone
+            if found < PURGED_AT_ONCE:
+                return purged
+
+    async def delete(self, scope: Scope, queue_id: UUID, message_id: UUID) -> bool:
+        """Deletes one message, if nobody holds it."""
+        _, gone = await self._delete(
+            lambda connection: connection.fetch(
+                SQL.waiting_message, queue_id, message_id, scope.tenant
+            ),
+            REASON_DELETED,
+        )
+        return gone > 0
+
+    async def _delete(
+        self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str
+    ) -> tuple[int, int]:
+        """Deletes what is found, if it still waits then: how many were found, and deleted."""
+
+        async def work(connection: Connection) -> tuple[int, Aftermath]:
+            found = await find(connection)
+            await self._leaving.take_keys(connection, found)
+            rows = await connection.fetch(
+                SQL.delete_waiting, [row["tenant"] for row in found], [row["id"] for row in found]
+            )
+            left = Left()
+            left.add(rows, Passing.PURGED, reason)
+            return len(found), await self._leaving.follow(connection, left, Room())
+
+        found, aftermath = await self._database.transact(work, repeatable=False)
+        await self._leaving.finish(aftermath)
+        return found, aftermath.passed.total()

@@ -1,0 +1,1 @@
+"""Schedules: create, change, plan, what became of a slot, shards and calendars."""

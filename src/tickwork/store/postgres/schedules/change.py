@@ -1,0 +1,361 @@
+"""Changing schedules on PostgreSQL: one transaction around a pure decision.
+
+In this order: the limits of its tenant, if it may begin to count again; the keys under which its
+slots stand in line, the schedule's row, the messages that may be taken back. Then the decision is
+asked for, and carried out: what was taken back goes, slots that it fires become messages, runs that
+it skips are recorded, and the schedule stands as decided.
+
+Taking back planned slots on PostgreSQL.
+
+Only what nobody ever claimed, and nobody is claiming at the moment: its row is passed over, not
+waited for. Whoever ends a message holds its row and may want the schedule, which we have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+from msgspec import structs
+
+from tickwork.core.limits import is_name
+from tickwork.core.model import Scope
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
+from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.tenant_limits import check_change, is_one_more
+from tickwork.errors import Conflict, NotFound, StoreUnavailable
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.backlog import Room
+from tickwork.store.postgres.messages.keys import Key, Keys
+from tickwork.store.postgres.messages.removal import Aftermath, Leaving, Left
+from tickwork.store.postgres.schedules import rows as schedule_rows
+from tickwork.store.postgres.schedules.create import keep_number
+from tickwork.store.postgres.schedules.plan import fire_columns, skip_columns
+from tickwork.store.shared.counters import Tallied, Tallies
+
+ScheduleKey = tuple[str, UUID]
+"""A schedule's tenant and id."""
+
+
+class Planned(NamedTuple):
+    """A planned slot that is taken, and may be taken back."""
+
+    schedule: ScheduleKey
+    message_id: UUID
+    withdrawn: Withdrawn
+
+
+async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
+    """The keys under which planned slots wait: to be taken before the schedules are."""
+    found = await connection.fetch(SQL.schedule_keys, *_columns(schedules))
+    return {Key(row["tenant"], row["queue_id"], row["key"]) for row in found}
+
+
+async def take_planned(
+    connection: Connection,
+    schedules: Collection[ScheduleKey],
+    now: datetime,
+    *,
+    keys: Collection[Key],
+    withdraw: Withdraw = Withdraw.UNCLAIMED,
+) -> list[Planned]:
+    """Takes the planned slots of schedules that are taken already, by slot. What stands in line
+    under a key that we do not have was planned since we looked, and stays."""
+    chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+    found = await connection.fetch(SQL.planned_slots, now, *_columns(sorted(schedules)), *chosen)
+    return [
+        Planned(
+            (row["tenant"], row["schedule_id"]),
+            row["id"],
+            Withdrawn(row["slot"], row["due_at"], row["is_passed"], row["run"], row["is_again"]),
+        )
+        for row in found
+        if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys
+    ]
+
+
+async def take_back(connection: Connection, planned: Sequence[Planned], left: Left) -> None:
+    """Deletes planned slots that are taken, and notes what left."""
+    if planned:
+        rows = await connection.fetch(
+            SQL.delete_planned,
+            [each.schedule[0] for each in planned],
+            [each.message_id for each in planned],
+        )
+        assert len(rows) == len(planned), "what is taken stays as it is"
+        left.take_back(rows)
+
+
+def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:
+    return [tenant for tenant, _ in schedules], [schedule_id for _, schedule_id in schedules]
+
+
+TRIES_MAX = 40
+"""So often a change begins anew because somebody was just claiming, or changed it meanwhile."""
+
+PAUSE_SECONDS = 0.05
+
+NEAR = timedelta(seconds=5)
+"""A leader that sleeps is woken for what it has to look at so soon."""
+
+
+class _Changed(NamedTuple):
+    """A change that was carried out, and what is to be done after the commit."""
+
+    schedule: Schedule
+    aftermath: Aftermath
+    queue_id: UUID
+    fires: tuple[Fire, ...]
+    type: str
+    now: datetime
+
+
+class _Meanwhile(Exception):
+    """Somebody else was at it: begin anew."""
+
+
+class Changer:
+    """Changes schedules."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        leaving: Leaving,
+        wakeups: PostgresWakeups,
+        tallies: Tallies,
+    ) -> None:
+        self._database, self._moment, self._keys = database, moment, Keys(moment)
+        self._leaving, self._wakeups, self._tallies = leaving, wakeups, tallies
+
+    async def change(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
+    ) -> Schedule:
+        for _ in range(TRIES_MAX):
+            try:
+                changed = await self._database.transact(
+                    lambda each: self._change(each, scope, schedule_id, withdraw, decide, under),
+                    repeatable=False,
+                )
+            except _Meanwhile:
+                await asyncio.sleep(PAUSE_SECONDS)
+            except asyncpg.UniqueViolationError:
+                raise Conflict(
+                    f"the name wanted for schedule {schedule_id} is in use; take another one"
+                ) from None
+            else:
+                await self._finish(changed)
+                return changed.schedule
+        raise StoreUnavailable(f"schedule {schedule_id} is too busy to be changed; try again")
+
+    async def _change(
+        self,
+        connection: Connection,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        under: Grant | None,
+    ) -> _Changed:
+        seen = None
+        if scope.tenant is None or is_name(scope.tenant):
+            seen = await connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
+        if seen is None:
+            raise NotFound("schedule", schedule_id)
+        tenant: str = seen["tenant"]
+        # Before anything else is taken, as whoever makes schedules does.
+        is_over, limits = seen["status"] == ScheduleStatus.COMPLETED, None
+        if is_over:
+            limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
+        keys = await self._take_keys(connection, tenant, schedule_id)
+        is_granted = under is None or await _hold(connection, under)
+        row = await connection.fetchrow(SQL.lock_schedule, tenant, schedule_id)
+        if row is None:
+            raise NotFound("schedule", schedule_id)
+        key = _key(row)
+        if key is not None and key not in keys:
+            raise _Meanwhile
+        if is_over is not (row["status"] == ScheduleStatus.COMPLETED):
+            raise _Meanwhile
+        schedule = schedule_rows.schedule(row)
+        now = self._moment() or await connection.fetchval(SQL.read_clock)
+        change, planned = None, list[Planned]()
+        if is_granted:
+            planned = await self._take_planned(connection, schedule, withdraw, now, keys)
+            withdrawn = [each.withdrawn for each in planned]
+            unfinished = await _unfinished(connection, schedule, len(planned), now)
+            change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
+        left, room, fires = Left(), Room(), tuple[Fire, ...]()
+        if change is not None:
+            check_change(change.name, change.definition)
+            await take_back(connection, planned, left)
+            queue_id = await self._queue_id(connection, row, change)
+            await self._fire(connection, row, change, now, room)
+            await self._record(connection, schedule, change.skips, now)
+            schedule = await self._write(connection, schedule, change, queue_id, planned, now)
+            fires = change.fires
+            if limits is not None and is_one_more(ScheduleStatus(row["status"]), change.status):
+                await keep_number(connection, limits)
+        aftermath = await self._leaving.follow(connection, left, room, keys)
+        return _Changed(schedule, aftermath, row["queue_id"], fires, row["type"], now)
+
+    async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
+        """Takes the keys of what waits, and the one that new slots would have."""
+        keys = await keys_of_planned(connection, [(tenant, schedule_id)])
+        row = await connection.fetchrow(SQL.read_schedule_key, tenant, schedule_id)
+        own = None if row is None else _key(row)
+        if own is not None:
+            keys.add(own)
+        if keys:
+            await self._keys.take(connection, keys)
+        return keys
+
+    async def _take_planned(
+        self,
+        connection: Connection,
+        schedule: Schedule,
+        withdraw: Withdraw,
+        now: datetime,
+        keys: Collection[Key],
+    ) -> list[Planned]:
+        """Takes what may be taken back: all of it, or begins anew when whoever is at it is done."""
+        if withdraw is Withdraw.NOTHING:
+            return []
+        named = (schedule.tenant, schedule.id)
+        planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
+        chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+        (there,) = await connection.fetch(SQL.count_planned, now, *named, *chosen)
+        if tuple(there) != (len(planned), sum(each.withdrawn.is_passed for each in planned)):
+            raise _Meanwhile
+        return planned
+
+    async def _queue_id(self, connection: Connection, row: Any, change: Change) -> UUID:
+        """The queue that it fires into: the same as long as it is there and has the same name."""
+        name = change.definition.queue
+        queue_id: UUID = row["queue_id"]
+        if name == row["queue"] and await connection.fetch(SQL.lock_queues, [queue_id]):
+            return queue_id
+        found = await connection.fetchrow(SQL.get_queue, row["tenant"], name)
+        if found is None:
+            if name != row["queue"]:
+                raise NotFound("queue", name)
+            return queue_id  # Planning will say so, if it comes to that.
+        if not await connection.fetch(SQL.lock_queues, [found["id"]]):
+            raise _Meanwhile
+        named: UUID = found["id"]
+        return named
+
+    async def _fire(
+        self, connection: Connection, row: Any, change: Change, now: datetime, room: Room
+    ) -> None:
+        """Makes the slots messages, under the definition as it was."""
+        fires = change.fires
+        if not fires:
+            return
+        key = _key(row)
+        standings = await self._keys.place(connection, [key] * len(fires))
+        target = await connection.fetchrow(
+            SQL.fire_slots,
+            now,
+            row["tenant"],
+            row["id"],
+            *fire_columns(fires),
+            [standing.state for standing in standings],
+            [standing.place for standing in standings],
+        )
+        if target is None:
+            raise NotFound("queue", row["queue"])
+        if target["is_capped"]:
+            room.take(row["queue_id"], row["queue"], target["bytes"], is_exempt=True)
+
+    async def _record(
+        self, connection: Connection, schedule: Schedule, skips: tuple[Skip, ...], now: datetime
+    ) -> None:
+        if skips:
+            columns = [*skip_columns(skips), [skip.run for skip in skips]]
+            await connection.execute(SQL.record_skips, now, schedule.tenant, schedule.id, *columns)
+
+    async def _write(
+        self,
+        connection: Connection,
+        schedule: Schedule,
+        change: Change,
+        queue_id: UUID,
+        planned: list[Planned],
+        now: datetime,
+    ) -> Schedule:
+        row = await connection.fetchrow(
+            SQL.change_schedule,
+            now,
+            schedule.tenant,
+            schedule.id,
+            change.status,
+            change.next_slot,
+            change.due_at,
+            change.look_at,
+            change.fired,
+            change.runs,
+            change.error_count,
+            change.last_error,
+            change.name,
+            queue_id,
+            *schedule_rows.definition_row(change.definition),
+            bool(planned),
+            max((fire.slot for fire in change.fires if fire.run == 0), default=None),
+        )
+        return schedule_rows.schedule(row)
+
+    async def _finish(self, changed: _Changed) -> None:
+        """After the commit: counts what was sent, and wakes whoever waits."""
+        schedule = changed.schedule
+        if changed.fires:
+            source = str(schedule.id)
+            tallied = Tallied(changed.queue_id, schedule.tenant, Passing.SENT, changed.type, source)
+            self._tallies.add(tallied, len(changed.fires))
+            if any(fire.visible_at <= changed.now for fire in changed.fires):
+                self._wakeups.tell([changed.queue_id])
+        if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        await self._leaving.finish(changed.aftermath)
+
+
+async def _unfinished(
+    connection: Connection, schedule: Schedule, withdrawn: int, now: datetime
+) -> int:
+    """How many messages stay, if a slot whose policy asks for it is due."""
+    is_due = schedule.next_slot is not None and schedule.next_slot <= now
+    if not is_due or not schedule.definition.overlap.needs_the_present:
+        return 0
+    there: int = await connection.fetchval(
+        SQL.count_unfinished, schedule.tenant, schedule.id, withdrawn + UNFINISHED_MAX
+    )
+    return there - withdrawn
+
+
+async def _hold(connection: Connection, grant: Grant) -> bool:
+    """Whether a shard is still granted; then nobody takes it before the commit."""
+    held = await connection.fetchval(SQL.lock_grant, grant.shard, grant.token)
+    return held is not None
+
+
+def _key(row: Any) -> Key | None:
+    """The key under which a schedule's slots stand in line, if they do."""
+    if not OverlapPolicy(row["overlap"]).is_in_order:
+        return None
+    return Key(row["tenant"], row["queue_id"], key_of(row["id"]))

@@ -1,0 +1,350 @@
+"""Making schedules on PostgreSQL: a few in one transaction, very many by COPY.
+
+Whoever makes some holds their queues, so that none is deleted meanwhile, and, where a tenant has
+limits, the tenant's row: so those who make schedules for it at once agree on how many there are.
+
+Schedules in PostgreSQL's binary COPY format.
+
+asyncpg makes a row of each schedule's values. Of very many that are alike in all but a few columns
+it would encode the same values again and again; here they are encoded once, and a row is put
+together from what is common and what is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.limits import is_name
+from tickwork.core.model import Scope
+from tickwork.core.queue.rate_limit import allowance, spend
+from tickwork.core.schedule.model import NewSchedule, Schedule, bucket_of, texts_of
+from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
+from tickwork.errors import Conflict, NotFound, TooMany
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.send import DEFAULT_TENANT
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.postgres.schedules import rows as schedule_rows
+from tickwork.store.shared.row_hints import Alike
+
+OWN = ("id", "bucket", "name", "idempotency_key", "fingerprint", "metadata", "body")
+"""What each schedule has for itself."""
+
+COMMON = (
+    "tenant", "queue_id", "status", "next_slot", "due_at", "look_at", "grace_seconds",
+    "expires_after_seconds", "priority", "overlap", "on_dead", "rule", "calendar", "terms", "retry",
+    "queue", "type", "content_type",
+)  # fmt: skip
+"""What those that are alike have in common."""
+
+TIMES = ("created_at", "updated_at", "changed_at")
+"""What the table has by itself, unless a time is given."""
+
+ROWS_AT_ONCE = 250
+"""So many are sent before others get their turn."""
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
+
+_COUNT, _LENGTH = Struct("!h"), Struct("!i")
+_SMALL, _INTEGER, _TIME, _FLOAT = (Struct(f"!i{code}") for code in "hiqd")
+_ID_AND_BUCKET = Struct("!i16sih")
+
+
+class Rows:
+    """Encodes the schedules of a tenant; `queue_id` says which queue a name is."""
+
+    def __init__(self, tenant: str, queue_id: Callable[[str], UUID]) -> None:
+        self._tenant, self._queue_id = tenant, queue_id
+        self._common = Alike(self._encode)
+
+    def row(self, new: NewSchedule) -> bytes:
+        """One row without its beginning: that says how many columns there are."""
+        said, schedule_id = new.definition, new.id
+        return b"".join(
+            (
+                _ID_AND_BUCKET.pack(16, schedule_id.bytes, 2, bucket_of(schedule_id)),
+                _text(new.name),
+                _text(new.idempotency_key),
+                _bytes(new.fingerprint),
+                _bytes(said.metadata),
+                _bytes(said.body),
+                self._common.of(new),
+            )
+        )
+
+    def _encode(self, new: NewSchedule) -> bytes:
+        said = new.definition
+        rule, texts, expires = said.rule, texts_of(said), said.expires_after_seconds
+        texts_after = (
+            said.overlap, said.on_dead, texts.rule, rule.calendar, texts.terms, texts.retry,
+            said.queue, said.type, said.content_type,
+        )  # fmt: skip
+        return b"".join(
+            (
+                _text(self._tenant),
+                _bytes(self._queue_id(said.queue).bytes),
+                _text(new.status),
+                _time(new.next_slot),
+                _time(new.due_at),
+                _time(new.look_at),
+                _INTEGER.pack(4, rule.missed.grace_seconds),
+                _NULL if expires is None else _FLOAT.pack(8, expires),
+                _SMALL.pack(2, said.priority),
+                *map(_text, texts_after),
+            )
+        )
+
+
+def copy_columns(now: datetime | None) -> tuple[str, ...]:
+    """The columns of `copied`."""
+    return (*OWN, *COMMON) if now is None else (*OWN, *COMMON, *TIMES)
+
+
+async def copy_rows(rows: Sequence[bytes], now: datetime | None) -> AsyncIterator[bytes]:
+    """What is sent for some rows, which were made now; without a time the table has its own."""
+    begin, end = (
+        _COUNT.pack(len(copy_columns(now))),
+        b"" if now is None else _time(now) * len(TIMES),
+    )
+    yield _SIGNATURE
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield b"".join((begin, (end + begin).join(rows[start : start + ROWS_AT_ONCE]), end))
+    yield _END
+
+
+def _text(text: str | None) -> bytes:
+    return _NULL if text is None else _bytes(text.encode())
+
+
+def _bytes(data: bytes | None) -> bytes:
+    return _NULL if data is None else _LENGTH.pack(len(data)) + data
+
+
+def _time(at: datetime | None) -> bytes:
+    return _NULL if at is None else _TIME.pack(8, (at - _EPOCH) // _MICROSECOND)
+
+
+PIECE_SCHEDULES = 10_000
+"""As many as are copied in one transaction."""
+
+SCHEDULES_PER_TURN = 100
+"""As many as are made into rows before others get their turn."""
+
+Row = tuple[object, ...]
+
+
+class _Piece(NamedTuple):
+    """Schedules, their rows for COPY, and the ids of their queues."""
+
+    schedules: list[NewSchedule]
+    rows: list[bytes]
+    queue_ids: dict[str, UUID]
+
+    @property
+    def room(self) -> int:
+        return PIECE_SCHEDULES - len(self.schedules)
+
+
+class Creator:
+    """Stores new schedules."""
+
+    def __init__(
+        self, database: Database, moment: Moment, queues: PostgresQueues, wakeups: PostgresWakeups
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._queues, self._wakeups = queues, wakeups
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        check_schedules(new)
+        if not new:
+            return ()
+        try:
+            made = await self._create(scope, new)
+        except _QueueGone:
+            # It was remembered and is gone; there may be another of that name.
+            made = await self._create(scope, new)
+        self._wake(new)
+        return made
+
+    async def _create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        tenant = scope.tenant or DEFAULT_TENANT
+        names = {each.definition.queue for each in new}
+        queue_ids = {name: await self._queue_id(tenant, name) for name in names}
+        rows = _rows(tenant, new, queue_ids)
+        # In one order everywhere: then nobody waits for another one's keys crosswise.
+        ordered = sorted(rows, key=lambda row: (str(row[21]), str(row[20]), row[1]))
+
+        async def work(connection: Connection) -> tuple[Schedule, ...]:
+            limits = await self._hold(connection, tenant, queue_ids)
+            stored = await connection.fetch(
+                SQL.create_schedules, self._moment(), *schedule_rows.columns(ordered, len(rows[0]))
+            )
+            await self._keep_limits(connection, tenant, limits, len(stored))
+            found = await connection.fetch(
+                SQL.schedules_known,
+                tenant,
+                [each.id for each in new],
+                [each.idempotency_key for each in new if each.idempotency_key is not None],
+            )
+            known = schedule_rows.schedules(found)
+            return _as_made(new, known, {row["id"] for row in stored})
+
+        return await self._database.transact(work)
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        tenant = scope.tenant or DEFAULT_TENANT
+        source, stored = iter(within_rate(tenant, await self._rate(tenant), new)), 0
+        queue_ids: dict[str, UUID] = {}
+        rows = Rows(tenant, queue_ids.__getitem__)
+        piece = await self._next_piece(tenant, source, queue_ids, rows)
+        while piece.schedules:
+            storing = asyncio.create_task(self._store_piece(tenant, piece))
+            try:
+                # Meanwhile: the server has its own work to do.
+                following = await self._next_piece(tenant, source, queue_ids, rows)
+            finally:
+                stored += await storing
+            piece = following
+        if stored:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return stored
+
+    async def _rate(self, tenant: str) -> float | None:
+        if not is_name(tenant):
+            return None
+        row = await self._database.run(lambda each: each.fetchrow(SQL.get_tenant, tenant))
+        return None if row is None else row["schedules_per_second"]
+
+    async def _next_piece(
+        self, tenant: str, source: Iterator[NewSchedule], queue_ids: dict[str, UUID], rows: Rows
+    ) -> _Piece:
+        piece = _Piece([], [], {})
+        while some := tuple(islice(source, min(SCHEDULES_PER_TURN, piece.room))):
+            check_schedules(some)
+            for name in {each.definition.queue for each in some}:
+                if name not in queue_ids:
+                    queue_ids[name] = await self._queue_id(tenant, name)
+                piece.queue_ids[name] = queue_ids[name]
+            piece.schedules.extend(some)
+            piece.rows.extend(map(rows.row, some))
+            await asyncio.sleep(0)
+        return piece
+
+    async def _store_piece(self, tenant: str, piece: _Piece) -> int:
+        async def copied(connection: Connection) -> int:
+            limits = await self._hold(connection, tenant, piece.queue_ids)
+            now, many = self._moment(), len(piece.rows)
+            await connection.copy_to_table(
+                "tickwork_schedules",
+                source=copy_rows(piece.rows, now),
+                columns=copy_columns(now),
+                format="binary",
+            )
+            await self._keep_limits(connection, tenant, limits, many)
+            return many
+
+        async def inserted(connection: Connection) -> int:
+            limits = await self._hold(connection, tenant, piece.queue_ids)
+            rows = _rows(tenant, piece.schedules, piece.queue_ids)
+            stored = await connection.fetch(
+                SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
+            )
+            await self._keep_limits(connection, tenant, limits, len(stored))
+            left = {row[1] for row in rows} - {row["id"] for row in stored}
+            known = await connection.fetch(SQL.schedules_known, tenant, list(left), [])
+            if unknown := left - {row["id"] for row in known}:
+                names = sorted(str(row[20]) for row in rows if row[1] in unknown)
+                raise Conflict(f"the name {names[0]} is in use; take another one")
+            return len(stored)
+
+        try:
+            return await self._database.transact(copied, repeatable=False)
+        except asyncpg.UniqueViolationError:
+            # Some are there already: the slower way leaves those alone.
+            return await self._database.transact(inserted)
+
+    async def _queue_id(self, tenant: str, name: str) -> UUID:
+        if not is_name(tenant):
+            raise NotFound("tenant", tenant)
+        return await self._queues.id_of(Scope(tenant), name)
+
+    async def _hold(
+        self, connection: Connection, tenant: str, queue_ids: Mapping[str, UUID]
+    ) -> asyncpg.Record | None:
+        """Holds the queues until the end, and the tenant if it has limits: those."""
+        limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
+        held = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
+        if gone := set(queue_ids.values()) - {row["id"] for row in held}:
+            self._queues.forget(gone)
+            names = [name for name, queue_id in queue_ids.items() if queue_id in gone]
+            raise _QueueGone("queue", ", ".join(sorted(names)))
+        return limits
+
+    async def _keep_limits(
+        self, connection: Connection, tenant: str, limits: asyncpg.Record | None, made: int
+    ) -> None:
+        """Raises `TooMany` if so many more are more than the tenant may have, or too fast."""
+        if limits is None or not made:
+            return
+        await keep_number(connection, limits)
+        rate = limits["schedules_per_second"]
+        if rate is not None:
+            now, spent_until = limits["now"], limits["schedules_spent_until"]
+            if made > allowance(spent_until, now, rate):
+                raise TooMany(
+                    f"tenant {tenant} may make {rate:g} schedules a second; try again later, "
+                    "or raise its schedules_per_second"
+                )
+            spent = spend(spent_until, now, rate, made)
+            await connection.execute(SQL.spend_schedules, tenant, spent)
+
+    def _wake(self, new: Sequence[NewSchedule]) -> None:
+        """Wakes leaders. Whether it is soon they know better than we do."""
+        if any(each.look_at is not None for each in new):
+            self._wakeups.tell([SCHEDULES_TOPIC])
+
+
+async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
+    """Raises `TooMany` if a tenant, whose limits are held, has more than it may."""
+    tenant, most = limits["id"], limits["schedules_max"]
+    if most is not None:
+        there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
+        check_number(tenant, there, most)
+
+
+class _QueueGone(NotFound):
+    """A queue that was remembered is not there any more."""
+
+
+def _rows(tenant: str, new: Iterable[NewSchedule], queue_ids: Mapping[str, UUID]) -> list[Row]:
+    return [schedule_rows.new_row(tenant, queue_ids[each.definition.queue], each) for each in new]
+
+
+def _as_made(
+    new: Sequence[NewSchedule], known: Sequence[Schedule], stored: set[UUID]
+) -> tuple[Schedule, ...]:
+    """The schedules that were wanted; `Conflict` where another one stands in the way."""
+    by_id = {each.id: each for each in known}
+    by_key = {each.idempotency_key: each for each in known if each.idempotency_key is not None}
+    made: list[Schedule] = []
+    for each in new:
+        key = each.idempotency_key
+        found = by_id.get(each.id) if key is None or each.id in stored else by_key.get(key)
+        if found is None:
+            raise Conflict(f"the name {each.name} is in use; take another one, or update it")
+        check_repeat(each, found)
+        made.append(found)
+    return tuple(made)

@@ -1,0 +1,88 @@
+"""What became of slots, on PostgreSQL. Settling and planning record it; here it is read.
+
+Records lie in partitions by the day on which they were made (`partitions`). They are read through
+the same index in each, newest first, so that a page far back costs what the first one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
+from tickwork.core.model import Scope
+from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.core.schedule.model import Schedule
+from tickwork.store.postgres.engine.database import SQL, Database
+
+_FIELDS = Firing.__struct_fields__
+_STATUS, _CHANNELS = _FIELDS.index("status"), _FIELDS.index("channels")
+_OUTCOMES = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
+_AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
+
+
+class PostgresFirings:
+    """The recorded attempts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        limit: int,
+        *,
+        status: FiringStatus | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
+        check_limit(limit)
+        values = (limit, status, *(before or _AFTER_ALL))
+        found = await self._read(SQL.list_firings, scope, schedule_id, *values)
+        return tuple(_firing(row) for row in found)
+
+    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+        found = await self._read(SQL.firings_of_slot, scope, schedule_id, at, LIST_LIMIT_MAX)
+        return tuple(_firing(row) for row in found)
+
+    async def succeeded(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        found = await self._read(SQL.succeeded_slots, scope, schedule_id, since, until)
+        return frozenset(row["slot"] for row in found)
+
+    async def unfinished(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        found = await self._read(SQL.unfinished_slots, scope, schedule_id, since, until)
+        return frozenset(row["slot"] for row in found)
+
+    async def last_due(
+        self, scope: Scope, schedules: Sequence[Schedule], until: datetime
+    ) -> dict[UUID, datetime]:
+        own = [each for each in schedules if scope.tenant in (None, each.tenant)]
+        keys = [each.tenant for each in own], [each.id for each in own]
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.last_due_slots, *keys, until)
+        )
+        return {row["id"]: row["slot"] for row in found}
+
+    async def _read(
+        self, statement: str, scope: Scope, schedule_id: UUID, *values: object
+    ) -> Sequence[Any]:
+        if scope.tenant is not None and not is_name(scope.tenant):
+            return []
+        return await self._database.run(
+            lambda connection: connection.fetch(statement, scope.tenant, schedule_id, *values)
+        )
+
+
+def _firing(row: Any) -> Firing:
+    values = list(row)
+    values[_STATUS] = FiringStatus(values[_STATUS])
+    values[_CHANNELS] = _OUTCOMES.decode(values[_CHANNELS])
+    return Firing(*values)

@@ -1,0 +1,372 @@
+"""What leaders do with schedules on PostgreSQL: looking, planning, sweeping.
+
+A plan is one statement that commits by itself. It holds the rows of its shards (`FOR SHARE`), so
+that nobody takes one meanwhile, and moves schedules only if they are as the plan was made from.
+Slots that stand in line need their keys first: those are a transaction of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.limits import check_limit, check_system
+from tickwork.core.model import Scope
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.model import SHARDS, key_of, read_rule, read_terms, shard_of
+from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, Skip
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.keys import Key, Keys
+from tickwork.store.postgres.schedules.rows import OVERLAPS
+from tickwork.store.shared.counters import Tallied, Tallies
+
+LOOKED_AT_MORE = 4
+"""So many more than its part are looked at in each shard …"""
+
+LOOKED_AT_FACTOR = 2
+"""… beside twice that part: then one look is enough, as long as none is far behind the others."""
+
+_START = ("", UUID(int=0))
+_FIRST_LOOK = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
+
+
+class _Outcome(NamedTuple):
+    """What a statement says of plans, by their places in what it was given."""
+
+    done: dict[int, Any]
+    led: set[int]
+    keyed: dict[int, UUID]
+    no_queue: set[int]
+    now: datetime | None
+
+
+class Planner:
+    """Carries out plans."""
+
+    def __init__(
+        self, database: Database, moment: Moment, wakeups: PostgresWakeups, tallies: Tallies
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._wakeups, self._tallies = wakeups, tallies
+        self._keys = Keys(moment)
+        self._swept: tuple[str, UUID] = _START
+
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+        check_system(scope)
+        check_limit(limit)
+        wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
+        if not wanted:
+            return ()
+        part = min(limit, LOOKED_AT_FACTOR * -(-limit // len(wanted)) + LOOKED_AT_MORE)
+        found = await self._look(wanted, limit, part)
+        seen = Counter(shard_of(row[2]) for row in found)
+        if part < limit and max(seen.values(), default=0) >= part:
+            # A shard may have more that is sooner than what the others have.
+            found = await self._look(wanted, limit, limit)
+        return tuple(_due(row) for row in found)
+
+    async def _look(self, shards: Sequence[int], limit: int, part: int) -> list[Any]:
+        return await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.due_schedules, self._moment(), shards, limit, part
+            )
+        )
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        check_system(scope)
+        check_limit(limit)
+        values = (shard, *(after or _FIRST_LOOK), limit)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.schedules_of_shard, *values)
+        )
+        return tuple(_of_shard(row) for row in found)
+
+    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
+        check_system(scope)
+        wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
+        at: datetime | None = await self._database.run(
+            lambda connection: connection.fetchval(SQL.next_look_at, wanted)
+        )
+        return at
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        check_system(scope)
+        if not plans:
+            return PlanResult()
+        tokens = {grant.shard: grant.token for grant in grants}
+        led = [place for place, plan in enumerate(plans) if plan.shard in tokens]
+        # The order of the rows' keys, everywhere: whoever takes several waits for nobody crosswise.
+        led.sort(key=lambda place: (plans[place].tenant, plans[place].id))
+        chosen = [plans[place] for place in led]
+        outcome = _Outcome({}, set(), {}, set(), None)
+        if chosen:
+            # Repeatable: what was done already is not as it was, and is refused.
+            outcome = await self._database.run(lambda each: self._write(each, tokens, chosen))
+        if outcome.keyed:
+            outcome = await self._plan_keyed(tokens, chosen, outcome)
+        self._passed(chosen, outcome)
+        return _result(plans, led, outcome)
+
+    async def _plan_keyed(
+        self, tokens: dict[int, int], chosen: Sequence[Plan], before: _Outcome
+    ) -> _Outcome:
+        """Carries out those whose slots stand in line."""
+        numbers = sorted(before.keyed)
+        plans = [chosen[number] for number in numbers]
+        keys = [
+            Key(plan.tenant, before.keyed[number], key_of(plan.id))
+            for number, plan in zip(numbers, plans, strict=True)
+        ]
+
+        async def work(connection: Connection) -> _Outcome:
+            of_fires = [key for key, plan in zip(keys, plans, strict=True) for _ in plan.fires]
+            waiting_ones = await self._keys.place(connection, of_fires)
+            outcome = await self._write(
+                connection,
+                tokens,
+                plans,
+                states=[standing.state for standing in waiting_ones],
+                places=[standing.place for standing in waiting_ones],
+            )
+            if len(outcome.done) < len(plans):
+                # Their keys may have been made for nothing.
+                await self._keys.free(connection, set(keys))
+            return outcome
+
+        after = await self._database.transact(work)
+        return _Outcome(
+            before.done | {numbers[number]: row for number, row in after.done.items()},
+            before.led - ({plan.shard for plan in plans} - after.led),
+            {},
+            before.no_queue.union(numbers[number] for number in after.no_queue),
+            before.now or after.now,
+        )
+
+    async def _write(
+        self,
+        connection: Connection,
+        tokens: dict[int, int],
+        plans: Sequence[Plan],
+        *,
+        states: Sequence[str] | None = None,
+        places: Sequence[int | None] | None = None,
+    ) -> _Outcome:
+        shards = sorted({plan.shard for plan in plans})
+        fires = [fire for plan in plans for fire in plan.fires]
+        skips = [skip for plan in plans for skip in plan.skips]
+        found = await connection.fetch(
+            SQL.plan,
+            self._moment(),
+            shards,
+            [tokens[shard] for shard in shards],
+            *_plan_columns(plans),
+            *fire_columns(fires),
+            states,
+            places,
+            *skip_columns(skips),
+            states is not None,
+        )
+        outcome = _Outcome({}, set(), {}, set(), None)
+        for row in found:
+            became, number = row[0], row[1]
+            if became == "done":
+                outcome.done[number - 1] = row
+            elif became == "led":
+                outcome.led.add(number)
+            elif became == "keyed":
+                outcome.keyed[number - 1] = row[2]
+            else:
+                outcome.no_queue.add(number - 1)
+        return outcome._replace(now=found[0][4] if found else None)
+
+    def _passed(self, plans: Sequence[Plan], outcome: _Outcome) -> None:
+        """After the commit: counts what was sent, and wakes whoever waits for it."""
+        ready: set[UUID] = set()
+        for number, row in outcome.done.items():
+            plan = plans[number]
+            if not plan.fires:
+                continue
+            tallied = Tallied(row[2], plan.tenant, Passing.SENT, row[3], str(plan.id))
+            self._tallies.add(tallied, len(plan.fires))
+            if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
+                ready.add(row[2])
+        if ready:
+            self._wakeups.tell(ready)
+
+    async def newer_due(
+        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
+    ) -> tuple[Newer, ...]:
+        check_system(scope)
+        if not slots:
+            return ()
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.newer_due,
+                self._moment(),
+                [tenant for tenant, _, _ in slots],
+                [schedule_id for _, schedule_id, _ in slots],
+                [slot for _, _, slot in slots],
+            )
+        )
+        return tuple(Newer(*row) for row in found)
+
+    async def sweep(self, scope: Scope, limit: int) -> int:
+        """Looks at so many of those that wait, in turn."""
+        check_system(scope)
+        check_limit(limit)
+        waiting = await self._waiting(limit)
+        if not waiting and self._swept != _START:
+            self._swept = _START
+            waiting = await self._waiting(limit)
+        left = [row for row in waiting if row["is_left"]]
+        if len(waiting) == limit:
+            self._swept = waiting[-1]["tenant"], waiting[-1]["id"]
+        else:
+            self._swept = _START
+        if not left:
+            return 0
+        swept = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.sweep_schedules,
+                self._moment(),
+                [row["tenant"] for row in left],
+                [row["id"] for row in left],
+                [row["version"] for row in left],
+                [read_terms(row["terms"]).delay_seconds for row in left],
+            )
+        )
+        if swept:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return len(swept)
+
+    async def _waiting(self, limit: int) -> list[Any]:
+        return await self._database.run(
+            lambda connection: connection.fetch(SQL.waiting_schedules, *self._swept, limit)
+        )
+
+
+def fire_columns(fires: Sequence[Fire]) -> list[list[Any]]:
+    """Slots that become messages, as statements take them: each with a new id. What is due at its
+    slot, or visible when due, says no more than that."""
+    return [
+        [new_id() for _ in fires],
+        [fire.slot for fire in fires],
+        [_unless(fire.due_at, fire.slot) for fire in fires],
+        [_unless(fire.visible_at, fire.due_at) for fire in fires],
+        [fire.catch_up for fire in fires],
+        [fire.run for fire in fires],
+        [fire.is_last for fire in fires],
+    ]
+
+
+def skip_columns(skips: Sequence[Skip]) -> list[list[Any]]:
+    """Runs that do not fire, as statements take them: each with a new id."""
+    return [
+        [new_id() for _ in skips],
+        [skip.first for skip in skips],
+        [skip.last for skip in skips],
+        [skip.count for skip in skips],
+        [skip.reason for skip in skips],
+    ]
+
+
+def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
+    first_fires, last_fires = _places([len(plan.fires) for plan in plans])
+    first_skips, last_skips = _places([len(plan.skips) for plan in plans])
+    return [
+        [plan.tenant for plan in plans],
+        [plan.id for plan in plans],
+        [plan.shard for plan in plans],
+        [plan.version for plan in plans],
+        [plan.next_slot for plan in plans],
+        [plan.status for plan in plans],
+        [plan.then_slot for plan in plans],
+        [_unless(plan.then_due_at, plan.then_slot) for plan in plans],
+        [plan.look_at for plan in plans],
+        [plan.error for plan in plans],
+        first_fires,
+        last_fires,
+        first_skips,
+        last_skips,
+    ]
+
+
+def _places(counts: Iterable[int]) -> tuple[list[int], list[int]]:
+    """The places of the first and the last of so many, for each; numbered from 1."""
+    first: list[int] = []
+    last: list[int] = []
+    place = 0
+    for each in counts:
+        first.append(place + 1)
+        place += each
+        last.append(place)
+    return first, last
+
+
+def _unless(at: datetime | None, usual: datetime | None) -> datetime | None:
+    """None for the usual: to send an instant costs as much as to decide about it."""
+    return None if at == usual else at
+
+
+def _due(row: Any) -> Due:
+    tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+    unfinished, calendar, expires = more
+    return Due(
+        tenant=tenant,
+        id=id_,
+        bucket=bucket,
+        version=version,
+        next_slot=next_slot,
+        rule=read_rule(rule, id_, shift),
+        overlap=OVERLAPS[overlap],
+        fired=fired,
+        unfinished=unfinished,
+        calendar_version=calendar,
+        expires_after_seconds=expires,
+    )
+
+
+def _of_shard(row: Any) -> Waiting:
+    tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule = row
+    return Waiting(
+        tenant=tenant,
+        id=id_,
+        name=name,
+        next_slot=next_slot,
+        look_at=look_at,
+        last_slot=last_slot,
+        updated_at=updated_at,
+        fired=fired,
+        rule=read_rule(rule, id_),
+    )
+
+
+def _result(plans: Sequence[Plan], led: Sequence[int], outcome: _Outcome) -> PlanResult:
+    numbers = {place: number for number, place in enumerate(led)}
+    done: list[int] = []
+    lost: list[int] = []
+    stale: list[int] = []
+    no_queue: list[int] = []
+    for place, plan in enumerate(plans):
+        number = numbers.get(place)
+        if number in outcome.done:
+            done.append(place)
+        elif number is None or plan.shard not in outcome.led:
+            lost.append(place)
+        elif number in outcome.no_queue:
+            no_queue.append(place)
+        else:
+            stale.append(place)
+    return PlanResult(tuple(done), tuple(lost), tuple(stale), tuple(no_queue))

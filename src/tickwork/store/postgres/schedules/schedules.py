@@ -1,0 +1,164 @@
+"""Schedules on PostgreSQL: the contract's noun over creator, changer and planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
+from tickwork.core.model import Message, Scope
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.model import (
+    NewSchedule,
+    Order,
+    Schedule,
+    ScheduleSelection,
+    ScheduleStatus,
+    is_of_nobody,
+)
+from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.when.model import EPOCH
+from tickwork.errors import NotFound
+from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.messages import rows
+from tickwork.store.postgres.messages.send import DEFAULT_TENANT
+from tickwork.store.postgres.schedules import rows as schedule_rows
+from tickwork.store.postgres.schedules.change import Changer
+from tickwork.store.postgres.schedules.create import Creator
+from tickwork.store.postgres.schedules.plan import Planner
+
+_FIRST_ID = UUID(int=0)
+_FIRST_TENANT, _LAST_TENANT = "", "\U0010ffff"
+_BEHIND_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
+
+
+class PostgresSchedules:
+    """Schedules, and what their leaders do with them."""
+
+    def __init__(
+        self, database: Database, creator: Creator, changer: Changer, planner: Planner
+    ) -> None:
+        self._database = database
+        self._creator, self._changer, self._planner = creator, changer, planner
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        return await self._creator.create(scope, new)
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        return await self._creator.create_bulk(scope, new)
+
+    async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
+        row = None
+        if scope.tenant is None or is_name(scope.tenant):
+            row = await self._database.run(
+                lambda connection: connection.fetchrow(SQL.get_schedule, scope.tenant, schedule_id)
+            )
+        if row is None:
+            raise NotFound("schedule", schedule_id)
+        return schedule_rows.schedule(row)
+
+    async def find(self, scope: Scope, name: str) -> Schedule | None:
+        named = (scope.tenant or DEFAULT_TENANT, name)
+        if not all(map(is_name, named)):
+            return None
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.find_schedule, *named)
+        )
+        return None if row is None else schedule_rows.schedule(row)
+
+    async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
+        tenant = scope.tenant or DEFAULT_TENANT
+        asked = [key for key in keys if is_name(tenant) and is_name(key)]
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.schedules_known, tenant, [], asked)
+        )
+        return schedule_rows.schedules(found)
+
+    async def list(
+        self, scope: Scope, selection: ScheduleSelection, limit: int
+    ) -> tuple[Schedule, ...]:
+        check_limit(limit)
+        said = (scope.tenant, selection.name, selection.calendar)
+        if is_of_nobody(selection) or not all(is_name(text) for text in said if text is not None):
+            return ()
+        after = None
+        if selection.after is not None:
+            after = await self.get(scope, selection.after)
+        statement, values = _listing(scope, selection, after, limit)
+        found = await self._database.look(statement, *values)
+        return schedule_rows.schedules(found)
+
+    async def change(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
+    ) -> Schedule:
+        return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
+
+    async def messages(
+        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
+    ) -> tuple[Message, ...]:
+        check_limit(limit)
+        tenant = (await self.get(scope, schedule_id)).tenant
+        asked = (tenant, schedule_id, limit, since or EPOCH)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.slot_messages, *asked)
+        )
+        return rows.messages(found)
+
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+        return await self._planner.due(scope, shards, limit)
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        return await self._planner.of_shard(scope, shard, limit, after=after)
+
+    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
+        return await self._planner.next_look_at(scope, shards)
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        return await self._planner.plan(scope, grants, plans)
+
+    async def newer_due(
+        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
+    ) -> tuple[Newer, ...]:
+        return await self._planner.newer_due(scope, slots)
+
+    async def sweep(self, scope: Scope, limit: int) -> int:
+        return await self._planner.sweep(scope, limit)
+
+
+def _listing(
+    scope: Scope, selection: ScheduleSelection, after: Schedule | None, limit: int
+) -> tuple[str, tuple[Any, ...]]:
+    """The statement that reads least, and what it is asked with."""
+    bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
+    behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
+    said = (selection.name, selection.calendar)
+    if selection.order is Order.NEXT_DUE:
+        since = (None, _FIRST_ID) if after is None else (after.due_at, after.id)
+        values = (*bounds, *since, selection.before, selection.status, *said, limit)
+        return SQL.schedules_by_due, values
+    if selection.order is Order.NAME:
+        last = "" if after is None else after.name
+        if last is None or (after is not None and after.status is ScheduleStatus.DELETED):
+            last = _BEHIND_ALL_NAMES
+        else:
+            behind = (behind[0], _FIRST_ID)
+        return SQL.schedules_by_name, (*bounds, *behind, selection.status, *said, limit, last)
+    if selection.calendar is not None:
+        return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *said, limit)
+    return SQL.schedules_by_id, (*bounds, *behind, selection.status, *said, limit)

@@ -1,0 +1,194 @@
+"""Who leads which part of the schedules, on PostgreSQL.
+
+A hand-over changes the rows of its shards and nothing else; a plan holds them (`FOR SHARE`) until
+it commits. So whoever takes a shard waits for the plan that is under way, and afterwards no plan
+under the old token can begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.schedule import shards as tokens
+from tickwork.core.schedule.clock_change import Followed, Jump, Reading, shift_of
+from tickwork.core.schedule.model import SHARDS
+from tickwork.core.schedule.shards import Grant, Holding, share_out
+from tickwork.errors import NodeExpired
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment
+from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+
+_GRANTED = Grant.__struct_fields__
+
+
+class PostgresShards:
+    """Leaders and their tokens."""
+
+    def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
+        self._database, self._moment, self._wakeups = database, moment, wakeups
+
+    async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
+        check_system(scope)
+
+        async def work(connection: Connection) -> tuple[tuple[Grant, ...], bool]:
+            own = await connection.fetchrow(SQL.lock_living_node, self._moment(), node_id)
+            if own is None:
+                raise NodeExpired(node_id)
+            now, lowest = own["now"], tokens.token(own["epoch"], 0) + 1
+            living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
+            if node_id not in living:
+                return (), False
+            seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+            sharing = share_out(
+                node_id, living, {shard: row["node"] for shard, row in seen.items()}
+            )
+            earlier = [
+                shard
+                for shard, row in seen.items()
+                if row["node"] == node_id and row["token"] < lowest and shard not in sharing.give_up
+            ]
+            moving = sorted((*sharing.give_up, *sharing.take, *earlier))
+            robbed = {seen[shard]["node"] for shard in sharing.take} - {None}
+            alive = await _still_alive(connection, robbed, now)
+            if moving:
+                # Both at once and in a fixed order; then what was seen is compared.
+                await connection.execute(SQL.lock_shards, moving)
+                given_up = [seen[shard] for shard in sharing.give_up]
+                await _hand_over(connection, given_up, None, now, lowest)
+                taken = [seen[shard] for shard in sharing.take if seen[shard]["node"] not in alive]
+                # What it leads under a token of an earlier epoch is taken anew, too.
+                taken += [seen[shard] for shard in earlier]
+                await _hand_over(connection, taken, node_id, now, lowest)
+                seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
+            led = (row for row in seen.values() if row["node"] == node_id)
+            grants = tuple(Grant(*(row[name] for name in _GRANTED)) for row in led)
+            return grants, bool(sharing.give_up)
+
+        grants, gave_up = await self._database.transact(work)
+        if gave_up:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return grants
+
+    async def give_up(self, scope: Scope, node_id: UUID) -> int:
+        check_system(scope)
+
+        async def work(connection: Connection) -> int:
+            # Whoever holds just now comes first, and so does what it takes.
+            await connection.execute(SQL.lock_node, node_id)
+            await connection.execute(SQL.stand_down, node_id)
+            held = [
+                row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
+            ]
+            if not held:
+                return 0
+            await connection.execute(SQL.lock_shards, [row["shard"] for row in held])
+            now = self._moment() or await connection.fetchval(SQL.read_clock)
+            return await _hand_over(connection, held, None, now, 0)
+
+        given_up = await self._database.transact(work)
+        if given_up:
+            self._wakeups.tell([SCHEDULES_TOPIC])
+        return given_up
+
+    async def come_back(self, scope: Scope, node_id: UUID) -> None:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.come_back, self._moment(), node_id)
+        )
+        if found is None:
+            raise NodeExpired(node_id)
+
+    async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.shards_behind, before)
+        )
+        return tuple((row["shard"], row["look_at"]) for row in found)
+
+    async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
+        check_system(scope)
+        shards, held = [each.shard for each in grants], [each.token for each in grants]
+        noted = await self._database.run(
+            lambda connection: connection.fetch(SQL.note_zones, shards, held, tzdata)
+        )
+        return len(noted)
+
+    async def clock(self, scope: Scope) -> Reading:
+        check_system(scope)
+        row = await self._database.run(
+            lambda connection: connection.fetchrow(SQL.read_jumps, self._moment())
+        )
+        assert row is not None
+        return Reading(row["now"], row["clock"])
+
+    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
+        check_system(scope)
+        values = (jump.microseconds, jump.known, jump.before, jump.after, ttl_seconds)
+
+        async def work(connection: Connection) -> bool:
+            # All of them, in their order: some may have to be marked.
+            await connection.execute(SQL.lock_shards, [*range(SHARDS)])
+            return await connection.fetchval(SQL.set_clock, self._moment(), *values) is not None
+
+        return await self._database.transact(work)
+
+    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+        check_system(scope)
+
+        async def work(connection: Connection) -> Followed | None:
+            # By itself: what waits for a plan under way must see what that planned.
+            led = await connection.fetchrow(SQL.lock_to_follow, grant.shard, grant.token)
+            if led is None:
+                return None
+            if not led["behind"]:
+                return Followed(led["clock"], 0)
+            moved = await connection.fetch(
+                SQL.follow_clock,
+                self._moment(),
+                grant.shard,
+                shift_of(led["behind"]),
+                led["clock_set_from"],
+                led["clock_set_to"],
+            )
+            await connection.execute(SQL.note_followed, grant.shard, led["clock"])
+            return Followed(led["clock"], len(moved))
+
+        return await self._database.transact(work)
+
+    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+        check_system(scope)
+        found = await self._database.run(
+            lambda connection: connection.fetch(SQL.list_shards, self._moment())
+        )
+        return tuple(Holding(*row) for row in found)
+
+
+async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) -> set[UUID]:
+    """Makes sure that nodes that seem dead are, and stay so: a lease that is being renewed is not
+    seen before it is committed. Says which are alive."""
+    if not nodes:
+        return set()
+    return {row["id"] for row in await connection.fetch(SQL.end_leases, [*nodes], now)}
+
+
+async def _hand_over(
+    connection: Connection, seen: Sequence[Any], node_id: UUID | None, now: datetime, lowest: int
+) -> int:
+    """Gives shards that are as they were seen to a node, or to nobody; says how many."""
+    if not seen:
+        return 0
+    moved = await connection.fetch(
+        SQL.hand_over_shards,
+        [row["shard"] for row in seen],
+        [row["token"] for row in seen],
+        [row["node"] for row in seen],
+        node_id,
+        now,
+        lowest,
+    )
+    return len(moved)

@@ -1,0 +1,283 @@
+"""What the ends of slots' messages leave behind on PostgreSQL: a record of each attempt, and how
+its schedule stands then.
+
+The usual end changes nothing of its schedule, and then the schedule's row is only looked at. If it
+has to be written it is taken after the ended messages, which nobody else can want, and before
+those that are taken back from a schedule that is paused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.model import Ending, Held
+from tickwork.core.schedule.firing import FiringRecord, Then
+from tickwork.core.schedule.model import read_rule
+from tickwork.core.schedule.plan import PAUSED
+from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Effect, Shown
+from tickwork.core.schedule.withdraw import Parted, Withdrawn, part
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import SQL, Connection, once
+from tickwork.store.postgres.messages.keys import Key
+from tickwork.store.postgres.messages.removal import Left
+from tickwork.store.postgres.schedules.change import (
+    Planned,
+    ScheduleKey,
+    keys_of_planned,
+    take_back,
+    take_planned,
+)
+
+_BECOMES = {Then.COMPLETE: "completed", Then.PARK: "parked", Then.PAUSE: "paused"}
+
+
+class Recorded(Struct, frozen=True):
+    """A recorded attempt, and what its schedule shows now; None if there is no schedule."""
+
+    firing_id: UUID
+    record: FiringRecord
+    schedule: ScheduleKey
+    slot: datetime
+    run: int
+    finished_at: datetime
+    shown: Shown | None
+
+
+class Means(NamedTuple):
+    """What ends mean for a schedule, and the last slot whose end says how it goes on: if a later
+    one is on its way, that one says it."""
+
+    effect: Effect = NOTHING
+    slot: datetime | None = None
+
+    def after(self, ended: Recorded) -> Means:
+        slot = ended.slot if ended.record.is_followed else self.slot
+        return Means(self.effect.after(ended.record), slot)
+
+
+Effects = dict[ScheduleKey, Means]
+
+
+class Paused(NamedTuple):
+    """A schedule that a dead firing paused, the slot that died, and what it died of."""
+
+    schedule: ScheduleKey
+    slot: datetime
+    error: str | None
+
+
+class SlotEnds:
+    """Records ends. Everything here is part of the caller's transaction."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+
+    async def record(
+        self, connection: Connection, endings: Iterable[Ending]
+    ) -> dict[Held, Recorded]:
+        """Records attempts at slots; what is still held now stays so until the commit."""
+        chosen = [(ending.held, ending.firing) for ending in endings if ending.firing is not None]
+        if not chosen:
+            return {}
+        ids = [new_id() for _ in chosen]
+        firings = [firing for _, firing in chosen]
+        rows = await connection.fetch(
+            SQL.record_firings,
+            self._moment(),
+            once([held.tenant for held, _ in chosen]),
+            [held.id for held, _ in chosen],
+            once([held.claim for held, _ in chosen]),
+            once([held.holder for held, _ in chosen]),
+            ids,
+            once([firing.status for firing in firings]),
+            once([firing.reason for firing in firings]),
+            [firing.took_seconds for firing in firings],
+            once([firing.result_code for firing in firings]),
+            once([firing.excerpt for firing in firings]),
+            once([_channels(firing) for firing in firings]),
+            once([firing.is_attempt for firing in firings]),
+        )
+        recorded: dict[Held, Recorded] = {}
+        for number, schedule_id, slot, run, finished_at, count, error, status in rows:
+            held, firing = chosen[number - 1]
+            recorded[held] = Recorded(
+                ids[number - 1],
+                firing,
+                (held.tenant, schedule_id),
+                slot,
+                run,
+                finished_at,
+                None if count is None else Shown(count, error, status),
+            )
+        return recorded
+
+    async def forget(
+        self, connection: Connection, doubles: Iterable[Held], recorded: Mapping[Held, Recorded]
+    ) -> None:
+        """Of an event that was done before nothing is recorded."""
+        known = [held for held in doubles if held in recorded]
+        if known:
+            await connection.execute(
+                SQL.forget_firings,
+                [held.tenant for held in known],
+                [recorded[held].firing_id for held in known],
+                [recorded[held].finished_at for held in known],
+            )
+
+    async def keys_to_take(self, connection: Connection, effects: Effects) -> set[Key]:
+        """The keys of what may be taken back from schedules that are to be paused."""
+        pausing = _pausing(effects)
+        return await keys_of_planned(connection, pausing) if pausing else set()
+
+    async def carry_out(
+        self, connection: Connection, effects: Effects, keys: Collection[Key], left: Left
+    ) -> tuple[bool, list[ScheduleKey]]:
+        """Writes the schedules; says whether a leader has something new to look at, and which are
+        paused now."""
+        named = sorted(effects)
+        chosen = [effects[each].effect for each in named]
+        tenants = [tenant for tenant, _ in named]
+        ids = [schedule_id for _, schedule_id in named]
+        await connection.execute(SQL.lock_schedules, tenants, ids)
+        rows = await connection.fetch(
+            SQL.end_slots,
+            self._moment(),
+            once(tenants),
+            ids,
+            once([effect.is_reset for effect in chosen]),
+            once([effect.failures for effect in chosen]),
+            once([effect.is_shown for effect in chosen]),
+            once([effect.error for effect in chosen]),
+            once([effect.status and str(effect.status) for effect in chosen]),
+            once([_BECOMES.get(effect.then) for effect in chosen]),
+            once([effect.delay_seconds for effect in chosen]),
+            once([effects[each].slot for each in named]),
+        )
+        stopped = {
+            (row["tenant"], row["id"]): row
+            for row in rows
+            if row["status"] == "paused" and row["old_status"] == "active"
+        }
+        if stopped:
+            now = self._moment() or await connection.fetchval(SQL.read_clock)
+            planned = await take_planned(connection, stopped, now, keys=keys)
+            await take_back(connection, planned, left)
+            parted = _parted(stopped, planned, now)
+            await _record_over(connection, now, parted)
+            await _rewind(connection, planned, parted)
+        return any(row["is_moved"] and row["status"] == "active" for row in rows), [*stopped]
+
+
+def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Effects:
+    """What ends that counted mean for their schedules, in the order of their slots; schedules for
+    which they mean nothing are left out."""
+    ended = [recorded[held] for held in counted if held in recorded]
+    touched = {each.schedule for each in ended if each.shown is not None and not _is_usual(each)}
+    if not touched:
+        return {}
+    effects: Effects = {}
+    shown: dict[ScheduleKey, Shown] = {}
+    for each in sorted(ended, key=lambda each: (each.slot, each.run)):
+        if each.shown is not None and each.schedule in touched:
+            shown[each.schedule] = each.shown
+            effects[each.schedule] = effects.get(each.schedule, Means()).after(each)
+    return {named: each for named, each in effects.items() if each.effect.changes(shown[named])}
+
+
+def paused_by(
+    recorded: Mapping[Held, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
+) -> list[Paused]:
+    """What paused schedules: of several slots the last one."""
+    return [
+        Paused(
+            named,
+            max(
+                each.slot
+                for each in recorded.values()
+                if each.schedule == named and each.record.then is Then.PAUSE
+            ),
+            effects[named].effect.error,
+        )
+        for named in paused
+    ]
+
+
+def _is_usual(ended: Recorded) -> bool:
+    """Whether it is one more success of a schedule that shows one already."""
+    return ended.record.is_plain_success and ended.shown == SUCCESS
+
+
+def _parted(
+    stopped: Mapping[ScheduleKey, Any], planned: Sequence[Planned], now: datetime
+) -> dict[ScheduleKey, Parted]:
+    """What becomes of what was taken back from schedules that are paused now."""
+    taken: dict[ScheduleKey, list[Withdrawn]] = {}
+    for each in planned:
+        taken.setdefault(each.schedule, []).append(each.withdrawn)
+    parted: dict[ScheduleKey, Parted] = {}
+    for named, withdrawn in taken.items():
+        row = stopped[named]
+        rule = read_rule(row["rule"], row["id"], row["shift"])
+        parted[named] = part(rule, row["next_slot"], withdrawn, now)
+    return parted
+
+
+async def _record_over(
+    connection: Connection, now: datetime, parted: Mapping[ScheduleKey, Parted]
+) -> None:
+    """Records what was taken back and is not gone back to."""
+    over = [(*named, each.slot) for named, (_, slots) in parted.items() for each in slots]
+    if over:
+        await connection.execute(
+            SQL.record_passed,
+            now,
+            [tenant for tenant, _, _ in over],
+            [new_id() for _ in over],
+            [schedule_id for _, schedule_id, _ in over],
+            [slot for _, _, slot in over],
+            PAUSED,
+        )
+
+
+async def _rewind(
+    connection: Connection, planned: Sequence[Planned], parted: Mapping[ScheduleKey, Parted]
+) -> None:
+    """Lets schedules begin again with the first slot that is gone back to."""
+    if parted:
+        taken = Counter(each.schedule for each in planned)
+        begin = [each.begin for each in parted.values()]
+        await connection.execute(
+            SQL.rewind_schedules,
+            [tenant for tenant, _ in parted],
+            [schedule_id for _, schedule_id in parted],
+            [each and each.slot for each in begin],
+            [each and each.due_at for each in begin],
+            [taken[named] for named in parted],
+        )
+
+
+def successes(
+    firings: Sequence[FiringRecord | None],
+) -> tuple[list[UUID | None], list[float | None]]:
+    """Ids for the records of slots that succeeded, and how long they took; nothing of others."""
+    if not any(firings):
+        return [], []
+    return (
+        [new_id() if firing else None for firing in firings],
+        [firing.took_seconds if firing else None for firing in firings],
+    )
+
+
+def _pausing(effects: Effects) -> list[ScheduleKey]:
+    return [named for named, each in effects.items() if each.effect.then is Then.PAUSE]
+
+
+def _channels(firing: FiringRecord) -> str:
+    return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"

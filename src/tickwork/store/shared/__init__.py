@@ -1,0 +1,1 @@
+"""Code that both stores use and that speaks no dialect."""

@@ -1,0 +1,84 @@
+"""SQL from files: one statement a file, named as the method that runs it.
+
+Numbered migrations, and which of them a database still needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from types import SimpleNamespace
+
+from msgspec import Struct
+
+from tickwork.core.model import FORMAT_VERSION, Message
+from tickwork.errors import StoreBroken
+
+MESSAGE_COLUMNS = ", ".join(f"m.{name}" for name in Message.__struct_fields__)
+"""A stored message, in the order of its value: a row is read as `Message(*row)`."""
+
+SCHEDULE_COLUMNS = ", ".join(
+    f"s.{name}"
+    for name in (
+        "tenant", "id", "name", "status", "version", "next_slot", "due_at", "look_at", "last_slot",
+        "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
+        "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
+        "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
+        "metadata", "shift",
+    )
+)  # fmt: skip
+"""A stored schedule: how it stands, and then its definition."""
+
+
+def load(package: str) -> SimpleNamespace:
+    """The statements of a store's `sql` folder as attributes.
+
+    `/*columns*/` are a message's, `/*schedule*/` a schedule's, `/*format*/` is the newest format
+    this code knows.
+    """
+    return SimpleNamespace(
+        **{
+            entry.name.removesuffix(".sql"): entry.read_text("utf-8")
+            .replace("/*columns*/", MESSAGE_COLUMNS)
+            .replace("/*schedule*/", SCHEDULE_COLUMNS)
+            .replace("/*format*/", str(FORMAT_VERSION))
+            for entry in files(package).joinpath("sql").iterdir()
+            if entry.name.endswith(".sql")
+        }
+    )
+
+
+_NAME = re.compile(r"^(\d{4})_[a-z_]+\.sql$")
+
+
+class Migration(Struct, frozen=True):
+    """One step of a schema."""
+
+    version: int
+    name: str
+    sql: str
+
+
+def load_migrations(package: str) -> tuple[Migration, ...]:
+    """A store's migrations in order, numbered from 1 without a hole."""
+    found = sorted(
+        (
+            Migration(int(match[1]), entry.name, entry.read_text("utf-8"))
+            for entry in files(package).joinpath("migrations").iterdir()
+            if (match := _NAME.match(entry.name))
+        ),
+        key=lambda migration: migration.version,
+    )
+    assert [each.version for each in found] == list(range(1, len(found) + 1))
+    return tuple(found)
+
+
+def pending(migrations: Sequence[Migration], version: int) -> tuple[Migration, ...]:
+    """What a schema of this version lacks; one that is newer than we are is refused."""
+    if version > len(migrations):
+        raise StoreBroken(
+            f"the schema has version {version}, this Tickwork knows {len(migrations)}: "
+            "it was migrated by a newer one; update this installation"
+        )
+    return tuple(migrations[version:])

@@ -1,0 +1,90 @@
+"""Waiting for messages within a process: events that remember.
+
+What must not hold up whoever closes: blocking calls of our own, and waits without an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import UUID
+
+
+class EventWatch:
+    """One waiter. A wake-up between two waits is kept for the second."""
+
+    def __init__(self, queue_ids: Sequence[UUID]) -> None:
+        self.queue_ids = frozenset(queue_ids)
+        self.event = asyncio.Event()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.event.wait()
+        except TimeoutError:
+            return False
+        self.event.clear()
+        return True
+
+
+class Watchers:
+    """The waiters of this process."""
+
+    def __init__(self) -> None:
+        self._watches: set[EventWatch] = set()
+
+    @contextmanager
+    def added(self, queue_ids: Sequence[UUID]) -> Iterator[EventWatch]:
+        watch = EventWatch(queue_ids)
+        self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
+
+    def wake(self, queue_ids: Iterable[UUID]) -> None:
+        queue_ids = frozenset(queue_ids)
+        for watch in self._watches:
+            if not watch.queue_ids.isdisjoint(queue_ids):
+                watch.event.set()
+
+    def wake_all(self) -> None:
+        for watch in self._watches:
+            watch.event.set()
+
+    def __bool__(self) -> bool:
+        return bool(self._watches)
+
+
+T = TypeVar("T")
+
+
+async def aside(call: Callable[..., T], *values: object) -> T:
+    """Calls in a thread of its own. The event loop's executor may be full of an app's work, and
+    whoever closes must not wait for that."""
+    threads = ThreadPoolExecutor(1, thread_name_prefix="tickwork-aside")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, call, *values)
+    finally:
+        threads.shutdown(wait=False)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+    """What it returns; None if it takes longer. Then it is cancelled, and that is not waited for:
+    to be cancelled may take a driver as long as its server does not answer."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(_heard_of)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+    return task.result() if done else None
+
+
+def _heard_of(task: asyncio.Task[Any]) -> None:
+    """Whoever does not wait for it any more need not be told what became of it."""
+    if not task.cancelled():
+        task.exception()

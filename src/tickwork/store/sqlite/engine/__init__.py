@@ -1,0 +1,1 @@
+"""The file, the writer thread, the readers, migrations and wake-ups of SQLite."""

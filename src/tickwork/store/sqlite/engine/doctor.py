@@ -1,0 +1,77 @@
+"""What a SQLite file gives, in plain words."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+from tickwork import zone_data
+from tickwork.errors import StoreError
+from tickwork.store.shared.doctor import Finding, Level, schema_finding, zones_finding
+from tickwork.store.shared.sql_files import load_migrations
+from tickwork.store.sqlite.engine.file import DatabaseFile, locate
+from tickwork.store.sqlite.engine.migrate import read_version
+from tickwork.store.sqlite.engine.sql import SQL
+
+_SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+_FULL = 2
+
+
+async def examine(url: str) -> tuple[Finding, ...]:
+    """Looks at one file; one that cannot be opened is a finding, not an error."""
+    return await asyncio.to_thread(_examine, DatabaseFile(locate(url)))
+
+
+def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
+    try:
+        with closing(file.connect()) as connection:
+            version = read_version(connection)
+            known = len(load_migrations("tickwork.store.sqlite"))
+            newest = None
+            if version == known:
+                (newest,) = connection.execute(SQL.newest_zones).fetchone()
+            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+            (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+            (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except (sqlite3.Error, StoreError) as error:
+        says = str(file.as_store_error(error))
+        return (Finding("connection", Level.BAD, says, "make it readable and writable, or new"),)
+    return (
+        Finding("connection", Level.OK, f"{file.path} opens"),
+        Finding("version", Level.OK, f"SQLite {sqlite3.sqlite_version}"),
+        schema_finding(version, known),
+        _journal(journal),
+        _synchronous(synchronous),
+        _integrity(problem),
+        Finding("clock", Level.OK, "the file has this machine's clock: there is no other"),
+        zones_finding(zone_data.version(), newest),
+        Finding(
+            "failover",
+            Level.WARNING,
+            "one file on one disk: what the disk loses is lost",
+            "back it up with `sqlite3 FILE .backup`, or move to PostgreSQL with a standby",
+        ),
+    )
+
+
+def _journal(mode: str) -> Finding:
+    if mode == "wal":
+        return Finding("journal_mode", Level.OK, "the journal is a write-ahead log")
+    says = f"the journal mode is {mode}: readers and writers block each other"
+    return Finding("journal_mode", Level.BAD, says, "put the file on a local disk")
+
+
+def _synchronous(setting: int) -> Finding:
+    name = _SYNCHRONOUS.get(setting, str(setting))
+    if setting >= _FULL:
+        says = f"synchronous is {name}: accepted means written to disk"
+        return Finding("synchronous", Level.OK, says)
+    says = f"synchronous is {name}: a power cut can lose accepted messages"
+    return Finding("synchronous", Level.BAD, says, "open the file through Tickwork only")
+
+
+def _integrity(problem: str) -> Finding:
+    if problem == "ok":
+        return Finding("integrity", Level.OK, "the file's structure is whole")
+    return Finding("integrity", Level.BAD, f"the file is damaged: {problem}", "restore a backup")

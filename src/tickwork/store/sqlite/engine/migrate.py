@@ -1,0 +1,109 @@
+"""The schema of a SQLite file, brought up to date under the write lock.
+
+Each migration is a numbered file and one transaction with its version number; two processes
+that start at once wait for each other, and a schema newer than this code is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from tickwork.errors import StoreBroken
+from tickwork.store.shared.sql_files import Migration, load_migrations, pending
+from tickwork.store.sqlite.engine.connection import Connection
+from tickwork.store.sqlite.engine.file import DatabaseFile, breaks_connection, locate
+from tickwork.store.sqlite.engine.sql import SQL
+
+_PACKAGE = "tickwork.store.sqlite"
+
+
+async def migrate(path_or_url: str | Path) -> tuple[Migration, ...]:
+    """Applies what is missing, to a new file if there is none, and says what it applied."""
+    file = DatabaseFile(locate(path_or_url))
+    return await asyncio.to_thread(_migrate, file)
+
+
+async def schema_version(path_or_url: str | Path) -> int:
+    """The version of a file's schema; 0 where there is none."""
+    file = DatabaseFile(locate(path_or_url))
+    return await asyncio.to_thread(_schema_version, file)
+
+
+def check_version(connection: sqlite3.Connection) -> None:
+    """Raises `StoreBroken` unless the schema is the one this code works with."""
+    version = read_version(connection)
+    if pending(load_migrations(_PACKAGE), version):
+        raise StoreBroken(
+            "the schema is not there: run `tickwork migrate`"
+            if version == 0
+            else f"the schema has version {version} and is too old: run `tickwork migrate`"
+        )
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    (exists,) = connection.execute(SQL.has_schema).fetchone()
+    meta = connection.execute(SQL.read_meta).fetchone() if exists else None
+    return int(meta[0]) if meta else 0
+
+
+def _migrate(file: DatabaseFile) -> tuple[Migration, ...]:
+    applied: list[Migration] = []
+    try:
+        connection = file.connect(create=True)
+        try:
+            while (step := _step(file, connection)) is not None:
+                applied.append(step)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise file.as_store_error(error) from error
+    return tuple(applied)
+
+
+def _schema_version(file: DatabaseFile) -> int:
+    if not file.path.exists():
+        return 0
+    try:
+        connection = file.connect()
+        try:
+            return read_version(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise file.as_store_error(error) from error
+
+
+def _step(file: DatabaseFile, connection: Connection) -> Migration | None:
+    """Applies the next migration, alone and whole."""
+    file.begin(connection)
+    try:
+        missing = pending(load_migrations(_PACKAGE), read_version(connection))
+        if not missing:
+            return None
+        step = missing[0]
+        try:
+            for statement in _statements(step.sql):
+                connection.execute(statement)
+        except sqlite3.Error as error:
+            if breaks_connection(error):
+                raise
+            raise StoreBroken(f"migration {step.name} failed: {error}") from error
+        connection.execute(SQL.set_version, (step.version,))
+        connection.commit()
+        return step
+    finally:
+        connection.rollback()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one: run as a whole, a script would commit what is open before it begins."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    assert not statement.strip(), statement

@@ -1,0 +1,76 @@
+"""Batches coming to their end on SQLite: in the very transaction that ends the last item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from tickwork.core.message.batch import ItemStatus, completion_event
+from tickwork.core.model import Scope
+from tickwork.errors import NotFound
+from tickwork.store.shared.counters import warn_untold
+from tickwork.store.sqlite.engine.sql import SQL
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.send import Found, Load, find_queue, send_copies
+
+
+class EndedItem(NamedTuple):
+    """An item and what became of it."""
+
+    tenant: str
+    batch_id: bytes
+    id: bytes
+    status: ItemStatus
+    reason: str | None
+
+
+BatchName = tuple[str, bytes]
+"""The tenant of a batch and its id."""
+
+
+def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[BatchName]:
+    """Records the ends and counts them; the batches that may have come to their end."""
+    transaction.connection.executemany(
+        SQL.end_item,
+        [
+            (each.tenant, each.batch_id, each.status, each.id, each.reason, transaction.now)
+            for each in ended
+        ],
+    )
+    counts = Counter((each.tenant, each.batch_id, each.status) for each in ended)
+    batches = {(each.tenant, each.batch_id) for each in ended}
+    for tenant, batch_id in batches:
+        completed = counts[tenant, batch_id, ItemStatus.COMPLETED]
+        failed = counts[tenant, batch_id, ItemStatus.FAILED]
+        transaction.execute(SQL.end_items, (tenant, batch_id, completed, failed))
+    return batches
+
+
+def seal(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
+    """The batch is whole with what it has; completes it if all of that has ended, and says so."""
+    transaction.execute(SQL.seal_batch, (tenant, batch_id))
+    return complete(transaction, tenant, batch_id)
+
+
+def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
+    """Completes a batch whose items have all ended, with its event; False if it was not so, or
+    somebody did already."""
+    values = (tenant, batch_id, transaction.now)
+    row = transaction.execute(SQL.complete_batch, values).fetchone()
+    if row is None:
+        return False
+    queue_name, total, completed, failed = row
+    event = completion_event(UUID(bytes=batch_id), total=total, completed=completed, failed=failed)
+    queue: Found | None = None
+    if queue_name is not None:
+        try:
+            queue = find_queue(transaction, Scope(tenant), queue_name)
+        except NotFound:
+            warn_untold(UUID(bytes=batch_id), queue_name)
+    if queue is None:
+        send_copies(transaction, tenant, [event], is_exempt=True)
+    elif Load([event]).store(transaction, tenant, queue, is_exempt=True):
+        send_copies(transaction, tenant, [event], beside=queue.id, is_exempt=True)
+    return True

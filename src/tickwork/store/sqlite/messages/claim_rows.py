@@ -1,0 +1,113 @@
+"""What a claim reads: many messages as one value.
+
+Each row that a statement answers is a crossing between Python and SQLite, where the writer's thread
+lets go of the interpreter's lock and has to get it back from a loop that is busy with handlers.
+So what is handed out is read as one JSON text; only large bodies are read by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+
+Value = str | int | float | bytes | None
+
+
+class Handed(Struct, frozen=True, array_like=True, gc=False):
+    """A message that is ready, as its row has it; ids and body are written in hexadecimal. The body
+    is None if it is large. What has a default may be left out."""
+
+    place: int
+    tenant: str
+    id: UUID
+    priority: int
+    visible_at: int
+    sent_at: int
+    type: str | None
+    source: str | None
+    body: str | None
+    content_type: ContentType = ContentType.JSON
+    format: int = FORMAT_VERSION
+    claim: int = 0
+    attempts: int = 0
+    lost: int = 0
+    hops: int = 0
+    run: int = 0
+    catch_up: int = 0
+    key: str | None = None
+    event_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    last_error: str | None = None
+    batch_id: UUID | None = None
+    schedule_id: UUID | None = None
+    slot: int | None = None
+    due_at: int | None = None
+    grace_seconds: int | None = None
+    terms: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[Handed])
+
+
+def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> list[Handed]:
+    """What a statement finds that says `/*handed*/` of each."""
+    (text,) = transaction.execute(statement, tuple(values)).fetchone()
+    return _DECODER.decode(text)
+
+
+def large_bodies(transaction: Transaction, found: Sequence[Handed]) -> dict[int, bytes]:
+    """The bodies that were not read along, by their messages' places."""
+    places = [each.place for each in found if each.body is None]
+    if not places:
+        return {}
+    asked = msgspec.json.encode(places).decode()
+    return dict(transaction.execute(SQL.bodies, (asked,)).fetchall())
+
+
+def messages(
+    found: Sequence[Handed], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
+) -> tuple[Message, ...]:
+    """As they stand after they were handed out, and as late as they are at that time."""
+    times = _Times()
+    return tuple([
+        Message(
+            each.tenant, each.id, queue_id, State.CLAIMED, each.priority, each.claim + 1,
+            holder, each.attempts, each.lost, times[each.visible_at], times[each.sent_at], each.key,
+            each.event_id, each.type, each.source, each.correlation_id, each.causation_id,
+            each.hops, each.batch_id, each.schedule_id,
+            None if each.slot is None else times[each.slot], each.run,
+            each.catch_up == 1 or _is_late(each, at),
+            None if each.due_at is None else times[each.due_at], each.grace_seconds, each.terms,
+            each.content_type, each.format, each.last_error,
+            bodies[each.place] if each.body is None else bytes.fromhex(each.body),
+        )
+        for each in found
+    ])  # fmt: skip
+
+
+def in_order(found: list[Handed]) -> list[Handed]:
+    """Highest priority first, of each the oldest visible first."""
+    return sorted(found, key=lambda each: (-each.priority, each.visible_at, each.id))
+
+
+def _is_late(each: Handed, at: int) -> bool:
+    if each.grace_seconds is None or each.attempts or each.lost or each.due_at is None:
+        return False
+    return each.due_at + each.grace_seconds * 1_000_000 < at
+
+
+class _Times(dict[int, datetime]):
+    """Times by their microseconds: what is claimed together was often sent together."""
+
+    def __missing__(self, at: int) -> datetime:
+        made = self[at] = from_microseconds(at)
+        return made

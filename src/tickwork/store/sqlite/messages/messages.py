@@ -1,0 +1,143 @@
+"""Messages on SQLite: the contract's noun over sender, claimer and settler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.limits import (
+    can_be_held,
+    check_batch,
+    check_limit,
+    check_message,
+    check_system,
+    lease_faults,
+)
+from tickwork.core.message.batch import REASON_DELETED
+from tickwork.core.model import (
+    ClaimRequest,
+    Held,
+    Message,
+    NewMessage,
+    Scope,
+    Settlement,
+    SettleResult,
+)
+from tickwork.core.queue.stats import Passing
+from tickwork.errors import InvalidInput, NotFound
+from tickwork.store.contract import Joined
+from tickwork.store.ids import Moment
+from tickwork.store.shared.fair_shares import LANES_MAX
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.claim import Claimer, lanes
+from tickwork.store.sqlite.messages.removal import leave
+from tickwork.store.sqlite.messages.send import Sender, find_queue
+from tickwork.store.sqlite.messages.settle import Settler
+
+
+class SqliteMessages:
+    """In, handed out, and done with."""
+
+    def __init__(self, database: Database, moment: Moment) -> None:
+        self._database = database
+        self._sender, self._settler = Sender(database), Settler(database)
+        self._claimer = Claimer(database, moment, self._settler.sightings)
+
+    async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
+        check_message(message)
+        await self._sender.send(scope, queue, [message])
+
+    async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        check_batch(messages)
+        await self._sender.send(scope, queue, messages)
+
+    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        return await self._sender.bulk(scope, queue, messages)
+
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        return await self._sender.tell(scope, event)
+
+    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
+        return await self._claimer.claim(scope, request)
+
+    async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> frozenset[UUID]:
+            def has_some(queue_id: UUID) -> bool:
+                values = (queue_id.bytes, transaction.now)
+                (has,) = transaction.execute(SQL.has_suspects, values).fetchone()
+                return bool(has)
+
+            return frozenset(queue_id for queue_id in queue_ids if has_some(queue_id))
+
+        return await self._database.read(work)
+
+    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
+        return await self._settler.settle(scope, settlement)
+
+    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        await self._settler.settle_jointly(scope, settlement, joined)
+
+    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+        if faults := lease_faults(lease_seconds):
+            raise InvalidInput(faults)
+        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
+            return False
+        fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
+
+        def work(transaction: Transaction) -> bool:
+            lease_until = transaction.now + duration(lease_seconds)
+            return transaction.execute(SQL.extend, (*fence, lease_until)).rowcount == 1
+
+        return await self._database.write(work)
+
+    async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
+        def work(transaction: Transaction) -> list[rows.Row]:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, message_id.bytes, scope.tenant)
+            return transaction.execute(SQL.get_message, values).fetchmany(1)
+
+        found = rows.known_messages(await self._database.read(work))
+        if not found:
+            raise NotFound("message", message_id)
+        return found[0]
+
+    async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
+        check_limit(limit)
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            queue_id = find_queue(transaction, scope, queue).id
+            found: list[rows.Row] = []
+            for lane in lanes(transaction, queue_id, scope.tenant):
+                values = (queue_id, lane.tenant, lane.priority, transaction.now, limit)
+                found += transaction.execute(SQL.peek, values)
+            return found
+
+        found = rows.in_order(await self._database.read(work))
+        return rows.known_messages(found[:limit])
+
+    async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
+        def work(transaction: Transaction) -> int | None:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, scope.tenant, transaction.now, LANES_MAX)
+            at: int | None = transaction.execute(SQL.next_visible_at, values).fetchone()[0]
+            return at
+
+        at = await self._database.read(work)
+        return None if at is None else from_microseconds(at)
+
+    async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
+        def work(transaction: Transaction) -> bool:
+            queue_id = find_queue(transaction, scope, queue).id
+            values = (queue_id, message_id.bytes, scope.tenant)
+            gone = transaction.execute(SQL.delete_message, values).fetchall()
+            leave(transaction, gone, Passing.PURGED, REASON_DELETED)
+            return bool(gone)
+
+        return await self._database.write(work)

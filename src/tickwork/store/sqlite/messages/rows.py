@@ -1,0 +1,181 @@
+"""Rows as values. What the rows of one answer share is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.message.batch import Batch, BatchStatus
+from tickwork.core.message.dead_letter import DeadLetter, Resolution
+from tickwork.core.model import (
+    FORMAT_VERSION,
+    ContentType,
+    Message,
+    Node,
+    Queue,
+    QueueSettings,
+    State,
+)
+from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.errors import StoreBroken
+from tickwork.store.sqlite.engine.sql import from_microseconds
+
+Row = tuple[Any, ...]
+
+_ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
+    1 + Message.__struct_fields__.index(field)
+    for field in ("id", "priority", "visible_at", "format")
+)
+"""Where a row of a place and a message's columns has what."""
+
+_STATES = {str(state): state for state in State}
+_CONTENT_TYPES = {str(kind): kind for kind in ContentType}
+_SETTINGS = msgspec.json.Decoder(QueueSettings)
+_ROLES = msgspec.json.Decoder(tuple[str, ...])
+_CHANNELS = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
+_RESOLUTIONS = {str(resolution): resolution for resolution in Resolution}
+_SETTINGS_KEPT = 1_024
+
+
+class _Uuids(dict[bytes | None, UUID | None]):
+    """Ids by their bytes."""
+
+    def __missing__(self, raw: bytes | None) -> UUID | None:
+        made = self[raw] = None if raw is None else UUID(bytes=raw)
+        return made
+
+
+class _Times(dict[int | None, datetime | None]):
+    """Times by their microseconds."""
+
+    def __missing__(self, at: int | None) -> datetime | None:
+        made = self[at] = None if at is None else from_microseconds(at)
+        return made
+
+
+def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
+    """Rows of a place and a message's columns, as messages."""
+    # All at once: this is C, and one by one they would cost as much as all the rest.
+    ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
+    uuids: Any = _Uuids()
+    times: Any = _Times()
+    return tuple([
+        Message(
+            tenant, id_, uuids[queue_id], _STATES[state], priority, claim, uuids[holder], attempts,
+            lost, times[visible_at], times[sent_at], key, event_id, type_, source, correlation_id,
+            causation_id, hops, uuids[batch_id], uuids[schedule_id], times[slot], run,
+            catch_up == 1, times[due_at], grace, terms, _CONTENT_TYPES[content_type], format_,
+            last_error, body,
+        )
+        for id_, (
+            _, tenant, _, queue_id, state, priority, claim, holder, attempts, lost, visible_at,
+            sent_at, key, event_id, type_, source, correlation_id, causation_id, hops, batch_id,
+            schedule_id, slot, run, catch_up, due_at, grace, terms, content_type, format_,
+            last_error, body,
+        ) in zip(ids, rows, strict=True)
+    ])  # fmt: skip
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows of messages, highest priority first, of each the oldest visible first."""
+    return sorted(rows, key=lambda row: (-row[_PRIORITY], row[_VISIBLE_AT], row[_ID]))
+
+
+def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
+    """Rows as messages; `StoreBroken` for one that a newer version wrote."""
+    for row in rows:
+        if row[_FORMAT] > FORMAT_VERSION:
+            raise StoreBroken(
+                f"message {UUID(bytes=row[_ID])} has format {row[_FORMAT]}: "
+                "a newer version wrote it; update this installation"
+            )
+    return messages(rows)
+
+
+def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
+    """Rows of a place and a dead letter's columns."""
+    uuids: Any = _Uuids()
+    times: Any = _Times()
+    return tuple(
+        DeadLetter(
+            uuids[id_], tenant, uuids[queue_id], uuids[message_id], reason, error, fingerprint,
+            attempts, times[failed_at], _RESOLUTIONS.get(resolution), times[resolved_at],
+            times[edited_at], uuids[replayed_as], key, event_id, type_, source, correlation_id,
+            causation_id, hops, priority, uuids[batch_id], uuids[schedule_id], times[slot], run,
+            _CONTENT_TYPES[content_type], format_, times[sent_at], body,
+        )
+        for (
+            _, id_, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at,
+            resolution, resolved_at, edited_at, replayed_as, key, event_id, type_, source,
+            correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
+            content_type, format_, sent_at, body,
+        ) in rows
+    )  # fmt: skip
+
+
+def batch(row: Row) -> Batch:
+    id_, tenant, queue_id, total, stored, processing, completed, failed, created_at, ended_at = row
+    status = BatchStatus.FILLING if total is None else BatchStatus.RUNNING
+    return Batch(
+        id=UUID(bytes=id_),
+        tenant=tenant,
+        queue_id=UUID(bytes=queue_id),
+        status=status if ended_at is None else BatchStatus.COMPLETED,
+        total=stored,
+        pending=stored - processing - completed - failed,
+        processing=processing,
+        completed=completed,
+        failed=failed,
+        created_at=from_microseconds(created_at),
+        completed_at=None if ended_at is None else from_microseconds(ended_at),
+    )
+
+
+def firing(row: Row) -> Firing:
+    id_, tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
+    due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, *run_of = rest
+    count, last_slot = run_of
+    return Firing(
+        UUID(bytes=id_), tenant, UUID(bytes=schedule_id), from_microseconds(slot), run, attempt,
+        FiringStatus(status), reason, from_microseconds(due_at), from_microseconds(started_at),
+        from_microseconds(finished_at), result_code, excerpt, _CHANNELS.decode(channels),
+        catch_up == 1, count, None if last_slot is None else from_microseconds(last_slot),
+    )  # fmt: skip
+
+
+@lru_cache(_SETTINGS_KEPT)
+def settings(text: str) -> QueueSettings:
+    """A queue's settings as its row has them."""
+    return _SETTINGS.decode(text)
+
+
+def queue(row: Row) -> Queue:
+    id_, tenant, name, text, paused = row
+    return Queue(
+        id=UUID(bytes=id_),
+        tenant=tenant,
+        name=name,
+        settings=settings(text),
+        paused=paused == 1,
+    )
+
+
+def node(row: Row) -> Node:
+    id_, name, roles, started_at, expires_at = row
+    return Node(
+        UUID(bytes=id_),
+        name,
+        _ROLES.decode(roles),
+        from_microseconds(started_at),
+        from_microseconds(expires_at),
+    )
+
+
+def as_json(places: Iterable[int]) -> str:
+    """Places as the statements take them."""
+    return f"[{','.join(map(str, places))}]"

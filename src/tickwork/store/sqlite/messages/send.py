@@ -1,0 +1,300 @@
+"""Sending on SQLite: messages as rows, many in a statement.
+
+Rows are made before the writer's thread is asked, so that it does nothing but write. A message
+with a key has a statement of its own: it must see the one before it.
+
+Queues by their names, looked up in the transaction that uses them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, groupby, islice
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.limits import check_message
+from tickwork.core.message.subscription import copy_for, matches
+from tickwork.core.model import ContentType, NewMessage, QueueSettings, Scope
+from tickwork.core.queue.stats import Passing
+from tickwork.errors import BacklogFull, Conflict, NotFound
+from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, duration, for_rows, portions, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+
+
+class Found(NamedTuple):
+    """A queue as its row has it."""
+
+    id: bytes
+    tenant: str | None
+    name: str
+    settings_text: str
+    paused: int
+    spent_until: int | None
+
+    @property
+    def settings(self) -> QueueSettings:
+        return rows.settings(self.settings_text)
+
+    @property
+    def bytes_max(self) -> int | None:
+        """The cap of its backlog."""
+        return self.settings.backlog_bytes_max
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text can be in the file at all; what cannot need not be looked for."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
+    """The queue of a name, looked up in the transaction that uses it.
+
+    A tenant's own comes before a shared one; two plain lookups are faster than one with both.
+    """
+    row = None
+    values = (scope.tenant, name)
+    with suppress(UnicodeEncodeError):  # Nothing can have a name with a lone surrogate.
+        row = transaction.execute(SQL.get_queue, values).fetchone()
+        if row is None and not scope.is_system:
+            row = transaction.execute(SQL.get_shared_queue, values).fetchone()
+    if row is None:
+        raise NotFound("queue", name)
+    return Found(*row)
+
+
+def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
+    """Whose things a scope sees."""
+    if scope.tenant is not None:
+        return [scope.tenant]
+    return [tenant for (tenant,) in transaction.execute(SQL.all_tenants)]
+
+
+BULK_MESSAGES = 1_000
+
+DEFAULT_TENANT = "default"
+"""Whose messages the system's own sends into a shared queue are."""
+
+_Kind = tuple[str | None, str | None]
+
+
+class _Portion(NamedTuple):
+    """Some messages, and their rows as one statement takes them."""
+
+    messages: Sequence[NewMessage]
+    statement: str
+    values: tuple[Any, ...]
+
+
+class Load:
+    """Messages for one queue, ready to be stored."""
+
+    def __init__(self, messages: Sequence[NewMessage]) -> None:
+        self.messages = messages
+        self._portions = [*_portions(messages)]
+        self._kinds = _kinds(messages)
+        self._bytes = _bytes(messages)
+
+    def store(
+        self,
+        transaction: Transaction,
+        tenant: str,
+        queue: Found,
+        *,
+        batch_id: bytes | None = None,
+        is_exempt: bool = False,
+    ) -> Sequence[NewMessage]:
+        """Stores those that are not there yet, and says which these are.
+
+        Items of a batch must all be new: otherwise `Conflict`. `BacklogFull` if the queue may
+        not have them, unless they are exempt from that.
+        """
+        shared = (tenant, queue.id, transaction.now, batch_id)
+        stored, kinds, size = self.messages, self._kinds, self._bytes
+        short: dict[int, list[NewMessage]] = {}
+        for number, portion in enumerate(self._portions):
+            cursor = transaction.execute(portion.statement, shared + portion.values)
+            if cursor.rowcount < len(portion.messages):
+                short[number] = _stored(transaction, portion, cursor)
+        if short and batch_id is not None:
+            raise Conflict("an item has the id of a message that is there")
+        if short:
+            stored = [
+                message
+                for number, portion in enumerate(self._portions)
+                for message in short.get(number, portion.messages)
+            ]
+            kinds, size = _kinds(stored), _bytes(stored)
+        for (type_, source), messages in kinds.items():
+            passed = Passed(queue.id, tenant, Passing.SENT, type_, source, messages)
+            transaction.passed.append(passed)
+        if stored:
+            transaction.woken.add(UUID(bytes=queue.id))
+            if queue.bytes_max is not None:
+                take_backlog(transaction, queue, size, is_exempt=is_exempt)
+        return stored
+
+
+class Parcel:
+    """Messages for one queue that are stored together or not at all, with the copies of them."""
+
+    def __init__(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        self._scope, self._queue, self._load = scope, queue, Load(messages)
+
+    def find(self, transaction: Transaction) -> Found:
+        """The queue; `NotFound` if there is no such queue."""
+        return find_queue(transaction, self._scope, self._queue)
+
+    def store(self, transaction: Transaction) -> None:
+        """Stores what is not there yet; `NotFound` if there is no such queue."""
+        queue, tenant = self.find(transaction), self._scope.tenant or DEFAULT_TENANT
+        stored = self._load.store(transaction, tenant, queue)
+        send_copies(transaction, tenant, stored, beside=queue.id)
+
+
+class Sender:
+    """Stores messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
+        """Stores messages, all or none."""
+        if messages:
+            await self._database.write(Parcel(scope, queue, messages).store, rows=len(messages))
+
+    async def tell(self, scope: Scope, event: NewMessage) -> int:
+        """Copies an event to those who subscribe to it; to how many queues."""
+        tenant = scope.tenant or DEFAULT_TENANT
+        return await self._database.write(
+            lambda transaction: send_copies(transaction, tenant, [event], is_exempt=True)
+        )
+
+    async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
+        """Stores any number, piece by piece."""
+        await self._database.read(lambda transaction: find_queue(transaction, scope, queue))
+        source, stored = iter(messages), 0
+        while piece := tuple(islice(source, BULK_MESSAGES)):
+            for message in piece:
+                check_message(message)
+            await self._database.write(Parcel(scope, queue, piece).store, rows=len(piece))
+            stored += len(piece)
+        return stored
+
+
+def send_copies(
+    transaction: Transaction,
+    tenant: str,
+    messages: Sequence[NewMessage],
+    *,
+    beside: bytes | None = None,
+    is_exempt: bool = False,
+) -> int:
+    """Copies messages to the queues that subscribe to them, but for the one they are in; to how
+    many queues."""
+    typed = [message for message in messages if message.type is not None]
+    if not typed:
+        return 0
+    told = 0
+    patterns: dict[Found, list[str]] = {}
+    for types, *queue in transaction.execute(SQL.subscribers, (tenant,)).fetchall():
+        patterns.setdefault(Found(*queue), []).append(types)
+    for queue, fitting in patterns.items():
+        if queue.id == beside:
+            continue
+        queue_id = UUID(bytes=queue.id)
+        copies = [
+            copy_for(message, queue_id)
+            for message in typed
+            if any(matches(types, message.type) for types in fitting)
+        ]
+        if copies:
+            Load(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
+            told += 1
+    return told
+
+
+def take_backlog(
+    transaction: Transaction, queue: Found, size: int, *, is_exempt: bool = False
+) -> None:
+    """Adds bytes to a queue that has a cap; `BacklogFull` if that is more than it may have."""
+    (waiting,) = transaction.execute(SQL.take_backlog, (queue.id, size)).fetchone()
+    assert queue.bytes_max is not None
+    if waiting > queue.bytes_max and not is_exempt:
+        raise BacklogFull(queue.name, queue.bytes_max)
+
+
+def _stored(transaction: Transaction, portion: _Portion, cursor: Any) -> list[NewMessage]:
+    """Those of a portion that were not there already: the last places are theirs."""
+    if not cursor.rowcount:
+        return []
+    places = (cursor.lastrowid - cursor.rowcount, cursor.lastrowid)
+    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_at, places)}
+    stored: list[NewMessage] = []
+    for message in portion.messages:
+        # Of two with one id, at most one is there.
+        if found.get(message.id.bytes) == [message.type, message.source, len(message.body)]:
+            del found[message.id.bytes]
+            stored.append(message)
+    return stored
+
+
+def _portions(messages: Sequence[NewMessage]) -> Iterator[_Portion]:
+    """In order: the first of two with one id is the one that counts."""
+    for is_keyed, run in groupby(messages, key=lambda message: message.key is not None):
+        if is_keyed:
+            for message in run:
+                yield _Portion([message], SQL.send_keyed, _values(message))
+        else:
+            for some in portions([*run]):
+                yield _portion(some)
+
+
+def _portion(messages: Sequence[NewMessage]) -> _Portion:
+    if all(map(_is_plain, messages)):
+        statement, values = SQL.send_plain, [(each.id.bytes, each.body) for each in messages]
+    else:
+        statement, values = SQL.send, [_values(each) for each in messages]
+    return _Portion(
+        messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values))
+    )
+
+
+def _is_plain(m: NewMessage) -> bool:
+    """Everything but id and body is as the table has it by itself."""
+    return (
+        m.key is m.event_id is m.type is m.source is m.correlation_id is m.causation_id is None
+        and m.schedule_id is None
+        and m.slot is None
+        and m.expires_after_seconds is None
+        and m.content_type is ContentType.JSON
+        and m.priority == 4
+        and m.delay_seconds == m.hops == m.run == m.catch_up == 0
+    )
+
+
+def _values(m: NewMessage) -> tuple[Any, ...]:
+    delay, expiry = duration(m.delay_seconds), m.expires_after_seconds
+    return (
+        m.id.bytes, m.priority, delay, None if expiry is None else delay + duration(expiry), m.key,
+        m.event_id, m.type, m.source, m.correlation_id, m.causation_id, m.hops,
+        m.schedule_id and m.schedule_id.bytes, m.slot and to_microseconds(m.slot), m.run,
+        m.catch_up, str(m.content_type), m.body,
+    )  # fmt: skip
+
+
+def _kinds(messages: Sequence[NewMessage]) -> Counter[_Kind]:
+    return Counter((message.type, message.source) for message in messages)
+
+
+def _bytes(messages: Sequence[NewMessage]) -> int:
+    return sum(len(message.body) for message in messages)

@@ -1,0 +1,63 @@
+"""Events that belong to no queue, on SQLite: told to those who subscribe to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from tickwork.core.message.system_events import Death, is_wanted, of_death, of_pause
+from tickwork.core.model import NewMessage
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.send import send_copies
+
+
+def tell_of_dead(transaction: Transaction, letters: Mapping[bytes, str]) -> None:
+    """Tells of messages that died just now: the ids of their letters, and whose they are."""
+    for tenant in {*letters.values()}:
+        if not _is_heard(transaction, tenant):
+            continue
+        events: list[NewMessage] = []
+        for letter_id, owner in letters.items():
+            if owner == tenant:
+                events += of_death(_death(transaction, letter_id))
+        send_copies(transaction, tenant, events, is_exempt=True)
+
+
+def tell_of_pause(
+    transaction: Transaction, tenant: str, schedule_id: bytes, slot: int, error: str | None
+) -> None:
+    """Tells of a schedule that a dead firing paused just now."""
+    if _is_heard(transaction, tenant):
+        event = of_pause(tenant, UUID(bytes=schedule_id), from_microseconds(slot), error)
+        send_copies(transaction, tenant, [event], is_exempt=True)
+
+
+def _is_heard(transaction: Transaction, tenant: str) -> bool:
+    found = transaction.execute(SQL.subscribers, (tenant,)).fetchall()
+    return any(is_wanted(types) for types, *_ in found)
+
+
+def _death(transaction: Transaction, letter_id: bytes) -> Death:
+    (
+        tenant, message_id, queue_id, queue, type_, source, reason, error, attempts, sent_at,
+        correlation_id, hops, schedule_id, slot, run,
+    ) = transaction.execute(SQL.death_of_letter, (letter_id,)).fetchone()  # fmt: skip
+    return Death(
+        tenant=tenant,
+        letter_id=UUID(bytes=letter_id),
+        message_id=UUID(bytes=message_id),
+        queue_id=UUID(bytes=queue_id),
+        queue=queue,
+        type=type_,
+        source=source,
+        reason=reason,
+        error=error,
+        attempts=attempts,
+        sent_at=from_microseconds(sent_at),
+        correlation_id=correlation_id,
+        hops=hops,
+        schedule_id=None if schedule_id is None else UUID(bytes=schedule_id),
+        slot=None if slot is None else from_microseconds(slot),
+        run=run,
+    )

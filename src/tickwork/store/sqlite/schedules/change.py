@@ -1,0 +1,178 @@
+"""Changing schedules on SQLite: what was planned is taken back, and what is decided is written, in
+one transaction on the writer's thread, where `decide` is asked, too."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.model import Scope
+from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.plan import UNFINISHED_MAX
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.tenant_limits import check_change, is_one_more
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.send import find_queue, is_storable
+from tickwork.store.sqlite.schedules.create import check_number_now
+from tickwork.store.sqlite.schedules.firings import record_skips, skip_values
+from tickwork.store.sqlite.schedules.rows import (
+    Stored,
+    definition_values,
+    optional_microseconds,
+    stored,
+)
+from tickwork.store.sqlite.schedules.slot_messages import (
+    Makings,
+    Origin,
+    last_slot_fired,
+    make,
+    making,
+    take_back,
+    withdrawable,
+)
+from tickwork.store.sqlite.schedules.slot_outcome import wake_leaders
+
+
+class Changer:
+    """Makes schedules stand as is decided."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def change(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
+    ) -> Schedule:
+        def work(transaction: Transaction) -> Schedule:
+            if under is not None and not _is_granted(transaction, under):
+                return find(transaction, scope, schedule_id).schedule
+            return _change(transaction, scope, schedule_id, withdraw, decide)
+
+        return await self._database.write(work)
+
+
+def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> Stored:
+    """One schedule, also a deleted one; `NotFound` if the scope has none of this id."""
+    row = None
+    if scope.tenant is None:
+        row = transaction.execute(SQL.get_schedule, (schedule_id.bytes,)).fetchone()
+    elif is_storable(scope.tenant):
+        values = (scope.tenant, schedule_id.bytes)
+        row = transaction.execute(SQL.get_own_schedule, values).fetchone()
+    if row is None:
+        raise NotFound("schedule", schedule_id)
+    return stored(row)
+
+
+def _is_granted(transaction: Transaction, grant: Grant) -> bool:
+    return (grant.shard, grant.token) in transaction.execute(SQL.shard_tokens)
+
+
+def _change(
+    transaction: Transaction,
+    scope: Scope,
+    schedule_id: UUID,
+    withdraw: Withdraw,
+    decide: Decide,
+) -> Schedule:
+    found = find(transaction, scope, schedule_id)
+    schedule = found.schedule
+    if schedule.status is ScheduleStatus.DELETED:
+        raise NotFound("schedule", schedule_id)
+    key = (schedule.tenant, schedule_id.bytes)
+    taken = withdrawable(transaction, *key, withdraw)
+    withdrawn = [each for _, each in taken]
+    unfinished = _unfinished(transaction, schedule, len(withdrawn))
+    seen = structs.replace(schedule, unfinished=unfinished)
+    change = decide(seen, withdrawn, from_microseconds(transaction.now))
+    if change is None:
+        return schedule
+    check_change(change.name, change.definition)
+    take_back(transaction, [place for place, _ in taken])
+    _fire(transaction, found, change)
+    skips = [(key, skip_values(skip)) for skip in change.skips]
+    record_skips(transaction, skips)
+    _write(transaction, found, change, withdrawn)
+    if is_one_more(schedule.status, change.status):
+        check_number_now(transaction, schedule.tenant)
+    return find(transaction, Scope(schedule.tenant), schedule_id).schedule
+
+
+def _unfinished(transaction: Transaction, schedule: Schedule, withdrawn: int) -> int:
+    """How many messages stay, if a slot whose policy asks for it is due."""
+    slot = optional_microseconds(schedule.next_slot)
+    is_due = slot is not None and slot <= transaction.now
+    if not is_due or not schedule.definition.overlap.needs_the_present:
+        return 0
+    values = (schedule.tenant, schedule.id.bytes, withdrawn + UNFINISHED_MAX)
+    there: int = transaction.execute(SQL.count_unfinished, values).fetchone()[0]
+    return there - withdrawn
+
+
+def _fire(transaction: Transaction, found: Stored, change: Change) -> None:
+    """Makes messages of what is to fire, of the schedule as it still stands."""
+    if not change.fires:
+        return
+    (has_queue,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
+    if not has_queue:
+        raise NotFound("queue", found.schedule.definition.queue)
+    origin = Origin(*transaction.execute(SQL.schedule_origin, (found.place,)).fetchone())
+    slots = [making(fire) for fire in change.fires]
+    make(transaction, [Makings(origin, str(found.schedule.id), slots)])
+
+
+def _write(
+    transaction: Transaction, found: Stored, change: Change, withdrawn: list[Withdrawn]
+) -> None:
+    look_at = optional_microseconds(change.look_at)
+    values = (
+        found.place, transaction.now, str(change.status), change.name,
+        optional_microseconds(change.next_slot), optional_microseconds(change.due_at), look_at,
+        _last_slot(transaction, found.schedule, change, withdrawn), change.fired, change.runs,
+        change.error_count, change.last_error, _queue_id(transaction, found, change),
+        *definition_values(change.definition),
+    )  # fmt: skip
+    try:
+        transaction.execute(SQL.change_schedule, values)
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+            raise Conflict(f"the name {change.name} is in use") from error
+        raise
+    wake_leaders(transaction, look_at)
+
+
+def _queue_id(transaction: Transaction, found: Stored, change: Change) -> bytes:
+    """The queue that it fires into: the same as long as it is there and has the same name."""
+    before, name = found.schedule.definition.queue, change.definition.queue
+    scope = Scope(found.schedule.tenant)
+    if name != before:
+        return find_queue(transaction, scope, name).id
+    (is_there,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
+    if not is_there:
+        with suppress(NotFound):  # Planning will say so, if it comes to that.
+            return find_queue(transaction, scope, name).id
+    return found.queue_id
+
+
+def _last_slot(
+    transaction: Transaction, schedule: Schedule, change: Change, withdrawn: list[Withdrawn]
+) -> int | None:
+    """The last slot that became a message, without those that were taken back."""
+    slots = [to_microseconds(fire.slot) for fire in change.fires if not fire.run]
+    last = optional_microseconds(schedule.last_slot)
+    if withdrawn:
+        last = last_slot_fired(transaction, schedule)
+    return max([*slots, *([] if last is None else [last])], default=None)

@@ -1,0 +1,205 @@
+"""Making schedules on SQLite: all or none, each once, and no more than their tenant may have."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.model import DEFAULT, Scope
+from tickwork.core.queue import rate_limit as rate
+from tickwork.core.schedule.model import NewSchedule, Schedule
+from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
+from tickwork.errors import Conflict, TooMany
+from tickwork.store.shared.row_hints import Alike
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    for_rows,
+    from_microseconds,
+    portions,
+    to_microseconds,
+)
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.rows import Row
+from tickwork.store.sqlite.messages.send import find_queue, is_storable
+from tickwork.store.sqlite.schedules.rows import common_values, own_values, stored
+from tickwork.store.sqlite.schedules.slot_outcome import wake_leaders
+
+BULK_SCHEDULES = 2_500
+"""As many as one transaction takes: others wait for the file meanwhile, a tenth of a second."""
+
+SCHEDULES_PER_TURN = 100
+"""So many are read before anybody else has a turn."""
+
+_Common = Alike[tuple[Any, ...]]
+
+
+class Maker:
+    """Stores new schedules."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        check_schedules(new)
+        if not new:
+            return ()
+        tenant = own_tenant(scope)
+        return await self._database.write(
+            lambda transaction: _create(transaction, tenant, new), rows=len(new)
+        )
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        tenant, made = own_tenant(scope), 0
+        limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
+        source = iter(within_rate(tenant, limits[1], new))
+        alike: _Common = Alike(common_values)
+        piece = await _next_piece(source, alike)
+        while piece:
+            storing = asyncio.create_task(self._store_piece(tenant, piece))
+            try:
+                # Meanwhile: the writer has its own work to do.
+                piece = await _next_piece(source, alike)
+            finally:
+                made += await storing
+        return made
+
+    async def _store_piece(self, tenant: str, piece: Sequence[_Ready]) -> int:
+        return await self._database.write(
+            lambda transaction: _store(transaction, tenant, piece), rows=len(piece)
+        )
+
+
+class _Ready(NamedTuple):
+    """A schedule, and its values: made before the writer's turn, which is for writing."""
+
+    new: NewSchedule
+    own: tuple[Any, ...]
+    common: tuple[Any, ...]
+
+
+def _ready(new: Iterable[NewSchedule], alike: _Common) -> list[_Ready]:
+    return [_Ready(each, own_values(each), alike.of(each)) for each in new]
+
+
+async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_Ready]:
+    piece: list[_Ready] = []
+    while some := tuple(islice(source, min(SCHEDULES_PER_TURN, BULK_SCHEDULES - len(piece)))):
+        check_schedules(some)
+        piece += _ready(some, alike)
+        await asyncio.sleep(0)
+    return piece
+
+
+def own_tenant(scope: Scope) -> str:
+    """Whose a new thing is: the system's own are the default tenant's."""
+    tenant = scope.tenant or DEFAULT.tenant
+    assert tenant is not None
+    return tenant
+
+
+def _create(
+    transaction: Transaction, tenant: str, new: Sequence[NewSchedule]
+) -> tuple[Schedule, ...]:
+    ids: list[UUID] = []
+    really_new: dict[UUID, NewSchedule] = {}
+    keyed: dict[str, NewSchedule] = {}
+    for each in new:
+        first = _first(transaction, tenant, each) or really_new.get(each.id)
+        if first is None and each.idempotency_key is not None:
+            first = keyed.setdefault(each.idempotency_key, each)
+        if first is None or first is each:
+            really_new[each.id] = first = each
+        check_repeat(each, first)
+        ids.append(first.id)
+    _store(transaction, tenant, _ready(really_new.values(), Alike(common_values)))
+    return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
+
+
+def _first(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule | None:
+    """The schedule that this one is a repeat of, by its key or its id."""
+    row = None
+    if new.idempotency_key is not None:
+        values = (tenant, new.idempotency_key)
+        row = transaction.execute(SQL.schedule_of_key, values).fetchone()
+    if row is None:
+        row = transaction.execute(SQL.get_own_schedule, (tenant, new.id.bytes)).fetchone()
+    return None if row is None else stored(row).schedule
+
+
+def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
+    values = (tenant, schedule_id.bytes)
+    return stored(transaction.execute(SQL.get_own_schedule, values).fetchone()).schedule
+
+
+def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> int:
+    """Stores what is not there under its id; says how many."""
+    if not ready:
+        return 0
+    scope, new = Scope(tenant), [each.new for each in ready]
+    queues = {
+        name: find_queue(transaction, scope, name).id
+        for name in dict.fromkeys(each.definition.queue for each in new)
+    }
+    values = [(*own, queues[each.definition.queue], *common) for each, own, common in ready]
+    made = 0
+    try:
+        for some in portions(values):
+            made += transaction.execute(
+                for_rows(SQL.make_schedules, len(some)),
+                (tenant, transaction.now, *chain.from_iterable(some)),
+            ).rowcount
+    except sqlite3.IntegrityError as error:
+        raise _conflict(new, error) from error
+    check_number_now(transaction, tenant)
+    _check_rate(transaction, tenant, made)
+    soonest = min((each.look_at for each in new if each.look_at is not None), default=None)
+    wake_leaders(transaction, None if soonest is None else to_microseconds(soonest))
+    return made
+
+
+def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exception:
+    """What a constraint that was broken means."""
+    if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+        return error
+    if "idempotency_key" in str(error):
+        return Conflict("an idempotency_key is in use")
+    names = sorted({each.name for each in new if each.name is not None})
+    return Conflict(f"a name is in use: {', '.join(names[:5])}")
+
+
+def _limits(transaction: Transaction, tenant: str) -> Row:
+    """How many schedules a tenant may have, make in a second, and until when that is spent."""
+    if not is_storable(tenant):
+        return (None, None, None)
+    row = transaction.execute(SQL.schedule_limits, (tenant,)).fetchone()
+    return row or (None, None, None)
+
+
+def check_number_now(transaction: Transaction, tenant: str) -> None:
+    """`TooMany` if a tenant has more now than it may."""
+    schedules_max, _, _ = _limits(transaction, tenant)
+    if schedules_max is not None:
+        values = (tenant, schedules_max + 1)
+        (there,) = transaction.execute(SQL.count_schedules, values).fetchone()
+        check_number(tenant, there, schedules_max)
+
+
+def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
+    """`TooMany` if a tenant made them too fast."""
+    _, per_second, spent_until = _limits(transaction, tenant)
+    if per_second is not None:
+        now = from_microseconds(transaction.now)
+        spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
+        if rate.allowance(spent, now, per_second) < made:
+            raise TooMany(
+                f"tenant {tenant} may make {per_second:g} schedules a second; wait, or raise "
+                "schedules_per_second"
+            )
+        until = rate.spend(spent, now, per_second, made)
+        transaction.execute(SQL.spend_schedules, (tenant, to_microseconds(until)))

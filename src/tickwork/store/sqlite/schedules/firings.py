@@ -1,0 +1,181 @@
+"""Firings on SQLite: recorded with the end of a handing-out or with a plan, read by schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.limits import check_limit
+from tickwork.core.model import Scope
+from tickwork.core.schedule.firing import Firing, FiringRecord, FiringStatus
+from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.plan import Skip
+from tickwork.store.ids import new_id
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    duration,
+    for_rows,
+    from_microseconds,
+    portions,
+    to_microseconds,
+)
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.send import is_storable, tenants_of
+
+SkipValues = tuple[int, int | None, int, str, int]
+"""Slots that do not fire: first, last if there is another, how many, why, and of which run."""
+
+NO_ERRORS: Mapping[tuple[str, bytes], str] = MappingProxyType({})
+
+ATTEMPT = 4
+"""Where a slot, as it is recorded, has the number of the attempt at it."""
+
+_AFTER_ALL = (2**62, b"")
+
+
+class SqliteFirings:
+    """What became of slots."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        limit: int,
+        *,
+        status: FiringStatus | None = None,
+        before: tuple[datetime, UUID] | None = None,
+    ) -> tuple[Firing, ...]:
+        check_limit(limit)
+        until = _AFTER_ALL if before is None else (to_microseconds(before[0]), before[1].bytes)
+        values = (limit, *until, status and str(status))
+        found = await self._read(scope, schedule_id, (SQL.list_firings,), values)
+        newest_first = sorted(found, key=_ended, reverse=True)
+        return tuple(rows.firing(row) for row in newest_first[:limit])
+
+    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+        statements = (SQL.firings_of_slot, SQL.firing_runs_over)
+        found = await self._read(scope, schedule_id, statements, (to_microseconds(at),))
+        return tuple(rows.firing(row) for row in sorted(found, key=_ended))
+
+    async def succeeded(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        values = (to_microseconds(since), to_microseconds(until))
+        found = await self._read(scope, schedule_id, (SQL.succeeded_slots,), values)
+        return frozenset(from_microseconds(slot) for (slot,) in found)
+
+    async def unfinished(
+        self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
+    ) -> frozenset[datetime]:
+        values = (to_microseconds(since), to_microseconds(until))
+        found = await self._read(scope, schedule_id, (SQL.unfinished_slots,), values)
+        return frozenset(from_microseconds(slot) for (slot,) in found)
+
+    async def last_due(
+        self, scope: Scope, schedules: Sequence[Schedule], until: datetime
+    ) -> dict[UUID, datetime]:
+        def work(transaction: Transaction) -> dict[UUID, datetime]:
+            found: dict[UUID, datetime] = {}
+            for each in schedules:
+                if scope.tenant in (None, each.tenant):
+                    asked = (each.tenant, each.id.bytes, to_microseconds(until))
+                    (slot,) = transaction.execute(SQL.last_due_slot, asked).fetchone()
+                    if slot is not None:
+                        found[each.id] = from_microseconds(slot)
+            return found
+
+        return await self._database.read(work)
+
+    async def _read(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        statements: Sequence[str],
+        values: tuple[Any, ...],
+    ) -> Sequence[rows.Row]:
+        """What statements find: of the scope's tenant, or for the system of all."""
+        if scope.tenant is not None and not is_storable(scope.tenant):
+            return []
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            found: list[rows.Row] = []
+            for tenant in tenants_of(transaction, scope):
+                for statement in statements:
+                    asked = (tenant, schedule_id.bytes, *values)
+                    found += transaction.execute(statement, asked).fetchall()
+            return found
+
+        return await self._database.read(work)
+
+
+def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringRecord]]) -> None:
+    """Records attempts at slots, each slot as `held_slots` has it."""
+    now = transaction.now
+    _write(
+        transaction,
+        [
+            (
+                *(slot if firing.is_attempt else _unseen(slot)), new_id().bytes,
+                str(firing.status), firing.reason,
+                now - duration(firing.took_seconds), now, firing.result_code, firing.excerpt,
+                _channels(firing), 1, None,
+            )
+            for slot, firing in attempts
+        ],
+    )  # fmt: skip
+
+
+def _unseen(slot: rows.Row) -> rows.Row:
+    """A slot whose message ended without another attempt."""
+    return (*slot[:ATTEMPT], slot[ATTEMPT] - 1, *slot[ATTEMPT + 1 :])
+
+
+def skip_values(skip: Skip) -> SkipValues:
+    """A run of slots, made ready to be written."""
+    first = to_microseconds(skip.first)
+    last = to_microseconds(skip.last) if skip.count > 1 else None
+    return first, last, skip.count, skip.reason, skip.run
+
+
+def record_skips(
+    transaction: Transaction,
+    skips: Sequence[tuple[tuple[str, bytes], SkipValues]],
+    errors: Mapping[tuple[str, bytes], str] = NO_ERRORS,
+) -> None:
+    """Records runs of slots that did not fire, each of a tenant's schedule; what could not be
+    planned, with what was wrong."""
+    now, skipped = transaction.now, str(FiringStatus.SKIPPED)
+    _write(
+        transaction,
+        [
+            (*key, first, run, 0, first, 0, new_id().bytes, skipped, reason, now, now, None,
+             errors.get(key), "[]", count, last)
+            for key, (first, last, count, reason, run) in skips
+        ],
+    )  # fmt: skip
+
+
+def _write(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> None:
+    for some in portions(found):
+        statement = for_rows(SQL.record_firing, len(some))
+        transaction.execute(statement, tuple(chain.from_iterable(some)))
+
+
+def _channels(firing: FiringRecord) -> str:
+    return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"
+
+
+def _ended(row: rows.Row) -> tuple[int, bytes]:
+    id_, finished_at = row[0], row[10]
+    return finished_at, id_

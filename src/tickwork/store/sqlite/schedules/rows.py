@@ -1,0 +1,171 @@
+"""Schedules as rows, and rows as schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from tickwork.core.model import ContentType
+from tickwork.core.schedule.model import (
+    Definition,
+    NewSchedule,
+    OnDead,
+    OverlapPolicy,
+    Retry,
+    Schedule,
+    ScheduleStatus,
+    bucket_of,
+    read_rule,
+    texts_of,
+)
+from tickwork.core.schedule.plan import Due
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.store.sqlite.engine.sql import from_microseconds, to_microseconds
+from tickwork.store.sqlite.messages.rows import Row
+
+_RETRY = msgspec.json.Decoder(Retry)
+_OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
+
+
+class Stored(NamedTuple):
+    """A schedule, where it lies, and the queue that it fires into."""
+
+    place: int
+    queue_id: bytes
+    schedule: Schedule
+
+
+def optional_time(at: int | None) -> datetime | None:
+    return None if at is None else from_microseconds(at)
+
+
+def optional_microseconds(at: datetime | None) -> int | None:
+    return None if at is None else to_microseconds(at)
+
+
+def stored(row: Row) -> Stored:
+    """A row of a place, a queue and `SCHEDULE_COLUMNS`."""
+    (
+        place, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
+        fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
+        created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
+        overlap, on_dead, retry, expires_after_seconds, metadata, shift,
+    ) = row  # fmt: skip
+    schedule_id = UUID(bytes=id_)
+    definition = Definition(
+        rule=read_rule(rule, schedule_id, shift),
+        queue=queue,
+        body=body,
+        type=type_,
+        content_type=ContentType(content_type),
+        priority=priority,
+        overlap=_OVERLAPS[overlap],
+        on_dead=OnDead(on_dead),
+        retry=None if retry is None else _RETRY.decode(retry),
+        expires_after_seconds=expires_after_seconds,
+        metadata=metadata,
+    )
+    schedule = Schedule(
+        tenant=tenant,
+        id=schedule_id,
+        name=name,
+        status=ScheduleStatus(status),
+        version=version,
+        definition=definition,
+        next_slot=optional_time(next_slot),
+        due_at=optional_time(due_at),
+        look_at=optional_time(look_at),
+        last_slot=optional_time(last_slot),
+        fired=fired,
+        runs=runs,
+        last_status=last_status,
+        last_error=last_error,
+        error_count=error_count,
+        idempotency_key=idempotency_key,
+        fingerprint=fingerprint,
+        created_at=from_microseconds(created_at),
+        updated_at=from_microseconds(updated_at),
+        changed_at=from_microseconds(changed_at),
+    )
+    return Stored(place, queue_id, schedule)
+
+
+def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
+    """Rows of what a leader has to look at, as `due_schedules` has them."""
+    found: list[Due] = []
+    for row in rows:
+        _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
+        unfinished, days, expires = more
+        schedule_id = UUID(bytes=id_)
+        found.append(
+            Due(
+                tenant=tenant,
+                id=schedule_id,
+                bucket=bucket,
+                version=version,
+                next_slot=from_microseconds(next_slot),
+                rule=read_rule(rule, schedule_id, shift),
+                overlap=_OVERLAPS[overlap],
+                fired=fired,
+                unfinished=unfinished,
+                calendar_version=days,
+                expires_after_seconds=expires,
+            )
+        )
+    return tuple(found)
+
+
+def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
+    """Rows of how schedules stand, as `schedules_of_shard` has them."""
+    found: list[Waiting] = []
+    for tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule in rows:
+        schedule_id = UUID(bytes=id_)
+        found.append(
+            Waiting(
+                tenant=tenant,
+                id=schedule_id,
+                name=name,
+                next_slot=from_microseconds(next_slot),
+                look_at=from_microseconds(look_at),
+                last_slot=optional_time(last_slot),
+                updated_at=from_microseconds(updated_at),
+                fired=fired,
+                rule=read_rule(rule, schedule_id),
+            )
+        )
+    return tuple(found)
+
+
+def own_values(new: NewSchedule) -> tuple[Any, ...]:
+    """What a new schedule has for itself, as `make_schedules` takes it first."""
+    said = new.definition
+    return (
+        new.id.bytes, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
+        said.metadata, said.body,
+    )  # fmt: skip
+
+
+def common_values(new: NewSchedule) -> tuple[Any, ...]:
+    """What those that are alike have in common, as `make_schedules` takes it after the queue."""
+    said = new.definition
+    rule, texts = said.rule, texts_of(said)
+    return (
+        str(new.status), optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
+        optional_microseconds(new.look_at), rule.missed.grace_seconds,
+        said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead), texts.rule,
+        rule.calendar, texts.terms, texts.retry, said.queue, said.type, str(said.content_type),
+    )  # fmt: skip
+
+
+def definition_values(said: Definition) -> tuple[Any, ...]:
+    """What a user says of a schedule, as `change_schedule` takes it."""
+    rule, texts = said.rule, texts_of(said)
+    return (
+        rule.missed.grace_seconds, said.expires_after_seconds, said.priority, str(said.overlap),
+        str(said.on_dead), texts.rule, rule.calendar, texts.terms, texts.retry, said.queue,
+        said.type, str(said.content_type), said.metadata, said.body,
+    )  # fmt: skip

@@ -1,0 +1,242 @@
+"""Schedules on SQLite: the contract's noun over maker, lister, changer and planner.
+
+Lists of schedules on SQLite: each tenant's by an index in the order asked for; the system's are
+put together from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.limits import check_limit, is_name
+from tickwork.core.model import Message, Scope
+from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.model import (
+    NewSchedule,
+    Order,
+    Schedule,
+    ScheduleSelection,
+    ScheduleStatus,
+    is_of_nobody,
+)
+from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant
+from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.when.model import EPOCH
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.send import is_storable, tenants_of
+from tickwork.store.sqlite.schedules.change import Changer, find
+from tickwork.store.sqlite.schedules.create import Maker, own_tenant
+from tickwork.store.sqlite.schedules.plan import Planner
+from tickwork.store.sqlite.schedules.rows import stored
+
+_FIRST_ID = b""
+_NEVER = 2**62
+
+
+class Lister:
+    """Finds schedules by what is said of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(
+        self, scope: Scope, selection: ScheduleSelection, limit: int
+    ) -> tuple[Schedule, ...]:
+        check_limit(limit)
+        said = (scope.tenant, selection.name, selection.calendar)
+        if is_of_nobody(selection) or not all(
+            is_storable(text) for text in said if text is not None
+        ):
+            return ()
+
+        def work(transaction: Transaction) -> list[Schedule]:
+            after = None
+            if selection.after is not None:
+                after = find(transaction, scope, selection.after).schedule
+            tenants = sorted(tenants_of(transaction, scope))
+            if selection.order is Order.NEXT_DUE:
+                return _coming(transaction, tenants, selection, after, limit)
+            return _by_tenant(transaction, tenants, selection, after, limit)
+
+        return tuple(await self._database.read(work))
+
+
+def _coming(
+    transaction: Transaction,
+    tenants: Sequence[str],
+    selection: ScheduleSelection,
+    after: Schedule | None,
+    limit: int,
+) -> list[Schedule]:
+    """Of all tenants together, soonest due first."""
+    found = [
+        each
+        for tenant in tenants
+        for each in _of_tenant(transaction, tenant, selection, after, limit)
+    ]
+    return sorted(found, key=lambda each: (each.due_at, each.id.bytes, each.tenant))[:limit]
+
+
+def _by_tenant(
+    transaction: Transaction,
+    tenants: Sequence[str],
+    selection: ScheduleSelection,
+    after: Schedule | None,
+    limit: int,
+) -> list[Schedule]:
+    """Tenant by tenant, from that of the schedule they are behind on."""
+    found: list[Schedule] = []
+    for tenant in tenants:
+        if len(found) == limit:
+            break
+        if after is None or tenant > after.tenant:
+            found += _of_tenant(transaction, tenant, selection, None, limit - len(found))
+        elif tenant == after.tenant:
+            found += _of_tenant(transaction, tenant, selection, after, limit - len(found))
+    return found
+
+
+def _of_tenant(
+    transaction: Transaction,
+    tenant: str,
+    selection: ScheduleSelection,
+    after: Schedule | None,
+    limit: int,
+) -> list[Schedule]:
+    """A tenant's schedules behind one, as many as wanted."""
+    behind = _FIRST_ID if after is None else after.id.bytes
+    wanted = (
+        selection.status and str(selection.status), selection.calendar, selection.name, limit,
+    )  # fmt: skip
+    found: list[Any] = []
+    if selection.order is Order.NEXT_DUE:
+        since = -_NEVER if after is None or after.due_at is None else to_microseconds(after.due_at)
+        until = _NEVER if selection.before is None else to_microseconds(selection.before)
+        values = (tenant, since, *wanted, behind, until)
+        found = transaction.execute(SQL.list_coming, values).fetchall()
+    elif selection.order is Order.NAME:
+        last = "" if after is None else _name(after)
+        if last is not None:
+            found = transaction.execute(SQL.list_named, (tenant, last, *wanted)).fetchall()
+            behind = _FIRST_ID
+        if len(found) < limit:
+            more = (*wanted[:-1], limit - len(found))
+            found += transaction.execute(SQL.list_nameless, (tenant, behind, *more)).fetchall()
+    else:
+        found = transaction.execute(_by_id(selection), (tenant, behind, *wanted)).fetchall()
+    return [stored(row).schedule for row in found]
+
+
+def _name(schedule: Schedule) -> str | None:
+    """The name of a schedule; a deleted one has none any more."""
+    return None if schedule.status is ScheduleStatus.DELETED else schedule.name
+
+
+def _by_id(selection: ScheduleSelection) -> str:
+    """The statement that reads least."""
+    statement: str = SQL.list_schedules
+    if selection.calendar is not None:
+        statement = SQL.list_of_calendar
+    elif selection.status is not None:
+        statement = SQL.list_of_status
+    return statement
+
+
+class SqliteSchedules:
+    """Schedules, and what their leaders do with them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._maker, self._lister = Maker(database), Lister(database)
+        self._changer, self._planner = Changer(database), Planner(database)
+
+    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
+        return await self._maker.create(scope, new)
+
+    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
+        return await self._maker.create_bulk(scope, new)
+
+    async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
+        found = await self._database.read(lambda transaction: find(transaction, scope, schedule_id))
+        return found.schedule
+
+    async def find(self, scope: Scope, name: str) -> Schedule | None:
+        values = (own_tenant(scope), name)
+        if not all(map(is_name, values)):
+            return None
+        row = await self._database.read(
+            lambda transaction: transaction.execute(SQL.find_schedule, values).fetchone()
+        )
+        return None if row is None else stored(row).schedule
+
+    async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
+        tenant = own_tenant(scope)
+        asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
+
+        def work(transaction: Transaction) -> list[Any]:
+            found = (transaction.execute(SQL.schedule_of_key, (tenant, key)) for key in asked)
+            return [row for rows in found for row in rows.fetchall()]
+
+        return tuple(stored(row).schedule for row in await self._database.read(work))
+
+    async def list(
+        self, scope: Scope, selection: ScheduleSelection, limit: int
+    ) -> tuple[Schedule, ...]:
+        return await self._lister.list(scope, selection, limit)
+
+    async def change(
+        self,
+        scope: Scope,
+        schedule_id: UUID,
+        withdraw: Withdraw,
+        decide: Decide,
+        *,
+        under: Grant | None = None,
+    ) -> Schedule:
+        return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
+
+    async def messages(
+        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
+    ) -> tuple[Message, ...]:
+        check_limit(limit)
+        earliest = to_microseconds(since or EPOCH)
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            schedule = find(transaction, scope, schedule_id).schedule
+            values = (schedule.tenant, schedule_id.bytes, limit, earliest)
+            return transaction.execute(SQL.schedule_messages, values).fetchall()
+
+        return rows.known_messages(await self._database.read(work))
+
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+        return await self._planner.due(scope, shards, limit)
+
+    async def of_shard(
+        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
+    ) -> tuple[Waiting, ...]:
+        return await self._planner.of_shard(scope, shard, limit, after=after)
+
+    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
+        return await self._planner.next_look_at(scope, shards)
+
+    async def plan(
+        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
+    ) -> PlanResult:
+        return await self._planner.plan(scope, grants, plans)
+
+    async def newer_due(
+        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
+    ) -> tuple[Newer, ...]:
+        return await self._planner.newer_due(scope, slots)
+
+    async def sweep(self, scope: Scope, limit: int) -> int:
+        return await self._planner.sweep(scope, limit)

@@ -1,0 +1,169 @@
+"""Who leads which part of the schedules, on SQLite.
+
+Taking a shard and planning under its token are writes, one after the other: whoever took it last
+has the only token that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from tickwork.core.limits import check_system
+from tickwork.core.model import Scope
+from tickwork.core.schedule import shards as tokens
+from tickwork.core.schedule.clock_change import Followed, Jump, Reading, shift_of
+from tickwork.core.schedule.shards import Grant, Holding, share_out
+from tickwork.errors import NodeExpired
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+
+
+class SqliteShards:
+    """Leaders and their tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
+        check_system(scope)
+        return await self._database.write(lambda transaction: _hold(transaction, node_id))
+
+    async def give_up(self, scope: Scope, node_id: UUID) -> int:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int:
+            transaction.execute(SQL.stand_down, (node_id.bytes,))
+            return free_shards(transaction, node_id.bytes)
+
+        return await self._database.write(work)
+
+    async def come_back(self, scope: Scope, node_id: UUID) -> None:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> None:
+            values = (node_id.bytes, transaction.now)
+            if not transaction.execute(SQL.come_back, values).rowcount:
+                raise NodeExpired(node_id)
+
+        await self._database.write(work)
+
+    async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
+        check_system(scope)
+        values = (to_microseconds(before),)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.shards_behind, values).fetchall()
+        )
+        return tuple((shard, from_microseconds(at)) for shard, at in found)
+
+    async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> int:
+            return sum(
+                transaction.execute(SQL.note_zones, (grant.shard, grant.token, tzdata)).rowcount
+                for grant in grants
+            )
+
+        return await self._database.write(work)
+
+    async def clock(self, scope: Scope) -> Reading:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> Reading:
+            (clock,) = transaction.execute(SQL.read_jumps).fetchone()
+            return Reading(from_microseconds(transaction.now), clock)
+
+        return await self._database.read(work)
+
+    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
+        check_system(scope)
+        by, after = jump.microseconds, to_microseconds(jump.after)
+        values = (by, jump.known, to_microseconds(jump.before), after)
+
+        def work(transaction: Transaction) -> bool:
+            is_set = transaction.execute(SQL.set_clock, (transaction.now, *values)).rowcount > 0
+            if is_set and by > 0:
+                transaction.execute(SQL.count_as_followed, (by, after))
+            elif is_set:
+                ttl = round(ttl_seconds * 1_000_000)
+                transaction.execute(SQL.shorten_leases, (transaction.now, by, ttl))
+            return is_set
+
+        return await self._database.write(work)
+
+    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+        check_system(scope)
+        return await self._database.write(lambda transaction: _follow(transaction, grant))
+
+    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+        check_system(scope)
+
+        def work(transaction: Transaction) -> list[rows.Row]:
+            return transaction.execute(SQL.list_shards, (transaction.now,)).fetchall()
+
+        return tuple(
+            Holding(
+                shard,
+                token,
+                None if node is None else UUID(bytes=node),
+                None if node is None else from_microseconds(taken_at),
+                tzdata,
+            )
+            for shard, token, node, taken_at, tzdata in await self._database.read(work)
+        )
+
+
+def free_shards(transaction: Transaction, node_id: bytes) -> int:
+    """A node leads nothing any more; says how many shards that were."""
+    freed = transaction.execute(SQL.free_shards, (node_id,)).rowcount
+    if freed:
+        transaction.woken.add(SCHEDULES_TOPIC)
+    return freed
+
+
+def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
+    execute = transaction.execute
+    led = execute(SQL.jumps_behind, (grant.shard, grant.token)).fetchone()
+    if led is None:
+        return None
+    clock, behind, *last = led
+    if not behind:
+        return Followed(clock, 0)
+    by = shift_of(behind)
+    values = (grant.shard, transaction.now, by, *last)
+    places = [place for (place,) in execute(SQL.intervals_to_move, values)]
+    execute(SQL.carry_planned, (rows.as_json(places), by))
+    execute(SQL.move_intervals, (rows.as_json(places), by))
+    execute(SQL.note_followed, (grant.shard, clock))
+    return Followed(clock, len(places))
+
+
+def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
+    execute, now, own = transaction.execute, transaction.now, (node_id.bytes,)
+    (alive,) = execute(SQL.is_alive, (node_id.bytes, now)).fetchone()
+    if not alive:
+        raise NodeExpired(node_id)
+    living = [UUID(bytes=id_) for (id_,) in execute(SQL.living_schedulers, (now,))]
+    if node_id not in living:
+        return ()
+    held = {
+        shard: None if node is None else UUID(bytes=node)
+        for shard, _, node, *_ in execute(SQL.list_shards, (now,))
+    }
+    sharing = share_out(node_id, living, held)
+    if sharing.give_up:
+        execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
+        transaction.woken.add(SCHEDULES_TOPIC)
+    (_, _, epoch) = execute(SQL.read_meta).fetchone()
+    lowest = tokens.token(epoch, 0) + 1
+    # What it leads under a token of an earlier epoch is taken anew, too.
+    earlier = [shard for shard, token, *_ in execute(SQL.own_shards, own) if token < lowest]
+    taken = [*sharing.take, *earlier]
+    if taken:
+        execute(SQL.take_shards, (rows.as_json(taken), node_id.bytes, now, lowest))
+    return tuple(Grant(*row) for row in execute(SQL.own_shards, own))

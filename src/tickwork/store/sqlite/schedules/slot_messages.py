@@ -1,0 +1,170 @@
+"""The messages of slots on SQLite: made of what their schedules say, and taken back.
+
+A slot becomes at most one message: whatever is there already under its schedule, slot and run is
+the message of that slot. Bodies do not travel: they are copied from row to row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import structs
+
+from tickwork.core.queue.stats import Passing
+from tickwork.core.schedule.model import Schedule, key_of, read_terms, terms_text
+from tickwork.core.schedule.plan import Fire
+from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.store.ids import new_id
+from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    for_rows,
+    from_microseconds,
+    portions,
+    to_microseconds,
+)
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.removal import leave
+
+_IN_ORDER = frozenset({"buffer_one", "buffer_all"})
+_NEVER = -(2**62)
+
+
+class Origin(NamedTuple):
+    """What of a schedule's row is needed beside the row itself, as `as_planned` has it."""
+
+    place: int
+    tenant: str
+    id: bytes
+    queue_id: bytes
+    type: str
+    bytes: int
+    overlap: str
+    terms: str | None
+
+
+class Making(NamedTuple):
+    """A slot that is to become a message, as the fire alone says it."""
+
+    id: bytes
+    slot: int
+    due_at: int
+    visible_at: int
+    catch_up: bool
+    run: int
+    is_last: bool
+
+
+class Makings(NamedTuple):
+    """Slots of one schedule; `source` is its id as a text."""
+
+    origin: Origin
+    source: str
+    slots: Sequence[Making]
+
+
+def making(fire: Fire) -> Making:
+    """A fire, made ready to be written."""
+    slot = to_microseconds(fire.slot)
+    due_at = slot if fire.due_at is fire.slot else to_microseconds(fire.due_at)
+    visible_at = due_at if fire.visible_at is fire.due_at else to_microseconds(fire.visible_at)
+    return Making(new_id().bytes, slot, due_at, visible_at, fire.catch_up, fire.run, fire.is_last)
+
+
+def make(transaction: Transaction, many: Sequence[Makings]) -> None:
+    """Stores the messages of slots, whatever the cap of their queue says."""
+    now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
+    loose: list[tuple[Any, ...]] = []
+    for (place, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
+        key = key_of(UUID(bytes=schedule_id)) if overlap in _IN_ORDER else None
+        for id_, slot, due_at, visible_at, catch_up, run, is_last in slots:
+            terms = _last_terms(own_terms) if is_last else None
+            values = (place, id_, slot, due_at, visible_at, catch_up, run, terms, source)
+            if key is None:
+                loose.append(values)
+            elif not transaction.execute(SQL.fire_keyed_slot, (now, *values, key)).rowcount:
+                repeats.add(id_)
+            if visible_at <= now:
+                ready.add(queue_id)
+    for some in portions(loose):
+        repeats |= _make_loose(transaction, some)
+    transaction.woken.update(UUID(bytes=queue_id) for queue_id in ready)
+    _count(transaction, many, repeats)
+
+
+def withdrawable(
+    transaction: Transaction, tenant: str, schedule_id: bytes, withdraw: Withdraw
+) -> list[tuple[int, Withdrawn]]:
+    """What may be taken back, by place, the earliest slot first."""
+    if withdraw is Withdraw.NOTHING:
+        return []
+    only_coming = withdraw is Withdraw.COMING
+    after = transaction.now if only_coming else _NEVER
+    values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL, transaction.now)
+    found = transaction.execute(SQL.withdrawable, values).fetchall()
+    return [
+        (
+            place,
+            Withdrawn(
+                from_microseconds(slot),
+                from_microseconds(due_at),
+                is_passed=bool(is_passed),
+                run=run,
+                is_again=bool(is_again),
+            ),
+        )
+        for place, slot, due_at, is_passed, run, is_again in found
+    ]
+
+
+def take_back(transaction: Transaction, places: Sequence[int]) -> None:
+    """Removes messages whose slots will be planned anew, or never."""
+    if places:
+        gone = transaction.execute(SQL.delete_places, (rows.as_json(places),)).fetchall()
+        leave(transaction, gone, None)
+
+
+def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
+    """The last slot that is a message, or was one, up to the last one that is known."""
+    if schedule.last_slot is None:
+        return None
+    values = (schedule.tenant, schedule.id.bytes, to_microseconds(schedule.last_slot))
+    slot: int = transaction.execute(SQL.last_slot_fired, values).fetchone()[0]
+    return slot or None
+
+
+def _make_loose(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> set[bytes]:
+    """Stores messages without a key; the ids of those whose slot is a message already."""
+    statement = for_rows(SQL.fire_slots, len(some))
+    cursor = transaction.execute(statement, (transaction.now, *chain.from_iterable(some)))
+    if cursor.rowcount == len(some):
+        return set()
+    last = cursor.lastrowid or 0
+    places = (last - cursor.rowcount, last)
+    new = {id_ for (id_,) in transaction.execute(SQL.fired_ids, places)}
+    return {values[1] for values in some} - new
+
+
+def _count(transaction: Transaction, many: Sequence[Makings], repeats: set[bytes]) -> None:
+    """Notes what was sent, and adds the bytes where they are counted."""
+    size: dict[bytes, int] = {}
+    for origin, source, slots in many:
+        made = len(slots)
+        if repeats:
+            made -= sum(each.id in repeats for each in slots)
+        queue_id = origin.queue_id
+        transaction.passed.append(
+            Passed(queue_id, origin.tenant, Passing.SENT, origin.type, source, made)
+        )
+        size[queue_id] = size.get(queue_id, 0) + origin.bytes * made
+    for queue_id, added in size.items():
+        transaction.execute(SQL.add_backlog, (queue_id, added))
+
+
+def _last_terms(text: str | None) -> str | None:
+    """The terms of the message that no other follows."""
+    return terms_text(structs.replace(read_terms(text), is_last=True))

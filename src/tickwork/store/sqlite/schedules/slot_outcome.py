@@ -1,0 +1,184 @@
+"""What the end of slots' messages means on SQLite: their records, and how their schedules stand.
+
+All in the transaction that ends the messages. What an end means is decided in `core.slot_end`, and
+what several of one schedule mean together in `core.standing`. A schedule that stands as it did is
+not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from tickwork.core.schedule.change import pause
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS
+from tickwork.core.schedule.slot_outcome import Effect, Shown, effect_of, of_dead, of_lease
+from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.sqlite.engine.sql import SQL, duration, for_rows, from_microseconds, portions
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.system_events import tell_of_pause
+from tickwork.store.sqlite.schedules.firings import record, record_skips, skip_values
+from tickwork.store.sqlite.schedules.rows import optional_microseconds, stored
+from tickwork.store.sqlite.schedules.slot_messages import last_slot_fired, take_back, withdrawable
+
+NEAR_SECONDS = 5.0
+"""Leaders look by themselves at least so often; what they have to look at earlier wakes them."""
+
+SLOT_COLUMNS = 7
+"""A slot as it is recorded: tenant, schedule, slot, run, attempt, when it was due, catch-up."""
+
+_ENDED_BY = {Then.COMPLETE: ScheduleStatus.COMPLETED, Then.PARK: ScheduleStatus.PARKED}
+
+Key = tuple[str, bytes]
+"""The tenant of a schedule and its id."""
+
+
+class Ended(NamedTuple):
+    """A slot's message that ended: the slot in `SLOT_COLUMNS`, and its record."""
+
+    slot: rows.Row
+    record: FiringRecord
+
+
+class Dead(NamedTuple):
+    """A message that dies by itself, by where it lies, and what of."""
+
+    place: int
+    reason: str
+    error: str | None
+
+
+class _Standing(NamedTuple):
+    """How a schedule stands, as `schedules_standing` has it."""
+
+    tenant: str
+    id: bytes
+    place: int
+    error_count: int
+    last_error: str | None
+    last_status: str | None
+
+    @property
+    def shown(self) -> Shown:
+        return Shown(self.error_count, self.last_error, self.last_status)
+
+
+def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
+    """Records what became of slots, and changes their schedules as that demands."""
+    if not ended:
+        return
+    record(transaction, ended)
+    by_schedule: dict[Key, list[Ended]] = {}
+    for each in ended:
+        by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
+    noted: dict[Shown, list[int]] = {}
+    for standing in _standing(transaction, [*by_schedule]):
+        own = by_schedule[standing.tenant, standing.id]
+        if len(own) > 1:
+            own.sort(key=lambda each: each.slot[2:4])
+        effect = effect_of(each.record for each in own)
+        if (shown := effect.on(standing.shown)) != standing.shown:
+            noted.setdefault(shown, []).append(standing.place)
+        slot = max((each.slot[2] for each in own if each.record.is_followed), default=None)
+        if slot is not None and _follow(transaction, standing, effect, slot):
+            slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
+            tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
+    for shown, places in noted.items():
+        transaction.execute(SQL.note_outcomes, (rows.as_json(places), *shown))
+
+
+def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
+    """The ends of those among some messages that are slots; to be read before they are buried."""
+    by_place = {each.place: each for each in dead}
+    found = transaction.execute(SQL.slots_at, (rows.as_json(by_place),)).fetchall()
+    ended: list[Ended] = []
+    for row in found:
+        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        _, reason, error = by_place[place]
+        ended.append(Ended(slot, of_dead(terms, slot[3], reason, error)))
+    return ended
+
+
+def is_expired_unseen(ended: Ended) -> bool:
+    """Whether a slot, and no extra run, expired before anybody had begun with it."""
+    run, next_attempt = ended.slot[3:5]
+    return ended.record.status is FiringStatus.EXPIRED and not run and next_attempt == 1
+
+
+def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
+    """The ends of those among some messages that are slots and whose pull lease ran out, by where
+    they lie, and whether that was the last attempt; to be read before they are ended."""
+    found = transaction.execute(SQL.slots_at, (rows.as_json(used_up),)).fetchall()
+    ended: list[Ended] = []
+    for row in found:
+        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        ended.append(Ended(slot, of_lease(terms, slot[3], is_used_up=used_up[place])))
+    return ended
+
+
+def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standing]:
+    for some in portions(keys):
+        values = tuple(chain.from_iterable(some))
+        statement = for_rows(SQL.schedules_standing, len(some))
+        yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
+
+
+def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot: int) -> bool:
+    """What the ends of slots, the last of which is given, make of their schedule; one that moves
+    and is paused has one new version. Whether it is paused. How it goes on is said by the last of
+    its runs: by none that another is behind already."""
+    place, is_moved = standing.place, False
+    key = (standing.tenant, standing.id, slot)
+    is_last = transaction.execute(SQL.later_run, key).fetchone() is None
+    if is_last and effect.delay_seconds is not None:
+        is_moved = begin_next_run(transaction, place, effect.delay_seconds)
+    if effect.then is Then.PAUSE:
+        return _pause(transaction, standing, versions=0 if is_moved else 1)
+    if is_last and effect.then in _ENDED_BY:
+        end_schedule(transaction, place, _ENDED_BY[effect.then])
+    return False
+
+
+def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
+    """Sets the next slot of a schedule that has none, after its own delay; whether it did."""
+    values = (place, transaction.now, duration(after_seconds), duration(AHEAD_SECONDS))
+    moved = transaction.execute(SQL.begin_next_run, values).fetchone()
+    if moved is not None:
+        wake_leaders(transaction, moved[0])
+    return moved is not None
+
+
+def end_schedule(transaction: Transaction, place: int, status: ScheduleStatus) -> None:
+    """Ends a schedule that has no slot left."""
+    transaction.execute(SQL.end_schedule, (place, str(status), transaction.now))
+
+
+def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
+    """Tells those who plan that there is something to look at, if it is near."""
+    if look_at is not None and look_at <= transaction.now + duration(NEAR_SECONDS):
+        transaction.woken.add(SCHEDULES_TOPIC)
+
+
+def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> bool:
+    """It waits for somebody who has a look, and what nobody has claimed is taken back; False if it
+    was not active."""
+    values = (standing.place, transaction.now, versions)
+    if not transaction.execute(SQL.pause_schedule, values).rowcount:
+        return False
+    taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
+    if taken:
+        take_back(transaction, [place for place, _ in taken])
+        key = (standing.tenant, standing.id)
+        found = stored(transaction.execute(SQL.get_own_schedule, key).fetchone()).schedule
+        now = from_microseconds(transaction.now)
+        change = pause(found, [each for _, each in taken], now)
+        record_skips(transaction, [(key, skip_values(skip)) for skip in change.skips])
+        at = map(optional_microseconds, (change.next_slot, change.due_at))
+        rewound = (standing.place, *at, last_slot_fired(transaction, found), change.fired)
+        transaction.execute(SQL.rewind_schedule, rewound)
+    return True
