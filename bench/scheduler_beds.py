@@ -18,9 +18,9 @@ from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.when import Limits
 from tickwork.ops.schedule_making import create_bulk
-from tickwork.service.leadership import Leadership
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.ids import new_id
 
 RULES = 1_000

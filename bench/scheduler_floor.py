@@ -20,7 +20,7 @@ import asyncpg
 
 from bench.beds import PostgresBed
 from tickwork.core.schedule.model import SHARDS
-from tickwork.service.scheduler import LANES, LOOKED_AT_ONCE
+from tickwork.service.scheduler.scheduler import LANES, LOOKED_AT_ONCE
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.schedules.plan import LOOKED_AT_FACTOR, LOOKED_AT_MORE
 

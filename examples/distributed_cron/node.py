@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from tickwork.core.schedule.plan import plan
-from tickwork.service import node, scheduler
-from tickwork.service.running import run_until_stopped
+from tickwork.service import node
+from tickwork.service.process_lifecycle import run_until_stopped
+from tickwork.service.scheduler import scheduler
 from tickwork.testing.recording import PlanLog
 
 DRAIN_SECONDS = 2.0

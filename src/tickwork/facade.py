@@ -57,8 +57,8 @@ from tickwork.scheduling import (
     declaration,
     wrapped,
 )
-from tickwork.service.running import announce, run_until_stopped
-from tickwork.service.worker import Worker
+from tickwork.service.process_lifecycle import announce, run_until_stopped
+from tickwork.service.worker.worker import Worker
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:

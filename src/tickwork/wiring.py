@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tickwork.app.messages import Composer
     from tickwork.service.loop import Tell
     from tickwork.service.node import Node
-    from tickwork.service.scheduler import Scheduler
-    from tickwork.service.slot_numbers import SlotNumbers
-    from tickwork.service.watched import WatchedWorker
+    from tickwork.service.observe.schedule_metrics import SlotNumbers
+    from tickwork.service.observe.watchdog import WatchedWorker
+    from tickwork.service.scheduler.scheduler import Scheduler
     from tickwork.store.contract import Store
     from tickwork.store.shared.doctor import Finding
     from tickwork.store.shared.sql_files import Migration
@@ -54,7 +54,7 @@ def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) 
     registry of others it is alone in its process, and a whole node: what the other roles say is
     done beside it."""
     from tickwork.api import create_api  # Heavy, and other commands do without.
-    from tickwork.service.metrics import registry_of_process
+    from tickwork.service.observe.metrics import registry_of_process
 
     numbers = registry or registry_of_process()
     return create_api(
@@ -137,18 +137,15 @@ async def build_worker(
     say, with one node for both. What the topology in the folder says about consumers counts, and
     one that is wrong is refused. With neither role only the store is kept in order. `serves` says
     whether this process serves the API, too: then its node says so."""
-    from tickwork.service.claims import Claims
-    from tickwork.service.context import Context
-    from tickwork.service.isolating import Isolator
-    from tickwork.service.lines import Lines
-    from tickwork.service.metrics import Metrics
+    from tickwork.service.isolation import Isolator
     from tickwork.service.node import Node
-    from tickwork.service.observing import DatabaseClock, Reports
-    from tickwork.service.slot_metrics import SlotMetrics
-    from tickwork.service.slot_numbers import SlotNumbers
-    from tickwork.service.watchdog import Watchdog, under_way_in
-    from tickwork.service.watched import WatchedWorker
-    from tickwork.service.worker import open_worker
+    from tickwork.service.observe import DatabaseClock, Reports
+    from tickwork.service.observe.log_events import Lines
+    from tickwork.service.observe.metrics import Metrics
+    from tickwork.service.observe.schedule_metrics import SlotMetrics, SlotNumbers
+    from tickwork.service.observe.watchdog import Watchdog, WatchedWorker, under_way_in
+    from tickwork.service.worker.claim import Claims, Context
+    from tickwork.service.worker.worker import open_worker
 
     roles = sorted(settings.roles if serves else settings.roles & RUN_ROLES)
     node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
@@ -187,8 +184,8 @@ async def build_worker(
 
 
 def _scheduler(store: Store, node: Node, numbers: SlotNumbers, tell: Tell) -> Scheduler:
-    from tickwork.service.leadership import Leadership
-    from tickwork.service.scheduler import Scheduler
+    from tickwork.service.scheduler.leadership import Leadership
+    from tickwork.service.scheduler.scheduler import Scheduler
 
     leadership = Leadership(
         store,
@@ -206,9 +203,8 @@ async def hosted(
 ) -> AsyncIterator[None]:
     """Work in a process that is ours: its lines look as the settings say, and its numbers, which
     are in the `registry` that it is given, are served if they say where."""
-    from tickwork.service.logs import set_up
-    from tickwork.service.metrics import registry_of_process
-    from tickwork.service.metrics_server import serving
+    from tickwork.service.observe.log_format import set_up
+    from tickwork.service.observe.metrics import registry_of_process, serving
 
     set_up(settings.log_format, settings.log_level)
     registry = registry_of_process()

@@ -13,7 +13,7 @@ from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
-from tickwork.service.leadership import HOLD_SECONDS
+from tickwork.service.scheduler.leadership import HOLD_SECONDS
 from tickwork.store.contract import Store
 
 NODES = 2

@@ -25,9 +25,9 @@ from tickwork.core.schedule.next_slot import before
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
-from tickwork.service.leadership import Leadership
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.checkers import History, Watched

@@ -10,8 +10,8 @@ from tests.stores.clock import START, VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
 from tickwork.service import node as node_module
-from tickwork.service.leadership import Leadership
 from tickwork.service.node import Node
+from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

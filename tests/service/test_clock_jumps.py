@@ -37,11 +37,11 @@ from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops import schedules
-from tickwork.service import leadership as leadership_module
-from tickwork.service.clock_jumps import WatchedClock
-from tickwork.service.leadership import Leadership
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler import leadership as leadership_module
+from tickwork.service.scheduler.database_clock import WatchedClock
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.checkers import Watched, verdict

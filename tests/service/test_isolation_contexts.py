@@ -12,7 +12,7 @@ import pytest
 from tests.service.programs import handlers
 from tests.service.workplace import Workplace
 from tickwork.app.messages import Message
-from tickwork.service.intake import Intake
+from tickwork.service.worker.prefetch import Intake
 
 MESSAGES = 20
 

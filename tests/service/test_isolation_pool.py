@@ -34,10 +34,10 @@ from tickwork.core.model import Message as Stored
 from tickwork.core.queue.rate_limit import AUTO_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.sending import compose
-from tickwork.service.carried_rows import CarriedRows, statements_of
-from tickwork.service.invoking import Said
-from tickwork.service.isolating import PROCESSES_PER_CORE, auto_slots_max
-from tickwork.service.processes import ProcessPool
+from tickwork.service.isolation import PROCESSES_PER_CORE, auto_slots_max
+from tickwork.service.isolation.process_pool import ProcessPool
+from tickwork.service.isolation.protocol import CarriedRows, statements_of
+from tickwork.service.worker.invoke import Said
 
 
 class Kind(StrEnum):

@@ -15,7 +15,7 @@ from tests.kit.waiting import eventually
 from tests.service.programs import handlers
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.core.model import DEFAULT
-from tickwork.service.worker import Worker
+from tickwork.service.worker.worker import Worker
 
 MEMORY_BYTES = 128 * 1024 * 1024
 

@@ -14,8 +14,8 @@ from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.handling import HandlerEnded, Handling, current_handling
 from tickwork.core.message.body import decode_body
-from tickwork.service import slots
-from tickwork.service.invoking import run_coroutine
+from tickwork.service.worker import permits as slots
+from tickwork.service.worker.invoke import run_coroutine
 
 
 class Unlucky(BaseException):

@@ -19,8 +19,7 @@ from tickwork.app.declarations import HandlerDeclaration, Isolation
 from tickwork.app.handling import HandlerEnded, current_handling
 from tickwork.app.payloads import Payload
 from tickwork.core.message.outcome import Failed, Outcome
-from tickwork.service.left_behind import LeftBehind
-from tickwork.service.threads import ThreadPool
+from tickwork.service.isolation.threads import LeftBehind, ThreadPool
 
 
 class Unlucky(BaseException):

@@ -13,10 +13,10 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, Ending, Fate, Message
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import StoreUnavailable
-from tickwork.service.intake import Intake
-from tickwork.service.lateness import Latecomers
-from tickwork.service.settling import Settler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.worker.claim import Latecomers
+from tickwork.service.worker.prefetch import Intake
+from tickwork.service.worker.settle import Settler
 from tickwork.store.contract import Store
 from tickwork.testing.watching import Notes
 

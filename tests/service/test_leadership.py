@@ -13,8 +13,8 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.shards import Grant
-from tickwork.service.leadership import Leadership
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -17,9 +17,9 @@ from tests.service.workplace import Workplace
 from tickwork.app.messages import Message
 from tickwork.app.raising import Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Queue, SettleResult
-from tickwork.service import lines
-from tickwork.service.lines import Line, Lines, shown
-from tickwork.service.settling import End
+from tickwork.service.observe import log_events as lines
+from tickwork.service.observe.log_events import Line, Lines, shown
+from tickwork.service.worker.settle import End
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work")
 LATE_SECONDS = 30.0

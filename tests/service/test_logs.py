@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tickwork.service.lines import Line
-from tickwork.service.logs import formatter
+from tickwork.service.observe.log_events import Line
+from tickwork.service.observe.log_format import formatter
 
 FORMATS = ("json", "console")
 

@@ -22,9 +22,8 @@ from tickwork.clock import monotonic, now
 from tickwork.core.model import SYSTEM
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
-from tickwork.service.metrics import SECONDS, Distribution, registry_of_process
-from tickwork.service.metrics_server import serving
-from tickwork.service.observing import DatabaseClock
+from tickwork.service.observe import DatabaseClock
+from tickwork.service.observe.metrics import SECONDS, Distribution, registry_of_process, serving
 
 LATE_SECONDS = 30.0
 
@@ -120,7 +119,7 @@ async def test_times_and_sizes_are_told_on_every_store(home: Home, numbers: Numb
 async def test_what_was_left_behind_and_what_was_killed_is_counted(
     tmp_path: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.service.slots.STOP_SECONDS", 0.05)
+    monkeypatch.setattr("tickwork.service.worker.permits.STOP_SECONDS", 0.05)
     work, over = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
 
     async def stubborn(_: Message[Any]) -> None:

@@ -20,8 +20,8 @@ from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest
 from tickwork.core.schedule.model import SHARDS
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service import node as nodes
-from tickwork.service.leadership import Leadership
 from tickwork.service.node import Node
+from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 
 TTL_SECONDS = 0.3

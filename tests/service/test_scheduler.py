@@ -30,10 +30,10 @@ from tickwork.core.schedule.plan import Due, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
 from tickwork.ops.schedule_views import fires_next
-from tickwork.service import scheduler as schedulers
-from tickwork.service.leadership import Leadership
-from tickwork.service.scheduler import NO_QUEUE, Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler import scheduler as schedulers
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import NO_QUEUE, Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -20,7 +20,7 @@ from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.ops.calendars import put_calendar
 from tickwork.ops.schedule_views import fires_next, show_schedule
-from tickwork.service import days_off as days_off_module
+from tickwork.service.scheduler import calendars as days_off_module
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday."""

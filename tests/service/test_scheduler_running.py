@@ -20,10 +20,10 @@ from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
 from tickwork.scheduling import Schedules
-from tickwork.service.leadership import Leadership
 from tickwork.service.node import Node
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 
 SOON_SECONDS = 30.0

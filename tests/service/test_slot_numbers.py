@@ -16,8 +16,7 @@ from tickwork.clock import now
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade import Tickwork
-from tickwork.service.slot_metrics import SlotMetrics
-from tickwork.service.slot_numbers import LATENESS_SECONDS, SlotNumbers
+from tickwork.service.observe.schedule_metrics import LATENESS_SECONDS, SlotMetrics, SlotNumbers
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.process import Children
 from tickwork.facade import Tickwork
-from tickwork.service.tuning import COLLECT_EVERY, SWITCH_SECONDS
+from tickwork.service.process_lifecycle import COLLECT_EVERY, SWITCH_SECONDS
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""

@@ -15,9 +15,9 @@ from tests.service.test_lines import Kept, kept
 from tests.service.workplace import Workplace
 from tickwork.app.messages import Message
 from tickwork.clock import monotonic
-from tickwork.service import watchdog as watchdogs
-from tickwork.service.lines import Line
-from tickwork.service.watchdog import Watchdog
+from tickwork.service.observe import watchdog as watchdogs
+from tickwork.service.observe.log_events import Line
+from tickwork.service.observe.watchdog import Watchdog
 
 __all__ = ["kept"]
 

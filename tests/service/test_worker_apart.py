@@ -20,8 +20,9 @@ from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
 from tickwork.core.model import Message as Stored
 from tickwork.facade import Tickwork
-from tickwork.service import node, worker
-from tickwork.service.worker import Worker
+from tickwork.service import node
+from tickwork.service.worker import worker
+from tickwork.service.worker.worker import Worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

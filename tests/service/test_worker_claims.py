@@ -15,7 +15,7 @@ from tests.core.messages import handed_out
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, ClaimRequest, Message, Scope
 from tickwork.errors import StoreUnavailable
-from tickwork.service.claims import Claims
+from tickwork.service.worker.claim import Claims
 from tickwork.store.contract import Store
 
 NODE = UUID(int=7)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.messages import handed_out
 from tickwork.core.model import Message
-from tickwork.service.intake import (
+from tickwork.service.worker.prefetch import (
     AHEAD_MAX,
     AHEAD_SECONDS,
     CLAIM_MAX,

@@ -17,7 +17,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.facade import Tickwork
-from tickwork.service import patience
+from tickwork.service.worker import settle_retry as patience
 from tickwork.store.ids import new_id
 
 PATIENCE_SECONDS = 60.0

@@ -19,8 +19,10 @@ from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
-from tickwork.service import consumer, intake, node
+from tickwork.service import node
 from tickwork.service.node import HeartbeatEnded
+from tickwork.service.worker import consumer
+from tickwork.service.worker import prefetch as intake
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""

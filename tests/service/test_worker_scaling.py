@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
-from tickwork.service.intake import FIRST_PACE_SECONDS, PACE_SECONDS
+from tickwork.service.worker.prefetch import FIRST_PACE_SECONDS, PACE_SECONDS
 
 MESSAGES = 1_000
 ENOUGH = 32

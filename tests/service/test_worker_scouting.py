@@ -14,9 +14,9 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
-from tickwork.service import slots
-from tickwork.service.intake import Intake
-from tickwork.service.stepping import noticing
+from tickwork.service.worker import permits as slots
+from tickwork.service.worker.permits import noticing
+from tickwork.service.worker.prefetch import Intake
 
 MESSAGES = 50
 

@@ -34,10 +34,10 @@ from tickwork.errors import (
     StoreBroken,
     StoreUnavailable,
 )
-from tickwork.service import patience
-from tickwork.service.observing import Unmoved
-from tickwork.service.patience import OWN_FAULT_TRIES
-from tickwork.service.settling import SETTLED_AT_ONCE, End, Settler
+from tickwork.service.observe import Unmoved
+from tickwork.service.worker import settle_retry as patience
+from tickwork.service.worker.settle import SETTLED_AT_ONCE, End, Settler
+from tickwork.service.worker.settle_retry import OWN_FAULT_TRIES
 from tickwork.store.contract import Store
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))

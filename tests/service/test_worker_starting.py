@@ -15,7 +15,7 @@ from tickwork.app.messages import Message
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import StoreUnavailable
 from tickwork.facade import Tickwork
-from tickwork.service.scheduler import Scheduler
+from tickwork.service.scheduler.scheduler import Scheduler
 
 LONG_SECONDS = 600.0
 

@@ -14,8 +14,8 @@ from tests.stores.home import Home
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.facade import Tickwork
-from tickwork.service.daemons import DaemonThreads
-from tickwork.service.running import LEFT_SECONDS
+from tickwork.service.isolation.threads import DaemonThreads
+from tickwork.service.process_lifecycle import LEFT_SECONDS
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""

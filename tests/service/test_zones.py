@@ -22,11 +22,11 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops import schedules
 from tickwork.ops.recomputing import Moved, rezone
-from tickwork.service import zones as zones_module
-from tickwork.service.leadership import Leadership
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.slot_numbers import SlotNumbers
-from tickwork.service.zones import Zones
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.scheduler import tzdata as zones_module
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
+from tickwork.service.scheduler.tzdata import Zones
 from tickwork.store.contract import Store
 
 HOUR = timedelta(hours=1)

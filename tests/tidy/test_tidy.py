@@ -26,11 +26,11 @@ BROAD_CATCHERS = frozenset(
     PACKAGE / name
     for name in (
         "service/loop.py",
-        "service/invoking.py",
-        "service/patience.py",
-        "service/stepping.py",
-        "service/daemons.py",
-        "service/logs.py",
+        "service/worker/invoke.py",
+        "service/worker/settle_retry.py",
+        "service/worker/permits.py",
+        "service/isolation/threads.py",
+        "service/observe/log_format.py",
         "app/payloads.py",
         "cli/apps.py",
     )

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from litestar import Litestar
 
-from tickwork.service.listening import listen
+from tickwork.service.process_lifecycle import listen
 
 STOP_SECONDS_MAX = 10
 

@@ -72,7 +72,7 @@ def _try_database(settings: Settings) -> None:
 
 def _listen(settings: Settings) -> socket.socket:
     """A listening socket; one that cannot be had ends the command."""
-    from tickwork.service.listening import listen
+    from tickwork.service.process_lifecycle import listen
 
     try:
         return listen(settings.host, settings.port)

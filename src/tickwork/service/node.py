@@ -29,8 +29,8 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
-from tickwork.service.lines import Line
 from tickwork.service.loop import Tell, forever
+from tickwork.service.observe.log_events import Line
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.shared.waiting import aside

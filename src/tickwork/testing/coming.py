@@ -13,8 +13,8 @@ from datetime import datetime
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.plan import Plan
-from tickwork.service.consumer import QueueConsumer
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
 
 

@@ -28,15 +28,14 @@ from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadLetter, Se
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade import Tickwork
-from tickwork.service.claims import Claims
-from tickwork.service.consumer import QueueConsumer
-from tickwork.service.context import Context
-from tickwork.service.isolating import Isolator
-from tickwork.service.keeping import PRUNED_AT_ONCE, REAPED_AT_ONCE
-from tickwork.service.leadership import Leadership
+from tickwork.service.isolation import Isolator
+from tickwork.service.maintenance import PRUNED_AT_ONCE, REAPED_AT_ONCE
 from tickwork.service.node import Node
-from tickwork.service.scheduler import Scheduler
-from tickwork.service.worker import Worker, open_worker
+from tickwork.service.scheduler.leadership import Leadership
+from tickwork.service.scheduler.scheduler import Scheduler
+from tickwork.service.worker.claim import Claims, Context
+from tickwork.service.worker.consumer import QueueConsumer
+from tickwork.service.worker.worker import Worker, open_worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.clock import START, VirtualClock

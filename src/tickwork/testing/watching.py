@@ -16,10 +16,10 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.raising import Snooze, said_by
 from tickwork.core.model import Message, Queue, Reaped, SettleResult
 from tickwork.errors import TickworkError
-from tickwork.service.lines import Lines
-from tickwork.service.observing import Unmoved
-from tickwork.service.settling import End
-from tickwork.service.slot_numbers import SlotNumbers
+from tickwork.service.observe import Unmoved
+from tickwork.service.observe.log_events import Lines
+from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.worker.settle import End
 
 
 class HandlerFailed(TickworkError):

@@ -27,7 +27,9 @@ from tickwork.core.message.batch import Batch
 from tickwork.core.model import SettleResult
 from tickwork.errors import ClaimLost
 from tickwork.facade import Tickwork
-from tickwork.service import keeping, node, worker
+from tickwork.service import maintenance as keeping
+from tickwork.service import node
+from tickwork.service.worker import worker
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import reaper as postgres_reaper
 from tickwork.store.postgres.messages.messages import PostgresMessages

@@ -26,8 +26,9 @@ from tickwork import Tickwork
 from tickwork.core.model import Scope
 from tickwork.core.schedule.plan import Plan, PlanResult, plan
 from tickwork.core.schedule.shards import Grant
-from tickwork.service import node, scheduler
-from tickwork.service.running import run_until_stopped
+from tickwork.service import node
+from tickwork.service.process_lifecycle import run_until_stopped
+from tickwork.service.scheduler import scheduler
 from tickwork.store.postgres.engine.database import SQL
 from tickwork.testing.recording import PlanLog
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tickwork.service.frames import Ended, packed
+from tickwork.service.isolation.protocol import Ended, packed
 
 
 def start_nothing() -> None:

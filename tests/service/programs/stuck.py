@@ -11,7 +11,7 @@ from typing import Any
 
 from tickwork.app.messages import Message
 from tickwork.facade import Tickwork
-from tickwork.service import worker
+from tickwork.service.worker import worker
 
 app = Tickwork(sys.argv[1])
 app.queue("work")

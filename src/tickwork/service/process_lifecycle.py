@@ -1,10 +1,21 @@
-"""A process that runs until it is told to stop."""
+"""A process that runs until it is told to stop.
+
+What a process that does nothing but run an app sets for itself.
+
+Both are settings of the whole process, which belongs to whoever started it: `app.run()` and
+`tickwork run` make them, `app.running()` in somebody's own process does not.
+
+A port to listen on: from then on a client that connects is served, or waits.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -12,10 +23,28 @@ from threading import Event
 from typing import Any
 
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.daemons import DaemonThreads
-from tickwork.service.lines import Line
-from tickwork.service.tuning import tune_process
+from tickwork.service.isolation.threads import DaemonThreads
+from tickwork.service.observe.log_events import Line
 from tickwork.store.shared.waiting import within
+
+SWITCH_SECONDS = 0.0002
+"""So long a thread that runs Python keeps others waiting that could; of itself, Python lets them
+wait for 5 ms. The thread that writes to SQLite needs Python only to begin its next statement, and
+while it waits for that, nothing is written. Threads that do nothing but compute pay 3 % for it."""
+
+COLLECT_EVERY = 10_000
+"""So many containers more than before, and Python looks for rings among the young ones; of itself,
+every 700. What was claimed lives for as long as its handlers take, and would be looked at again and
+again, in vain."""
+
+
+def tune_process() -> None:
+    """Makes the settings, but where somebody has gone further."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+    young, *older = gc.get_threshold()
+    if young:  # With 0 there is no looking at all.
+        gc.set_threshold(max(young, COLLECT_EVERY), *older)
+
 
 LEFT_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""
@@ -45,7 +74,9 @@ def check_running() -> None:
 def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
     """Says what this process does, of what its roles may be: to somebody at a terminal in a
     sentence; where lines are JSON this is one too."""
-    from tickwork.service.logs import chosen  # Heavy, and whoever only sends does without.
+    from tickwork.service.observe.log_format import (
+        chosen,  # Heavy, and whoever only sends does without.
+    )
 
     known = sorted(roles)
     handled = sorted(set(queues)) if "worker" in known else []
@@ -125,3 +156,21 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # There is none for this system.
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+BACKLOG = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; `InvalidInput` that names `host` or `port` if it cannot be had."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except (socket.gaierror, UnicodeError):
+        fault = f"the host {host!r} is not known; choose another"
+        raise InvalidInput([FieldError("host", fault)]) from None
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        fault = f"port {port} of {host} cannot be used ({reason}); choose another"
+        raise InvalidInput([FieldError("port", fault)]) from None

@@ -1,7 +1,16 @@
-"""A handler's process, from within: `python -m tickwork.service.child DESCRIPTOR`.
+"""A handler's process, from within: `python -m tickwork.service.isolation.process_main DESCRIPTOR`.
 
 It handles one message at a time, as its worker says, over the socket that it was given. When the
 worker is gone the socket ends, and then it ends too, whatever it is doing.
+
+What a handler's process may use up for one message, held by the system itself.
+
+Processor time: a timer of the system counts it, of all threads, and its signal ends the process
+whatever the code is doing; should the code have taken that signal for itself, a limit some seconds
+further on ends it all the same. Memory, where the system counts it (Linux does): there is no more,
+and Python raises MemoryError.
+
+This very process, and no copy that a handler forked.
 """
 
 from __future__ import annotations
@@ -9,14 +18,18 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import inspect
+import math
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -28,10 +41,10 @@ from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.ops.composing import RegistryComposer
-from tickwork.service.budget import Budget
-from tickwork.service.carried_rows import CarriedRows, statements_of
-from tickwork.service.frames import (
+from tickwork.service.isolation.function_location import Place, function_at
+from tickwork.service.isolation.protocol import (
     HEAD,
+    CarriedRows,
     Ended,
     Hello,
     Load,
@@ -39,13 +52,102 @@ from tickwork.service.frames import (
     Request,
     Work,
     packed,
+    statements_of,
     unpacked,
     values_of,
 )
-from tickwork.service.invoking import Invoked, concluded, payload_of, run_coroutine, run_plain
-from tickwork.service.origin import Origin
-from tickwork.service.places import Place, function_at
-from tickwork.service.running import forbid_running
+from tickwork.service.process_lifecycle import forbid_running
+from tickwork.service.worker.invoke import Invoked, concluded, payload_of, run_coroutine, run_plain
+
+CPU_SPARE_SECONDS = 2
+"""So much later the second limit of processor time comes."""
+
+_MEBIBYTE = 1024 * 1024
+
+
+class MemoryUsedUp(Exception):
+    """The handler wanted more memory than it may have."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"used more than {limit_bytes / _MEBIBYTE:g} MiB of memory")
+
+
+class Budget:
+    """Limits while it is entered; afterwards there are none, so that the end can be told."""
+
+    def __init__(self, *, cpu_seconds: float, memory_bytes: int) -> None:
+        self._cpu_seconds, self._memory_bytes = cpu_seconds, memory_bytes
+        self.is_used_up = False
+
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._cpu_seconds)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        until = used.ru_utime + used.ru_stime + self._cpu_seconds + CPU_SPARE_SECONDS
+        _limit(resource.RLIMIT_CPU, math.ceil(until))
+        _limit(resource.RLIMIT_DATA, self._memory_bytes)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _limit(resource.RLIMIT_DATA, None)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        _limit(resource.RLIMIT_CPU, None)
+        if isinstance(error, MemoryError):
+            self.is_used_up = True
+            raise MemoryUsedUp(self._memory_bytes) from error
+
+
+def _limit(which: int, soft: int | None) -> None:
+    """Sets the soft limit, as far as the hard one allows."""
+    _, hard = resource.getrlimit(which)
+    if soft is None or (hard != resource.RLIM_INFINITY and soft > hard):
+        soft = hard
+    resource.setrlimit(which, (soft, hard))
+
+
+_FAILED = 1
+
+
+class Origin:
+    """What is entered is left by the process that made this, and by no other.
+
+    A copy has the same stack and the same socket. One that comes back up (its program could not
+    be started, or it just returned) would answer for us, and so it ends here: with the code that
+    it would have ended with elsewhere, and nothing flushed or closed that is ours.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if os.getpid() == self._pid:
+            return
+        code = _code(error)
+        if code is None:
+            traceback.print_exception(error)  # Nobody else will tell.
+        os._exit(_FAILED if code is None else code)
+
+
+def _code(error: BaseException | None) -> int | None:
+    """What it ends with; None for what nobody chose."""
+    if error is None:
+        return 0
+    if not isinstance(error, SystemExit):
+        return None
+    code = error.code
+    return 0 if code is None else code & 0xFF if isinstance(code, int) else None
+
 
 EXIT_SECONDS = 2.0
 """So long it may take to end by itself when the worker is gone."""

@@ -38,13 +38,13 @@ from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, ClaimRequest, Scope
 from tickwork.errors import NodeExpired
-from tickwork.service.consumer import QueueConsumer
-from tickwork.service.context import Context
-from tickwork.service.keeping import keepers
 from tickwork.service.loop import forever
+from tickwork.service.maintenance import keepers
 from tickwork.service.node import ROLE, Node
-from tickwork.service.running import check_running
-from tickwork.service.scheduler import Scheduler
+from tickwork.service.process_lifecycle import check_running
+from tickwork.service.scheduler.scheduler import Scheduler
+from tickwork.service.worker.claim import Context
+from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.shared.waiting import within
 
 LEAVE_SECONDS = 10.0

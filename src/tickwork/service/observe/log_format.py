@@ -18,7 +18,7 @@ import structlog
 from structlog.stdlib import ProcessorFormatter
 
 from tickwork.app.log_context import log_context
-from tickwork.service.lines import LONG, Line, shown
+from tickwork.service.observe.log_events import LONG, Line, shown
 
 Event = MutableMapping[str, Any]
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tickwork.clock import monotonic
-from tickwork.service.frames import HEAD, Hello, Load, Request, packed, unpacked
+from tickwork.service.isolation.protocol import HEAD, Hello, Load, Request, packed, unpacked
 
 LOOK_SECONDS = 1.0
 """So often we look whether it lives: its own children may keep its end of the socket open."""
@@ -47,7 +47,13 @@ class HandlerProcess:
             with theirs:
                 descriptor = theirs.fileno()
                 self._process = subprocess.Popen(  # noqa: S603 (it is this very Python)
-                    [sys.executable, "-P", "-m", "tickwork.service.child", str(descriptor)],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "tickwork.service.isolation.process_main",
+                        str(descriptor),
+                    ],
                     stdin=subprocess.DEVNULL,
                     pass_fds=(descriptor,),
                     process_group=0,

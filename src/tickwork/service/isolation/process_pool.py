@@ -27,11 +27,10 @@ from tickwork.app.raising import seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.carried_rows import take
-from tickwork.service.frames import Ended, Load, Loaded, Work, outcome_of
-from tickwork.service.invoking import Invoked, Said, stopped
-from tickwork.service.places import NoPlace, place_of
-from tickwork.service.process import HandlerProcess, ProcessEnded
+from tickwork.service.isolation.function_location import NoPlace, place_of
+from tickwork.service.isolation.process_handle import HandlerProcess, ProcessEnded
+from tickwork.service.isolation.protocol import Ended, Load, Loaded, Work, outcome_of, take
+from tickwork.service.worker.invoke import Invoked, Said, stopped
 
 MESSAGES_MAX = 1_000
 """So many a process handles: what a handler leaks does not add up for ever."""

@@ -9,11 +9,14 @@
 Claiming, handling and settling overlap; while there is more than a claim takes, so do two claims:
 the store finds the next messages while we take in the last ones. Everything in hand is bounded:
 slots, what is claimed ahead of them, and what waits to be settled.
+
+Messages of a type that nobody handles here: told once for each type.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
@@ -28,14 +31,40 @@ from tickwork.core.message.outcome import InvalidPayload, Outcome, Succeeded, Un
 from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
 from tickwork.core.model import Message as Stored
 from tickwork.errors import NodeExpired, StoreUnavailable
-from tickwork.service.context import Context
-from tickwork.service.intake import Intake
-from tickwork.service.invoking import Given, Invoked, Said, payload_of
-from tickwork.service.lateness import Latecomers
-from tickwork.service.settling import End, Settler
-from tickwork.service.slots import Invocation, Slots, Work
-from tickwork.service.unhandled import Unhandled
+from tickwork.service.worker.claim import Context, Latecomers
+from tickwork.service.worker.invoke import Given, Invoked, Said, payload_of
+from tickwork.service.worker.permits import Invocation, Slots, Work
+from tickwork.service.worker.prefetch import Intake
+from tickwork.service.worker.settle import End, Settler
 from tickwork.store.contract import Watch
+
+TYPES_WARNED_MAX = 1_000
+"""Of so many types somebody is told."""
+
+_log = logging.getLogger("tickwork")
+
+
+class Unhandled:
+    """The types of one queue that were met without a handler."""
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self._known: set[str | None] = set()
+
+    def warn(self, type_: str | None) -> None:
+        """Tells of a type, if nobody was told of it yet."""
+        if type_ in self._known or len(self._known) >= TYPES_WARNED_MAX:
+            return
+        self._known.add(type_)
+        _log.warning(
+            "queue %s: no handler here for %s; it is left to other workers for some ten "
+            "minutes, and is then a dead letter. Add @app.on(%r%s) (told once for each type)",
+            self._queue,
+            "a message without a type" if type_ is None else f"the type {type_!r}",
+            self._queue,
+            "" if type_ is None else f", type={type_!r}",
+        )
+
 
 POLL_SECONDS_MIN = 0.05
 POLL_SECONDS_MAX = 1.0

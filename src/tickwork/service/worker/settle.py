@@ -28,9 +28,9 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Queue, Settlement, SettleResult
 from tickwork.errors import ClaimLost, EventDone, TickworkError
-from tickwork.service.invoking import describe
-from tickwork.service.observing import Observer
-from tickwork.service.patience import Patience, Unstorable
+from tickwork.service.observe import Observer
+from tickwork.service.worker.invoke import describe
+from tickwork.service.worker.settle_retry import Patience, Unstorable
 from tickwork.store.contract import Store
 
 SETTLED_AT_ONCE = 1_000

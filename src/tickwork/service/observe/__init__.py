@@ -21,10 +21,10 @@ from tickwork.core.model import Fate, Queue, Reaped, SettleResult
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
-    from tickwork.service.lines import Lines
-    from tickwork.service.metrics import Metrics
-    from tickwork.service.settling import End
-    from tickwork.service.slot_numbers import SlotNumbers
+    from tickwork.service.observe.log_events import Lines
+    from tickwork.service.observe.metrics import Metrics
+    from tickwork.service.observe.schedule_metrics import SlotNumbers
+    from tickwork.service.worker.settle import End
 
 OUTCOMES = {
     Fate.ACK: "succeeded",

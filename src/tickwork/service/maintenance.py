@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from tickwork.core.model import SYSTEM
-from tickwork.service.observing import Observer
+from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 
 REAP_SECONDS = 1.0

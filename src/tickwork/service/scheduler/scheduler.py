@@ -29,13 +29,13 @@ from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, aside, parked, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreError, StoreUnavailable
-from tickwork.service.clock_jumps import WatchedClock
-from tickwork.service.days_off import DaysOff
-from tickwork.service.leadership import HOLD_SECONDS, Leadership
 from tickwork.service.loop import Step, Tell, caught, caught_later, forever
 from tickwork.service.node import TTL_SECONDS
-from tickwork.service.slot_numbers import SchedulerObserver
-from tickwork.service.zones import Zones
+from tickwork.service.observe.schedule_metrics import SchedulerObserver
+from tickwork.service.scheduler.calendars import DaysOff
+from tickwork.service.scheduler.database_clock import WatchedClock
+from tickwork.service.scheduler.leadership import HOLD_SECONDS, Leadership
+from tickwork.service.scheduler.tzdata import Zones
 from tickwork.store.contract import Store, Watch
 from tickwork.store.ids import SCHEDULES_TOPIC
 

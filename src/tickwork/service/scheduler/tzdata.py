@@ -21,9 +21,9 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.errors import StoreError
 from tickwork.ops.recomputing import Moved, rezone
-from tickwork.service.leadership import Leadership
 from tickwork.service.loop import caught_later
-from tickwork.service.slot_numbers import SchedulerObserver
+from tickwork.service.observe.schedule_metrics import SchedulerObserver
+from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 
 PAGE = 200

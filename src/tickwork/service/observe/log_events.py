@@ -23,10 +23,10 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Queue, SettleResult
-from tickwork.service.observing import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
+from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
 
 if TYPE_CHECKING:
-    from tickwork.service.settling import End
+    from tickwork.service.worker.settle import End
 
 REPEAT_SECONDS = 10.0
 """The same trouble is told again after so long."""

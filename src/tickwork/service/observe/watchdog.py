@@ -8,6 +8,8 @@ messages that are under way; the one whose handler has the loop comes first.
 Code that never lets go of the interpreter's lock stops this thread too; it is told then as soon as
 it is over. A process that was stopped as a whole (a signal, a machine asleep) is not told: it used
 no processor time.
+
+A worker, and those who watch it: numbers, and a thread that sees the event loop stand still.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from types import FrameType
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
 from tickwork.clock import cpu_seconds, monotonic
-from tickwork.service.consumer import QueueConsumer
-from tickwork.service.lines import LONG, Line
-from tickwork.service.slots import Invocation
+from tickwork.service.observe.log_events import LONG, Line
+from tickwork.service.worker.consumer import QueueConsumer
+from tickwork.service.worker.permits import Invocation
+from tickwork.service.worker.worker import Worker
 
 BLOCKED_SECONDS = 1.0
 LOOKS_PER_LIMIT = 4
@@ -151,3 +159,30 @@ def _stack(frame: FrameType | None) -> str | None:
     if frame is None:
         return None
     return "".join(traceback.format_stack(frame, limit=FRAMES_MAX)).rstrip()
+
+
+class WatchedWorker(NamedTuple):
+    """A worker that is not at work yet."""
+
+    worker: Worker
+    collectors: Sequence[Collector]
+    watchdog: Watchdog
+
+    @asynccontextmanager
+    async def running(
+        self, *, drain_seconds: float, registry: CollectorRegistry | None
+    ) -> AsyncIterator[Worker]:
+        """At work meanwhile, and watched to the end; its numbers are in the registry. Raises
+        `HeartbeatEnded` if it can no longer keep its lease."""
+        with ExitStack() as watching:
+            if registry is not None:
+                for each in self.collectors:
+                    registry.register(each)
+                    watching.callback(registry.unregister, each)
+            watching.enter_context(self.watchdog)
+            await self.worker.start()
+            try:
+                async with self.worker.guarded():
+                    yield self.worker
+            finally:
+                await self.worker.stop(drain_seconds)

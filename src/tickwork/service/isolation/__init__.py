@@ -17,10 +17,9 @@ from typing import Any
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.messages import Message
 from tickwork.core.queue.rate_limit import AUTO_MAX
-from tickwork.service.invoking import Given, Invoked, invoke, kept_safe, run_coroutine
-from tickwork.service.left_behind import LeftBehind
-from tickwork.service.processes import ProcessPool
-from tickwork.service.threads import ThreadPool
+from tickwork.service.isolation.process_pool import ProcessPool
+from tickwork.service.isolation.threads import LeftBehind, ThreadPool
+from tickwork.service.worker.invoke import Given, Invoked, invoke, kept_safe, run_coroutine
 
 PROCESSES_PER_CORE = 4
 """So many processes a queue may have unless somebody says how many (`max_concurrency`)."""

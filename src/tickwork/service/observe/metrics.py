@@ -7,17 +7,22 @@ is asked for, such as the slots in use, is not counted at all.
 
 Labels are bounded: queues by name, and outcomes. Types and tenants are not among them. All is
 written in the event loop and may be read from any thread.
+
+Metrics over HTTP, from a thread of their own: they answer also while the event loop does not.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -29,13 +34,15 @@ from prometheus_client.registry import Collector
 
 from tickwork import __version__
 from tickwork.core.model import Fate, Queue, SettleResult
-from tickwork.service.observing import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
+from tickwork.service.observe.log_events import Line
 
 if TYPE_CHECKING:
-    from tickwork.service.consumer import QueueConsumer
-    from tickwork.service.isolating import Isolator
-    from tickwork.service.settling import End
-    from tickwork.service.watchdog import Watchdog
+    from tickwork.service.isolation import Isolator
+    from tickwork.service.observe.watchdog import Watchdog
+    from tickwork.service.worker.consumer import QueueConsumer
+    from tickwork.service.worker.settle import End
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 SIZES = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500)
@@ -241,3 +248,26 @@ def _gauge(name: str, text: str) -> GaugeMetricFamily:
 
 def _count(name: str, text: str, value: float) -> CounterMetricFamily:
     return CounterMetricFamily(f"tickwork_{name}", text, value=value)
+
+
+_log = logging.getLogger("tickwork")
+
+
+@contextmanager
+def serving(registry: CollectorRegistry, *, host: str, port: int) -> Iterator[int]:
+    """Serves meanwhile; gives the port, which is any that is free if it is 0. `InvalidInput` if
+    it cannot be had."""
+    try:
+        server, thread = start_http_server(port, addr=host, registry=registry)
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number).lower() if number and number > 0 else str(error)
+        fault = f"port {port} of {host} cannot be used ({reason}); choose another"
+        raise InvalidInput([FieldError("metrics_port", fault)]) from None
+    _log.info(Line("metrics are served", host=host, port=server.server_port))
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

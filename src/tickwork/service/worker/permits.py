@@ -8,15 +8,18 @@ A task costs more than many a handler, and is needed only by one that waits. So 
 it runs one handler after the other, for a moment, and for as long as they end without waiting for
 anything and leave nothing behind in the context. The first that waits keeps the task to itself, and
 then all that fits begins at once, each in its own, until one ends again without having waited.
+
+Awaiting something, and noticing whether it really waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import copy_context
 from itertools import takewhile
-from typing import Any
+from types import coroutine
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -27,8 +30,9 @@ from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue
 from tickwork.core.queue.rate_limit import AUTO_MIN, Load, next_concurrency
-from tickwork.service.context import Context
-from tickwork.service.invoking import (
+from tickwork.service.isolation import auto_slots_max
+from tickwork.service.worker.claim import Context
+from tickwork.service.worker.invoke import (
     CANCELLED_WITHIN,
     Given,
     Invoked,
@@ -37,8 +41,38 @@ from tickwork.service.invoking import (
     is_closed,
     stopped,
 )
-from tickwork.service.isolating import auto_slots_max
-from tickwork.service.stepping import noticing
+
+T = TypeVar("T")
+Told = TypeVar("Told")
+
+
+@coroutine
+def noticing(
+    work: Coroutine[Any, Any, T], waits: Callable[[Told], None], told: Told
+) -> Generator[Any, Any, T]:
+    """Awaits; calls `waits(told)` before it waits for the first time, if it ever does."""
+    try:
+        wanted = work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    waits(told)
+    while True:
+        sent: Any = None
+        error: BaseException | None = None
+        try:
+            sent = yield wanted
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as thrown:  # Whatever it is, it is meant for the one who waits.
+            error = thrown
+        try:
+            wanted = work.send(sent) if error is None else work.throw(error)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            error = None  # It knows this frame; were it known here, nobody would let go of it.
+
 
 STOP_SECONDS = 5.0
 """So long a handler that is stopped may take to end; then it is left behind."""

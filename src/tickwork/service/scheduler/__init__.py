@@ -1,0 +1,1 @@
+"""The scheduler: a node that leads shards turns due slots into messages."""

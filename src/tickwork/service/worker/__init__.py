@@ -1,0 +1,1 @@
+"""The worker: claims messages, runs handlers, settles what they return."""
