@@ -17,7 +17,7 @@ from bench.beds import Bed
 from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.when import Limits
-from tickwork.ops.schedule_making import create_bulk
+from tickwork.ops.schedules.create import create_bulk
 from tickwork.service.observe.schedule_metrics import SlotNumbers
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler

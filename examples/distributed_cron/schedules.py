@@ -10,7 +10,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Order, ScheduleSelection
 from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import Limits
-from tickwork.ops.schedule_making import create_bulk
+from tickwork.ops.schedules.create import create_bulk
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import Watched
 

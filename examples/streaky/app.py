@@ -20,7 +20,7 @@ from tickwork import Firing, Message, Tickwork
 from tickwork.core.message.backoff import Exponential
 
 if TYPE_CHECKING:
-    from tickwork.ops.making import RunningBatch
+    from tickwork.ops.batches import RunningBatch
 
 STREAKY = UUID("6f1d8a52-5b0e-4c0e-9a53-0d6f0f3f8c11")
 NOON = time(12, tzinfo=UTC)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 if TYPE_CHECKING:
-    from tickwork.app.firings import Firing
-    from tickwork.app.log_context import log_context
-    from tickwork.app.messages import Message, MessageBatch
-    from tickwork.app.raising import Permanent, Snooze
+    from tickwork.app.firing import Firing, log_context
+    from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.facade import Tickwork
     from tickwork.queues import Queue
 
@@ -34,12 +32,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 _PLACES = {
-    "Firing": "tickwork.app.firings",
-    "log_context": "tickwork.app.log_context",
-    "Message": "tickwork.app.messages",
-    "MessageBatch": "tickwork.app.messages",
-    "Permanent": "tickwork.app.raising",
-    "Snooze": "tickwork.app.raising",
+    "Firing": "tickwork.app.firing",
+    "log_context": "tickwork.app.firing",
+    "Message": "tickwork.app.message",
+    "MessageBatch": "tickwork.app.message",
+    "Permanent": "tickwork.app.message",
+    "Snooze": "tickwork.app.message",
     "Queue": "tickwork.queues",
     "Tickwork": "tickwork.facade",
 }

@@ -27,27 +27,26 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 from tickwork import wiring
-from tickwork.app.checking import check_queue_name, check_type_name
 from tickwork.app.declarations import (
     HandlerDeclaration,
     QueueDeclaration,
     Registry,
     handler_options,
 )
+from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
 from tickwork.app.handling import current_handling
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
-from tickwork.app.settings import queue_settings
 from tickwork.core.limits import check_batch
 from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.composing import RegistryComposer
-from tickwork.ops.declaring import declare_schedules
-from tickwork.ops.known_queues import check_there, is_there
-from tickwork.ops.making import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
-from tickwork.ops.opening import LoopStores
+from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
+from tickwork.ops.queues import check_there, is_there
+from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.send import RegistryComposer
+from tickwork.ops.stores import LoopStores
 from tickwork.queues import Queue
 from tickwork.scheduling import (
     FUNCTIONS_QUEUE,

@@ -10,8 +10,7 @@ from tickwork.core.message.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.composing import RegistryComposer
-from tickwork.ops.sending import check_one_event, is_many
+from tickwork.ops.send import RegistryComposer, check_one_event, is_many
 from tickwork.store.contract import Store
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
-from tickwork.app.firings import Firing as SlotFiring
-from tickwork.app.messages import Message
-from tickwork.app.shapes import shape_fault
+from tickwork.app.firing import Firing as SlotFiring
+from tickwork.app.handlers import shape_fault
+from tickwork.app.message import Message
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader
 from tickwork.core.model import Scope
@@ -30,12 +30,14 @@ from tickwork.core.schedule.model import (
     ScheduleStatus,
 )
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops import calendars, schedule_making, schedules
-from tickwork.ops.firings import Place, history
-from tickwork.ops.ics import read_ics
-from tickwork.ops.previewing import preview_schedule
-from tickwork.ops.schedule_facts import holidays_among, limits_of, resolve
-from tickwork.ops.why import Why, why
+from tickwork.ops.schedules import calendars
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules.ics import read_ics
+from tickwork.ops.schedules.lookup import holidays_among, limits_of, resolve
+from tickwork.ops.schedules.preview import preview_schedule
+from tickwork.ops.schedules.views import Place, history
+from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
 Reference = UUID | str

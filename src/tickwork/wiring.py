@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tickwork.app.declarations import Registry
-    from tickwork.app.messages import Composer
+    from tickwork.app.message import Composer
     from tickwork.service.loop import Tell
     from tickwork.service.node import Node
     from tickwork.service.observe.schedule_metrics import SlotNumbers
@@ -73,7 +73,7 @@ async def _bare_node(
     """A node without an app: it plans schedules if its roles say so, and keeps the store in
     order."""
     from tickwork.app.declarations import Registry
-    from tickwork.ops.composing import RegistryComposer
+    from tickwork.ops.send import RegistryComposer
 
     registry = Registry()
     compose, folder = RegistryComposer(registry), Path.cwd()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.declarations import CONCURRENCY_MAX, MEMORY_BYTES_MIN, Isolation
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import QueueSettings
 from tickwork.errors import InvalidInput

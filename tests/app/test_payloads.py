@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.core.model import ContentType
 from tickwork.errors import InvalidInput

@@ -11,7 +11,7 @@ from typing import Any, assert_type
 
 import msgspec
 
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.facade import Tickwork
 from tickwork.queues import Queue
 from tickwork.testing import Dead, Sent, harness

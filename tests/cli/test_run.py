@@ -23,7 +23,7 @@ from tests.kit.waiting import eventually
 from tickwork import wiring
 from tickwork.cli import app
 from tickwork.core.model import DEFAULT, Counts, QueueSettings
-from tickwork.ops.sending import compose, send
+from tickwork.ops.send import compose, send
 
 Write = Callable[[str], None]
 

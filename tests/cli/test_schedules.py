@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.kit import Desk
 from tickwork.core.model import DEFAULT, QueueSettings
-from tickwork.ops.why import Why, why
+from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
 ICS = """BEGIN:VCALENDAR

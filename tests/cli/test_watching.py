@@ -38,8 +38,7 @@ from tickwork.core.model import (
     QueueSettings,
     Settlement,
 )
-from tickwork.ops.batches import create_batch
-from tickwork.ops.watching import Progress
+from tickwork.ops.batches import Progress, create_batch
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -12,8 +12,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
-from tickwork.ops import replaying
-from tickwork.ops.replaying import choose, discard, not_open, replay
+from tickwork.ops import dead_letters as replaying
+from tickwork.ops.dead_letters import choose, discard, not_open, replay
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

@@ -16,10 +16,11 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
-from tickwork.ops import declaring, schedules
-from tickwork.ops.declaring import Declared, declare_schedules
-from tickwork.ops.schedule_facts import resolve
-from tickwork.ops.schedule_views import show_schedule
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules import declare as declaring
+from tickwork.ops.schedules.declare import Declared, declare_schedules
+from tickwork.ops.schedules.lookup import resolve
+from tickwork.ops.schedules.views import show_schedule
 from tickwork.store.contract import Store
 
 LIMITS = Limits(min_interval_seconds=1)

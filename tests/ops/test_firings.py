@@ -13,8 +13,7 @@ from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
 from tickwork.core.schedule.model import Schedule
-from tickwork.ops.firings import history
-from tickwork.ops.schedule_views import show_firing
+from tickwork.ops.schedules.views import history, show_firing
 from tickwork.store.contract import Store
 
 PLANNED, RUNNING = FiringStatus.PLANNED, FiringStatus.RUNNING

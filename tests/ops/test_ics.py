@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tickwork.errors import InvalidInput
-from tickwork.ops import ics
-from tickwork.ops.ics import read_ics
+from tickwork.ops.schedules import ics
+from tickwork.ops.schedules.ics import read_ics
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 DAY = "DTSTART;VALUE=DATE:20270302"

@@ -16,7 +16,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput
-from tickwork.ops import schedule_making
+from tickwork.ops.schedules import create as schedule_making
 from tickwork.scheduling import Calendars, Schedules
 from tickwork.store.contract import Store
 

@@ -24,8 +24,8 @@ from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
-from tickwork.ops import replaying
-from tickwork.ops.replaying import ReplaySummary, Stop, discard, replay
+from tickwork.ops import dead_letters as replaying
+from tickwork.ops.dead_letters import ReplaySummary, Stop, discard, replay
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)

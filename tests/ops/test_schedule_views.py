@@ -14,8 +14,8 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
-from tickwork.ops.schedule_views import show_schedule, show_schedules, upcoming
-from tickwork.ops.schedules import trigger
+from tickwork.ops.schedules.change import trigger
+from tickwork.ops.schedules.views import show_schedule, show_schedules, upcoming
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

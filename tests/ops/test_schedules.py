@@ -15,10 +15,12 @@ from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
-from tickwork.ops import calendars, schedule_making, schedules
-from tickwork.ops.schedule_facts import resolve
-from tickwork.ops.schedule_views import fires_next, show_firing, show_schedule
-from tickwork.ops.why import why
+from tickwork.ops.schedules import calendars
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules.lookup import resolve
+from tickwork.ops.schedules.views import fires_next, show_firing, show_schedule
+from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
 LIMITS = Limits()

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.acts import WORK, counts, make_queue
 from tickwork.core.model import DEFAULT, ContentType, Counts
 from tickwork.errors import InvalidInput
-from tickwork.ops.sending import compose, send, send_batch
+from tickwork.ops.send import compose, send, send_batch
 from tickwork.store.contract import Store
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.core.messages import NOON
 from tickwork.core.model import Counts
 from tickwork.core.queue.stats import KindTally, MinuteTally, Passing, QueueStats
-from tickwork.ops.statistics import Passed, by_kind, by_minute
+from tickwork.ops.queues import Passed, by_kind, by_minute
 
 STATS = QueueStats(
     counts=Counts(),

@@ -16,8 +16,9 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import Limits, iso
 from tickwork.errors import InvalidInput, NotFound
-from tickwork.ops import schedule_making, schedules
-from tickwork.ops.why import Why, why
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

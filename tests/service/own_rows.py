@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tickwork.app.handling import Rows
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.facade import Tickwork
 from tickwork.testing import Harness
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import Firing, FiringStatus

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.handling import HandlerEnded
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
 from tickwork.facade import Tickwork

@@ -9,8 +9,7 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent
+from tickwork.app.message import Message, MessageBatch, Permanent
 from tickwork.core.model import DEFAULT
 from tickwork.facade import Tickwork
 from tickwork.testing import harness

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.own_rows import OwnRows
 from tickwork.app.handling import SENDS_MAX, HandlerEnded
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES, SYSTEM, NewMessage, Scope, Tenant

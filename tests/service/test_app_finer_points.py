@@ -12,11 +12,10 @@ import pytest
 from tests.service.own_rows import OwnRows
 from tests.service.programs import typed_queue
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent
+from tickwork.app.message import Message, MessageBatch, Permanent
 from tickwork.core.model import DEFAULT, REASON_MAX_RETRIES
 from tickwork.facade import Tickwork
-from tickwork.ops.composing import BODY_BYTES_WARNED
+from tickwork.ops.send import BODY_BYTES_WARNED
 from tickwork.testing import harness
 
 

@@ -10,8 +10,7 @@ import asyncpg
 import pytest
 
 from tests.service.programs import virtual
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
 from tickwork.core.model import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork

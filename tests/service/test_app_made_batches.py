@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.own_rows import OwnRows
 from tickwork.app.handling import BatchNotStored
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.batch import Batch, BatchStatus
@@ -30,8 +30,8 @@ from tickwork.core.model import (
 )
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork
-from tickwork.ops.making import RunningBatch
-from tickwork.ops.sending import compose
+from tickwork.ops.batches import RunningBatch
+from tickwork.ops.send import compose
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.handling import HandlerEnded
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.limits import DELAY_SECONDS_MAX, HOPS_MAX
 from tickwork.core.message.backoff import Backoff, Exponential, Fixed, Listed
 from tickwork.core.message.decide import UNHANDLED_DELAY_SECONDS, UNHANDLED_RELEASES_MAX

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel, field_validator
 
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.model import DEFAULT, REASON_INVALID_PAYLOAD, ContentType, NewMessage
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork

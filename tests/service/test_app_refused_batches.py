@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
 from tickwork.errors import InvalidInput, StoreUnavailable

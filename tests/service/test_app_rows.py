@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.service.own_rows import OwnRows
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
 from tickwork.facade import Tickwork

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.firings import Firing
+from tickwork.app.firing import Firing
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput

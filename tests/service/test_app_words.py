@@ -10,7 +10,7 @@ import pytest
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput, StoreUnavailable

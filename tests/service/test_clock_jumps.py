@@ -36,7 +36,7 @@ from tickwork.core.schedule.model import SHARDS, Schedule
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import NodeExpired, StoreUnavailable
-from tickwork.ops import schedules
+from tickwork.ops.schedules import change as schedules
 from tickwork.service.observe.schedule_metrics import SlotNumbers
 from tickwork.service.scheduler import leadership as leadership_module
 from tickwork.service.scheduler.database_clock import WatchedClock

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.programs import handlers
 from tests.service.workplace import Workplace
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.service.worker.prefetch import Intake
 
 MESSAGES = 20

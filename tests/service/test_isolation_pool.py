@@ -25,7 +25,7 @@ from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
 from tickwork.app.handling import HandlerEnded, Made, Written
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
@@ -33,7 +33,7 @@ from tickwork.core.model import ContentType, QueueSettings, Send, State
 from tickwork.core.model import Message as Stored
 from tickwork.core.queue.rate_limit import AUTO_MAX
 from tickwork.errors import InvalidInput
-from tickwork.ops.sending import compose
+from tickwork.ops.send import compose
 from tickwork.service.isolation import PROCESSES_PER_CORE, auto_slots_max
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.protocol import CarriedRows, statements_of

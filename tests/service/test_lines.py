@@ -14,8 +14,7 @@ import pytest
 from tests.core.messages import handed_out
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
-from tickwork.app.messages import Message
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Message, Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Queue, SettleResult
 from tickwork.service.observe import log_events as lines
 from tickwork.service.observe.log_events import Line, Lines, shown

@@ -13,7 +13,7 @@ import structlog
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tickwork import log_context
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 
 LATE_SECONDS = 30.0
 

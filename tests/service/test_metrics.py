@@ -16,8 +16,7 @@ from prometheus_client.core import HistogramMetricFamily
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.clock import monotonic, now
 from tickwork.core.model import SYSTEM
 from tickwork.errors import InvalidInput

@@ -29,7 +29,7 @@ from tickwork.core.schedule.model import SHARDS, ScheduleStatus
 from tickwork.core.schedule.plan import Due, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
-from tickwork.ops.schedule_views import fires_next
+from tickwork.ops.schedules.views import fires_next
 from tickwork.service.observe.schedule_metrics import SlotNumbers
 from tickwork.service.scheduler import scheduler as schedulers
 from tickwork.service.scheduler.leadership import Leadership

@@ -18,8 +18,8 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade import Tickwork
-from tickwork.ops.calendars import put_calendar
-from tickwork.ops.schedule_views import fires_next, show_schedule
+from tickwork.ops.schedules.calendars import put_calendar
+from tickwork.ops.schedules.views import fires_next, show_schedule
 from tickwork.service.scheduler import calendars as days_off_module
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

@@ -11,8 +11,8 @@ from tests.service.schedule_life import Life, living
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.facade import Tickwork
-from tickwork.ops.calendars import put_calendar
-from tickwork.ops.why import why
+from tickwork.ops.schedules.calendars import put_calendar
+from tickwork.ops.schedules.why import why
 
 START = datetime(2027, 3, 1, 8, tzinfo=UTC)
 THIRD = {"monthly_time": {"day": 3, "hour": 13, "minute": 0}, "calendar": "feasts"}

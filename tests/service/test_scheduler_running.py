@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.acts import make_queue
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.clock import monotonic
 from tickwork.core import when
 from tickwork.core.model import DEFAULT, SYSTEM, Scope

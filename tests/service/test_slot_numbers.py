@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.clock import now
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from tests.kit.waiting import eventually, eventually_blocking
 from tests.service.test_lines import Kept, kept
 from tests.service.workplace import Workplace
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.clock import monotonic
 from tickwork.service.observe import watchdog as watchdogs
 from tickwork.service.observe.log_events import Line

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
 from tickwork.core.model import Message as Stored

@@ -12,7 +12,7 @@ import pytest
 from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts, Settlement
 from tickwork.errors import StoreUnavailable

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, Counts
 from tickwork.errors import InvalidInput
 from tickwork.facade import Tickwork

@@ -14,7 +14,7 @@ import pytest
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import InvalidInput

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.waiting import delay, eventually
 from tests.stores.home import Home
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import StoreUnavailable
 from tickwork.facade import Tickwork

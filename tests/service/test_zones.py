@@ -20,8 +20,8 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule import tzdata_change as rezoning
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
-from tickwork.ops import schedules
-from tickwork.ops.recomputing import Moved, rezone
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules.change import Moved, rezone
 from tickwork.service.observe.schedule_metrics import SlotNumbers
 from tickwork.service.scheduler import tzdata as zones_module
 from tickwork.service.scheduler.leadership import Leadership

@@ -9,7 +9,7 @@ from tickwork.api.context import Context, store_of
 from tickwork.api.problems import described
 from tickwork.core.model import SYSTEM
 from tickwork.ops.cluster import ClusterView, describe_cluster
-from tickwork.ops.statistics import QueueView, overview
+from tickwork.ops.queues import QueueView, overview
 
 
 @get(

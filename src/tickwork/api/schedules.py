@@ -19,7 +19,7 @@ from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
 from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.ops import preview_schedule
-from tickwork.ops.schedule_facts import holidays_among
+from tickwork.ops.schedules.lookup import holidays_among
 
 _BODIES = [
     Example(

@@ -12,10 +12,8 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
-from tickwork.app.checking import check_type_name, kind_faults
+from tickwork.app.handlers import check_type_name, kind_faults, name_of, queue_settings, shape_fault
 from tickwork.app.payloads import Payload, ReadAs
-from tickwork.app.settings import queue_settings
-from tickwork.app.shapes import name_of, shape_fault
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 

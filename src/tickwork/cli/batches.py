@@ -82,7 +82,7 @@ def watch_command(
     Leaves with 1 if items failed, or if the time was up. With --json every change is a line.
     """
     from tickwork.core.message.batch import BatchStatus
-    from tickwork.ops.watching import watch
+    from tickwork.ops.batches import watch
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     seconds = None if timeout is None else number(timeout, "--timeout")

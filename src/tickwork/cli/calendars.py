@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tickwork.core.schedule.model import Calendar
-    from tickwork.ops.recomputing import Moved
+    from tickwork.ops.schedules.change import Moved
     from tickwork.store.contract import Store
 
 app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
@@ -39,7 +39,7 @@ def put_command(
     as_json: Json = False,
 ) -> None:
     """Make a calendar or replace its days; the schedules that use it follow."""
-    from tickwork.ops.calendars import put_calendar
+    from tickwork.ops.schedules.calendars import put_calendar
 
     calendar, scope = required(name, "NAME"), scope_of(tenant)
     text = _read(required(file, "FILE"))
@@ -106,8 +106,8 @@ def _read(file: str) -> str:
 
 
 def _days(text: str, now: datetime) -> tuple[date, ...]:
-    from tickwork.ops.calendars import read_days
-    from tickwork.ops.ics import read_ics
+    from tickwork.ops.schedules.calendars import read_days
+    from tickwork.ops.schedules.ics import read_ics
 
     if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
         return read_ics(text, now=now)

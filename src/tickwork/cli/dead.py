@@ -37,7 +37,7 @@ from tickwork.cli.running import (
 if TYPE_CHECKING:
     from tickwork.core.message.dead_letter import DeadLetter, Selection
     from tickwork.core.model import ContentType, Scope
-    from tickwork.ops.replaying import ReplaySummary
+    from tickwork.ops.dead_letters import ReplaySummary
     from tickwork.store.contract import Store
 
 app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
@@ -194,7 +194,7 @@ def replay_command(
     as_json: Json = False,
 ) -> None:
     """Send dead letters anew: all of a queue, or those that fit everything given."""
-    from tickwork.ops import replaying
+    from tickwork.ops import dead_letters as replaying
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind)
@@ -239,7 +239,7 @@ def discard_command(
     as_json: Json = False,
 ) -> None:
     """Give up dead letters: all of a queue, or those that fit everything given."""
-    from tickwork.ops import replaying
+    from tickwork.ops import dead_letters as replaying
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind)
@@ -281,7 +281,7 @@ def _selection(
 
 def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:
     """Ends the command, before it does anything, if a letter that is named is none."""
-    from tickwork.ops.replaying import not_open
+    from tickwork.ops.dead_letters import not_open
 
     ids = which.ids
     if ids is None:

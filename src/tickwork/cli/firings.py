@@ -44,7 +44,7 @@ def backfill_command(
 ) -> None:
     """Fire a schedule for slots of the past that did not succeed."""
     from tickwork.core.when import iso
-    from tickwork.ops.schedules import backfill
+    from tickwork.ops.schedules.change import backfill
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     first, last = instant_of(since, "--from"), instant_of(until, "--to")
@@ -71,9 +71,8 @@ def firings_command(
 ) -> None:
     """Show what became of a schedule's slots, newest first, and what is planned or running."""
     from tickwork.core.schedule.firing import FiringStatus
-    from tickwork.ops.firings import history
-    from tickwork.ops.schedule_facts import resolve
-    from tickwork.ops.schedule_views import show_firing
+    from tickwork.ops.schedules.lookup import resolve
+    from tickwork.ops.schedules.views import history, show_firing
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     wanted = None if status is None else choice(FiringStatus, status, "--status")
@@ -103,8 +102,8 @@ def upcoming_command(
 ) -> None:
     """Show the next times that a schedule fires."""
     from tickwork.core.when import COUNT_MAX, iso
-    from tickwork.ops.schedule_facts import resolve, rule_now
-    from tickwork.ops.schedule_views import upcoming
+    from tickwork.ops.schedules.lookup import resolve, rule_now
+    from tickwork.ops.schedules.views import upcoming
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     most = whole_number(count, "--count", UPCOMING)
@@ -150,7 +149,7 @@ def why_command(
 ) -> None:
     """Say why a schedule fired, or did not, at a time."""
     from tickwork.core.when import iso
-    from tickwork.ops.why import why
+    from tickwork.ops.schedules.why import why
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     instant = None if at is None else instant_of(at, "--at")

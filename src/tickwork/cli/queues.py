@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tickwork.core.model import Queue, Scope
     from tickwork.core.queue.stats import QueueStats
-    from tickwork.ops.statistics import Passed
+    from tickwork.ops.queues import Passed
     from tickwork.store.contract import Store
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def send_command(
     as_json: Json = False,
 ) -> None:
     """Send a message to a queue."""
-    from tickwork.ops.sending import compose, send
+    from tickwork.ops.send import compose, send
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant)
     given = json_of(required(body, "BODY"), "BODY")
@@ -186,7 +186,7 @@ def _rows(queues: Iterable[Queue]) -> Iterator[Sequence[object]]:
 
 
 def _stats_lines(stats: QueueStats) -> Iterator[str]:
-    from tickwork.ops.statistics import by_kind, by_minute
+    from tickwork.ops.queues import by_kind, by_minute
 
     counts = stats.counts
     yield (

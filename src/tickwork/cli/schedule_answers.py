@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """The schedule that the work answers; `fields` were given by their own names, and not by
     options."""
-    from tickwork.ops.schedule_views import show_schedules
+    from tickwork.ops.schedules.views import show_schedules
 
     async def run(store: Store) -> dict[str, Any]:
         (shown,) = await show_schedules(store, scope, [await work(store)])

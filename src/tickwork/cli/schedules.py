@@ -68,7 +68,7 @@ def list_command(
 ) -> None:
     """List schedules; without a status all but the deleted."""
     from tickwork.core.schedule.model import Order, ScheduleSelection, ScheduleStatus
-    from tickwork.ops.schedule_views import show_schedules
+    from tickwork.ops.schedules.views import show_schedules
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     selection = ScheduleSelection(
@@ -98,7 +98,7 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show everything about a schedule."""
-    from tickwork.ops.schedule_facts import resolve
+    from tickwork.ops.schedules.lookup import resolve
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     show(database, scope, lambda store: resolve(store, scope, reference), as_json=as_json)
@@ -118,7 +118,7 @@ def create_command(
     as_json: Json = False,
 ) -> None:
     """Make a schedule that sends to a queue."""
-    from tickwork.ops.schedule_making import create
+    from tickwork.ops.schedules.create import create
 
     further = object_of(fields, "--fields")
     when = _when(options, needs_timing=not _has_timing(further))
@@ -149,7 +149,7 @@ def update_command(
     as_json: Json = False,
 ) -> None:
     """Change some fields of a schedule; a timing replaces the old one, the rest stays."""
-    from tickwork.ops.schedules import update
+    from tickwork.ops.schedules.change import update
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     further = object_of(fields, "--fields")
@@ -177,7 +177,7 @@ def _register(operation: str, help_text: str) -> None:
         tenant: Tenant = None,
         as_json: Json = False,
     ) -> None:
-        from tickwork.ops import schedules
+        from tickwork.ops.schedules import change as schedules
 
         work = getattr(schedules, operation)
         reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
@@ -198,7 +198,7 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """End a schedule for good; its history stays."""
-    from tickwork.ops.schedules import delete
+    from tickwork.ops.schedules.change import delete
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     confirm(f"Delete schedule {reference}, for good?", yes=yes)

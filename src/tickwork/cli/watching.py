@@ -12,7 +12,7 @@ from tickwork.clock import monotonic
 
 if TYPE_CHECKING:
     from tickwork.core.message.batch import Batch
-    from tickwork.ops.watching import Progress
+    from tickwork.ops.batches import Progress
 
 LINE_SECONDS = 5.0
 """Where there is no terminal a line tells of a change no more often than this."""

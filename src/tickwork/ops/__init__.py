@@ -6,7 +6,6 @@ plain fields and the present time, and either answers with a value or raises `In
 with every fault by field.
 """
 
-from tickwork.ops.explaining import Explanation, explain_schedule
-from tickwork.ops.previewing import preview_schedule
+from tickwork.ops.schedules.preview import Explanation, explain_schedule, preview_schedule
 
 __all__ = ["Explanation", "explain_schedule", "preview_schedule"]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.app.checking import check_queue_name
+from tickwork.app.handlers import check_queue_name
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadLetter, Selection

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
-from tickwork.app.raising import Snooze, said_by
+from tickwork.app.message import Snooze, said_by
 from tickwork.core.model import Message, Queue, Reaped, SettleResult
 from tickwork.errors import TickworkError
 from tickwork.service.observe import Unmoved

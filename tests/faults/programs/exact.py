@@ -21,7 +21,7 @@ from tests.faults.programs import statements
 from tests.faults.tables import is_sqlite
 from tests.kit.points import reach
 from tests.kit.waiting import delay
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.batch import Batch
 from tickwork.core.model import SettleResult

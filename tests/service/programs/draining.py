@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.facade import Tickwork
 
 app = Tickwork(sys.argv[1])

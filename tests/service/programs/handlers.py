@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tickwork.app.raising import Permanent, Snooze
+from tickwork.app.message import Permanent, Snooze
 
 ROW = (None, True, -7, 1.5, "text", b"bytes")
 KINDS = (

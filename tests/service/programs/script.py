@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import DEFAULT
 from tickwork.facade import Tickwork

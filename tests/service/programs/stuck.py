@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.facade import Tickwork
 from tickwork.service.worker import worker
 

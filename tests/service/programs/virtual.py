@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 
 
 def handle(message: Message[Any]) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
-from tickwork.app.messages import Message
+from tickwork.app.message import Message
 from tickwork.core.queue.rate_limit import AUTO_MAX
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.threads import LeftBehind, ThreadPool

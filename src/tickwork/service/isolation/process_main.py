@@ -36,11 +36,11 @@ from msgspec import structs
 
 from tickwork.app.declarations import HandlerDeclaration, Registry
 from tickwork.app.handling import Handling, enter
-from tickwork.app.messages import Composer, Message
+from tickwork.app.message import Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
-from tickwork.ops.composing import RegistryComposer
+from tickwork.ops.send import RegistryComposer
 from tickwork.service.isolation.function_location import Place, function_at
 from tickwork.service.isolation.protocol import (
     HEAD,

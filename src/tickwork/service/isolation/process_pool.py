@@ -22,8 +22,7 @@ import msgspec
 
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handling import Made
-from tickwork.app.messages import Message
-from tickwork.app.raising import seconds_text
+from tickwork.app.message import Message, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 from structlog.stdlib import ProcessorFormatter
 
-from tickwork.app.log_context import log_context
+from tickwork.app.firing import log_context
 from tickwork.service.observe.log_events import LONG, Line, shown
 
 Event = MutableMapping[str, Any]

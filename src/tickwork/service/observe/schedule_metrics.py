@@ -34,7 +34,7 @@ from prometheus_client.registry import Collector
 from tickwork.core.model import Message, SettleResult
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.plan import Plan
-from tickwork.ops.recomputing import Moved
+from tickwork.ops.schedules.change import Moved
 from tickwork.service.observe.log_events import shown
 
 if TYPE_CHECKING:

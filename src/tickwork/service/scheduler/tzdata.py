@@ -20,7 +20,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.errors import StoreError
-from tickwork.ops.recomputing import Moved, rezone
+from tickwork.ops.schedules.change import Moved, rezone
 from tickwork.service.loop import caught_later
 from tickwork.service.observe.schedule_metrics import SchedulerObserver
 from tickwork.service.scheduler.leadership import Leadership

@@ -24,7 +24,7 @@ from math import inf
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.app.messages import Composer
+from tickwork.app.message import Composer
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Held, Message, Scope
 from tickwork.core.schedule.slot_outcome import Newer, is_too_late, too_late

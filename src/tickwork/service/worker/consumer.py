@@ -23,7 +23,7 @@ from math import inf
 from typing import Any
 
 from tickwork.app.declarations import Consumer
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.clock import monotonic
 from tickwork.core.message import decide

@@ -16,11 +16,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from tickwork.app.declarations import HandlerDeclaration
+from tickwork.app.handlers import return_fault
 from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
-from tickwork.app.messages import Message, MessageBatch
+from tickwork.app.message import Message, MessageBatch, Permanent, Snooze, checked_seconds, said_by
 from tickwork.app.payloads import PayloadInvalid
-from tickwork.app.raising import Permanent, Snooze, checked_seconds, said_by
-from tickwork.app.shapes import return_fault
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored

@@ -24,8 +24,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration
-from tickwork.app.messages import Message
-from tickwork.app.raising import seconds_text
+from tickwork.app.message import Message, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue

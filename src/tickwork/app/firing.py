@@ -1,4 +1,14 @@
-"""What a function on a schedule is given: the slot that it runs for."""
+"""What a function on a schedule is given: the slot that it runs for.
+
+What a handler's own log lines are about.
+
+```python
+handler.addFilter(lambda record: record.__dict__.update(log_context()) or True)   # logging
+processors = [lambda _, __, event: event | log_context(), …]                       # structlog
+```
+
+It is looked up when a line is written, and costs a message that writes none nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +16,8 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from tickwork.app.handling import Rows
-from tickwork.app.messages import Message
+from tickwork.app.handling import Rows, current_handling
+from tickwork.app.message import Message, MessageBatch
 from tickwork.core.when import iso
 
 T = TypeVar("T")
@@ -78,3 +88,23 @@ class Firing(Generic[T]):
     def time_left(self) -> float:
         """Seconds until the function is stopped."""
         return self._message.time_left()
+
+
+def log_context() -> dict[str, str | int]:
+    """The message that is being handled here: its id, correlation id, attempt, type and batch;
+    of several at once the queue and how many. Nothing outside a handler."""
+    handling = current_handling()
+    given = None if handling is None else handling.given
+    if isinstance(given, MessageBatch):
+        return {"queue": given.queue, "messages": len(given.messages)}
+    if not isinstance(given, Message):
+        return {}
+    stored = given.stored
+    known: dict[str, str | int | None] = {
+        "message_id": str(stored.id),
+        "correlation_id": stored.correlation_id or str(stored.id),
+        "attempt": stored.attempts + 1,
+        "type": stored.type,
+        "batch_id": None if stored.batch_id is None else str(stored.batch_id),
+    }
+    return {name: value for name, value in known.items() if value is not None}

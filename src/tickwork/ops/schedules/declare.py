@@ -26,9 +26,9 @@ from tickwork.core.schedule.model import (
     rule_text,
 )
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
-from tickwork.ops import schedules
-from tickwork.ops.schedule_facts import holidays_among, limits_of
-from tickwork.ops.schedule_making import create
+from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules.create import create
+from tickwork.ops.schedules.lookup import holidays_among, limits_of
 from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")

@@ -28,7 +28,7 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.core.schedule.next_slot import coming, first_of
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.schedule_facts import (
+from tickwork.ops.schedules.lookup import (
     Holidays,
     all_holidays,
     check_targets,

@@ -20,9 +20,9 @@ from tickwork.core.schedule.next_slot import before
 from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_delay
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.schedule_facts import resolve, rule_now
-from tickwork.ops.schedule_views import fires_next, show_firing
-from tickwork.ops.why_answers import Answer, Facts, answer_from
+from tickwork.ops.schedules.lookup import resolve, rule_now
+from tickwork.ops.schedules.views import fires_next, show_firing
+from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
 from tickwork.store.contract import Store
 
 SCHEDULER_ROLE, WORKER_ROLE = "scheduler", "worker"

@@ -17,8 +17,8 @@ from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.model import Calendar, Order, Schedule, ScheduleSelection
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
-from tickwork.ops.recomputing import Moved, change_times
-from tickwork.ops.schedule_facts import holidays_among, with_holidays
+from tickwork.ops.schedules.change import Moved, change_times
+from tickwork.ops.schedules.lookup import holidays_among, with_holidays
 from tickwork.store.contract import Store
 
 PAGE = 500

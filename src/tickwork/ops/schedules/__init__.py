@@ -1,0 +1,1 @@
+"""The verbs of schedules: create, change, declare, preview, why, calendars."""
