@@ -16,7 +16,7 @@ import asyncio
 import time
 
 from bench import QUEUE
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 SENT_AT_ONCE = 50
 

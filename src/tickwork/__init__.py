@@ -11,8 +11,8 @@ from tickwork.errors import FieldError, InvalidInput, TickworkError
 if TYPE_CHECKING:
     from tickwork.app.firing import Firing, log_context
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
-    from tickwork.facade import Tickwork
-    from tickwork.queues import Queue
+    from tickwork.facade.app import Tickwork
+    from tickwork.facade.queue import Queue
 
 __all__ = [
     "FieldError",
@@ -38,8 +38,8 @@ _PLACES = {
     "MessageBatch": "tickwork.app.message",
     "Permanent": "tickwork.app.message",
     "Snooze": "tickwork.app.message",
-    "Queue": "tickwork.queues",
-    "Tickwork": "tickwork.facade",
+    "Queue": "tickwork.facade.queue",
+    "Tickwork": "tickwork.facade.app",
 }
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tickwork import clock, zone_data
+from tickwork import clock
+from tickwork import tzdata_version as zone_data
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
@@ -222,7 +223,7 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
     if Role.API not in settings.roles:
         yield
         return
-    from tickwork.api.serving import serving
+    from tickwork.api.serve import serving
 
     api = build_api(settings, registry=registry)
     async with serving(api, host=settings.host, port=settings.port) as address:

@@ -13,7 +13,7 @@ from litestar.testing import TestClient
 
 from tickwork import __version__
 from tickwork.api import create_api
-from tickwork.api.docs_page import render_docs
+from tickwork.api.routes.docs import render_docs
 from tickwork.core import when
 
 Client = TestClient[Litestar]

@@ -9,7 +9,7 @@ from litestar.testing import TestClient
 
 from tests.api.test_server import started
 from tests.kit.process import Children
-from tickwork.api.metrics import is_loopback
+from tickwork.api.routes.operations import is_loopback
 
 Client = TestClient[Litestar]
 

@@ -13,7 +13,7 @@ from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed, Listed
 from tickwork.core.model import QueueSettings
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 IN_PROCESS = {"isolation": "process"}
 

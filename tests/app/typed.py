@@ -12,8 +12,8 @@ from typing import Any, assert_type
 import msgspec
 
 from tickwork.app.message import Message, MessageBatch
-from tickwork.facade import Tickwork
-from tickwork.queues import Queue
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
 from tickwork.testing import Dead, Sent, harness
 
 

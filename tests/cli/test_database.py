@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.kit.postgres import PostgresServer
-from tickwork import zone_data
+from tickwork import tzdata_version as zone_data
 from tickwork.cli import app
 
 RUNNER = CliRunner()

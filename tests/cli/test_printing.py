@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tickwork.cli.failing import say
-from tickwork.cli.printing import harmless, print_lines, print_table, progress, shortened, table
+from tickwork.cli.output import harmless, print_lines, print_table, progress, say, shortened, table
 
 
 class Terminal(io.StringIO):

@@ -26,8 +26,8 @@ from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.clock import START
 from tickwork import wiring
-from tickwork.cli import watching
-from tickwork.cli.watching import LINE_SECONDS
+from tickwork.cli import batches as watching
+from tickwork.cli.batches import LINE_SECONDS
 from tickwork.core.message.batch import Batch, BatchStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,

@@ -16,8 +16,8 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput
+from tickwork.facade.schedules import Calendars, Schedules
 from tickwork.ops.schedules import create as schedule_making
-from tickwork.scheduling import Calendars, Schedules
 from tickwork.store.contract import Store
 
 HOURLY: dict[str, Any] = {"cron_expr": "0 * * * *", "target": {"queue": WORK}}

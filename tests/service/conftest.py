@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.databases import PostgresHost
 from tests.stores.home import KINDS
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tickwork.app.handling import Rows
 from tickwork.app.message import Message
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness
 
 _MAKE = "CREATE TABLE own (value TEXT NOT NULL UNIQUE)"

@@ -13,8 +13,8 @@ from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import Firing, FiringStatus
 from tickwork.core.schedule.model import Schedule
-from tickwork.facade import Tickwork
-from tickwork.scheduling import Schedules
+from tickwork.facade.app import Tickwork
+from tickwork.facade.schedules import Schedules
 from tickwork.store.contract import Store
 from tickwork.testing import Harness, harness
 

@@ -9,7 +9,7 @@ from tickwork.app.handling import HandlerEnded
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 
 SETTINGS: dict[str, Any] = {

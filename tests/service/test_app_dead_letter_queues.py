@@ -11,7 +11,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch, Permanent
 from tickwork.core.model import DEFAULT
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
 

@@ -11,7 +11,7 @@ from tickwork import Firing, Message
 from tickwork.core.message.batch import Batch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
 

@@ -14,7 +14,7 @@ from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES, SYSTEM, NewMessage, Scope, Tenant
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
 

@@ -14,7 +14,7 @@ from tests.service.programs import typed_queue
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch, Permanent
 from tickwork.core.model import DEFAULT, REASON_MAX_RETRIES
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.ops.send import BODY_BYTES_WARNED
 from tickwork.testing import harness
 

@@ -23,7 +23,7 @@ from tickwork.core.model import (
     NewMessage,
 )
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
 from tickwork.testing import HandlerFailed, NeverEnds, VirtualClock, harness
 
@@ -330,7 +330,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_limit(
 
 
 async def test_work_without_end_is_noticed(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.testing.stepping.ROUNDS_MAX", 50)
+    monkeypatch.setattr("tickwork.testing.harness.ROUNDS_MAX", 50)
     work = app.queue("work")
 
     @app.on("work")

@@ -12,7 +12,7 @@ import pytest
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.postgres.engine.database import Database as PostgresDatabase
 from tickwork.store.sqlite.engine.database import Database as SqliteDatabase
 from tickwork.testing import harness

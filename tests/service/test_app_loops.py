@@ -13,7 +13,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.contract import Store
 
 

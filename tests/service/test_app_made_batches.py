@@ -29,7 +29,7 @@ from tickwork.core.model import (
     Tenant,
 )
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.ops.batches import RunningBatch
 from tickwork.ops.send import compose
 from tickwork.store.ids import new_id

@@ -13,7 +13,7 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, HOPS_MAX
 from tickwork.core.message.backoff import Backoff, Exponential, Fixed, Listed
 from tickwork.core.message.decide import UNHANDLED_DELAY_SECONDS, UNHANDLED_RELEASES_MAX
 from tickwork.core.model import REASON_MAX_RETRIES, REASON_TOO_MANY_HOPS, REASON_UNHANDLED_TYPE
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness, harness
 from tickwork.testing.clock import START
 

@@ -10,7 +10,7 @@ import pytest
 from tests.stores.home import Home
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import SYSTEM, Scope, Tenant
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.sqlite.engine.file import locate
 from tickwork.testing import harness
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, field_validator
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.model import DEFAULT, REASON_INVALID_PAYLOAD, ContentType, NewMessage
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
 

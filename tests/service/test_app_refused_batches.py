@@ -13,7 +13,7 @@ from tickwork.app.message import Message
 from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
 from tickwork.errors import InvalidInput, StoreUnavailable
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
 

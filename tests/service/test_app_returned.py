@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.workplace import Workplace
 from tickwork.core.schedule.firing import FiringStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import HandlerFailed, harness
 
 ran: list[str] = []

@@ -12,7 +12,7 @@ from tests.service.own_rows import OwnRows
 from tickwork.app.message import Message
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
 

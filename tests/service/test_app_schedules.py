@@ -12,8 +12,8 @@ from tickwork.app.firing import Firing
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
-from tickwork.scheduling import FUNCTIONS_QUEUE
+from tickwork.facade.app import Tickwork
+from tickwork.facade.schedules import FUNCTIONS_QUEUE
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)

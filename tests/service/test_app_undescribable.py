@@ -13,7 +13,7 @@ from tests.service.workplace import Workplace
 from tickwork import Permanent, Snooze
 from tickwork.core.message.error_summary import telling_line
 from tickwork.core.message.outcome import Failed, Snoozed
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.worker.invoke import meaning, run_safely
 from tickwork.testing import harness
 

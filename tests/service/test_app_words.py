@@ -14,7 +14,7 @@ from tickwork.app.message import Message
 from tickwork.core.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput, StoreUnavailable
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.testing import harness
 
 

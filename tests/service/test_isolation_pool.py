@@ -277,7 +277,7 @@ async def test_a_handler_that_only_the_worker_can_import_is_refused(
 async def test_a_module_that_runs_the_app_when_it_is_imported_is_refused(
     pool: ProcessPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tickwork.facade import Tickwork
+    from tickwork.facade.app import Tickwork
 
     monkeypatch.setattr(Tickwork, "run", lambda _: None)  # Here it does nothing.
     from tests.service.programs import unguarded

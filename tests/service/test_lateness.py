@@ -18,7 +18,7 @@ from tickwork.service.worker.claim import Latecomers
 from tickwork.service.worker.prefetch import Intake
 from tickwork.service.worker.settle import Settler
 from tickwork.store.contract import Store
-from tickwork.testing.watching import Notes
+from tickwork.testing.errors_seen import Notes
 
 LATEST: dict[str, Any] = {"missed": {"policy": "fire_most_recent"}}
 

@@ -20,7 +20,7 @@ from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.clock import monotonic, now
 from tickwork.core.model import SYSTEM
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.observe import DatabaseClock
 from tickwork.service.observe.metrics import SECONDS, Distribution, registry_of_process, serving
 

@@ -17,7 +17,7 @@ from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.views import fires_next, show_schedule
 from tickwork.service.scheduler import calendars as days_off_module

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.service.schedule_life import living
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 HOUR = timedelta(hours=1)
 MONDAY = datetime(2026, 1, 5, 8, 50, tzinfo=UTC)

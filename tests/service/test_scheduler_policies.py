@@ -12,7 +12,7 @@ from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -10,7 +10,7 @@ import pytest
 from tests.service.schedule_life import Life, living
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.why import why
 

@@ -18,8 +18,8 @@ from tickwork.clock import monotonic
 from tickwork.core import when
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
-from tickwork.facade import Tickwork
-from tickwork.scheduling import Schedules
+from tickwork.facade.app import Tickwork
+from tickwork.facade.schedules import Schedules
 from tickwork.service.node import Node
 from tickwork.service.observe.schedule_metrics import SlotNumbers
 from tickwork.service.scheduler.leadership import Leadership

@@ -11,7 +11,7 @@ import pytest
 from tests.service.schedule_life import QUEUE, living
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.service.year_account import Mixed, leaping
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 NEW_YEAR = datetime(2027, 12, 31, 22, 30, tzinfo=UTC)
 """So that the year has 29 February."""

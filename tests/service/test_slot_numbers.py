@@ -15,7 +15,7 @@ from tickwork.app.message import Message
 from tickwork.clock import now
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.observe.schedule_metrics import LATENESS_SECONDS, SlotMetrics, SlotNumbers
 from tickwork.testing import Harness, harness
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.process import Children
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.process_lifecycle import COLLECT_EVERY, SWITCH_SECONDS
 
 PATIENCE_SECONDS = 30.0

@@ -19,7 +19,7 @@ from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
 from tickwork.core.model import Message as Stored
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service import node
 from tickwork.service.worker import worker
 from tickwork.service.worker.worker import Worker

@@ -16,7 +16,7 @@ from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts, Settlement
 from tickwork.errors import StoreUnavailable
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.worker import settle_retry as patience
 from tickwork.store.ids import new_id
 

@@ -13,7 +13,7 @@ from tests.stores.home import Home
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, Counts
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 LATE_SECONDS = 30.0
 

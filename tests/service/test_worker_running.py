@@ -18,7 +18,7 @@ from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service import node
 from tickwork.service.node import HeartbeatEnded
 from tickwork.service.worker import consumer

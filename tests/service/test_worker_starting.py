@@ -14,7 +14,7 @@ from tests.stores.home import Home
 from tickwork.app.message import Message
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import StoreUnavailable
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.scheduler.scheduler import Scheduler
 
 LONG_SECONDS = 600.0

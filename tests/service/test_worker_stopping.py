@@ -13,7 +13,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, Counts
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.isolation.threads import DaemonThreads
 from tickwork.service.process_lifecycle import LEFT_SECONDS
 

@@ -14,7 +14,7 @@ from tests.conformance.acts import ALL, make_queue
 from tests.conformance.schedule_acts import again, create, in_shard, join_scheduler, lead, slots
 from tests.service.zone_files import TOWN, Changes, ZoneFiles, zone_files
 from tests.stores.clock import VirtualClock
-from tickwork import zone_data
+from tickwork import tzdata_version as zone_data
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule import tzdata_change as rezoning

@@ -14,8 +14,8 @@ from tests.kit.waiting import eventually
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import DEFAULT, Message
-from tickwork.facade import Tickwork
-from tickwork.queues import Queue
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
 
 WAIT_SECONDS = 60
 """Nothing takes so long, not even on a busy machine that starts processes."""

@@ -24,7 +24,7 @@ from tests.when.zones import all_zones
 from tickwork.core.limits import RETENTION_SECONDS_MAX
 from tickwork.core.schedule.firing import FIRING_SECONDS, FiringStatus
 from tickwork.core.schedule.model import Schedule
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 CREATED_AT_ONCE = 500
 SLOTS = 250

@@ -32,7 +32,7 @@ BROAD_CATCHERS = frozenset(
         "service/isolation/threads.py",
         "service/observe/log_format.py",
         "app/payloads.py",
-        "cli/apps.py",
+        "cli/run.py",
     )
 )
 """Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or

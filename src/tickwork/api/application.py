@@ -14,14 +14,12 @@ from litestar.openapi.spec import Tag
 from prometheus_client import CollectorRegistry
 
 from tickwork import __version__
-from tickwork.api.cluster import cluster, stats
 from tickwork.api.context import Context
-from tickwork.api.docs_page import DocsPage
-from tickwork.api.health import healthz, readyz
-from tickwork.api.metrics import metrics
-from tickwork.api.pages import PAGE_HEADERS, home, openapi_json
 from tickwork.api.problems import BODY_BYTES_MAX, handlers
-from tickwork.api.schedules import schedule_routes
+from tickwork.api.routes.cluster import cluster, stats
+from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
+from tickwork.api.routes.operations import healthz, metrics, readyz
+from tickwork.api.routes.schedules import schedule_routes
 from tickwork.core import when
 from tickwork.store.contract import Store
 

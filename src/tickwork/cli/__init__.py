@@ -13,13 +13,13 @@ import typer
 
 from tickwork import __version__
 from tickwork.cli import batches, calendars, dead, queues, schedules, topology
-from tickwork.cli.apps import run_command
-from tickwork.cli.calculator import explain_command, next_command
-from tickwork.cli.commands import Command, Group
 from tickwork.cli.database import doctor_command, migrate_command
-from tickwork.cli.failing import EXIT_BAD_USAGE
 from tickwork.cli.firings import why_command
-from tickwork.cli.server import up_command
+from tickwork.cli.next import explain_command, next_command
+from tickwork.cli.output import EXIT_BAD_USAGE
+from tickwork.cli.run import run_command
+from tickwork.cli.typer_commands import Command, Group
+from tickwork.cli.up import up_command
 
 __all__ = ["app", "main"]
 

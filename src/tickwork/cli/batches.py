@@ -1,25 +1,97 @@
-"""`tickwork batches`: how far they are."""
+"""`tickwork batches`: how far they are.
+
+A batch while it is watched: a bar at a terminal, else lines, or JSON for programs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli.commands import Command, Group
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import After, BatchId, Database, Json, Limit, Tenant, Yes
-from tickwork.cli.printing import print_json, print_table
-from tickwork.cli.running import ask, confirm, identity, number, queue_names, scope_of, whole_number
-from tickwork.cli.watching import show
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    bar,
+    fail,
+    print_json,
+    print_json_line,
+    print_lines,
+    print_table,
+)
+from tickwork.cli.store_session import (
+    ask,
+    confirm,
+    identity,
+    number,
+    queue_names,
+    scope_of,
+    whole_number,
+)
+from tickwork.cli.typer_commands import Command, Group
+from tickwork.clock import monotonic
 
 if TYPE_CHECKING:
     from tickwork.core.message.batch import Batch, ItemStatus
     from tickwork.core.model import Scope
+    from tickwork.ops.batches import Progress
     from tickwork.store.contract import Store
 
     Work = Callable[[Store], Awaitable[Sequence[Batch]]]
+
+LINE_SECONDS = 5.0
+"""Where there is no terminal a line tells of a change no more often than this."""
+
+
+async def show(looks: AsyncIterator[Progress], *, as_json: bool) -> Batch:
+    """Shows what is seen of a batch, and answers with the batch as it was last."""
+    look, printed, printed_at = None, None, 0.0
+    with nullcontext() if as_json else bar() as tell:
+        async for look in looks:
+            batch = look.batch
+            if tell is not None:
+                tell(sentence(look), batch.completed + batch.failed, batch.total)
+            elif batch != printed and (
+                as_json or printed is None or monotonic() >= printed_at + LINE_SECONDS
+            ):
+                _print_progress(look, as_json=as_json)
+                printed, printed_at = batch, monotonic()
+    assert look is not None, "whoever watches looks at least once"
+    if look.batch != printed:
+        _print_progress(look, as_json=as_json)
+    return look.batch
+
+
+def sentence(look: Progress) -> str:
+    """All there is to say about a batch, on one line."""
+    from tickwork.core.message.batch import BatchStatus
+
+    batch = look.batch
+    so_far = " so far" if batch.status is BatchStatus.FILLING else ""
+    counts = (
+        f"{batch.pending} pending, {batch.processing} processing, {batch.completed} completed, "
+        f"{batch.failed} failed, of {batch.total}{so_far}"
+    )
+    if batch.status is BatchStatus.COMPLETED or look.rate_per_second is None:
+        return counts
+    rate = f"{look.rate_per_second:.1f} a second"
+    if look.remaining_seconds is None:
+        return f"{counts}; {rate}"
+    return f"{counts}; {rate}, {timedelta(seconds=round(look.remaining_seconds))} left"
+
+
+def _print_progress(look: Progress, *, as_json: bool) -> None:
+    from msgspec import structs
+
+    if as_json:
+        fields = structs.asdict(look)
+        print_json_line({**structs.asdict(fields.pop("batch")), **fields})
+    else:
+        print_lines([sentence(look)])
+
 
 app = typer.Typer(cls=Group, help="Batches: list, show, watch, their items, cancel.")
 

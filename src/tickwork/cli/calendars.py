@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli.commands import Command, Group
-from tickwork.cli.failing import fail
 from tickwork.cli.options import Database, Json, Tenant
-from tickwork.cli.printing import print_json, print_lines, print_table
-from tickwork.cli.running import ask, required, scope_of
+from tickwork.cli.output import fail, print_json, print_lines, print_table
+from tickwork.cli.store_session import ask, required, scope_of
+from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from datetime import date, datetime

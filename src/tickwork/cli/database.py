@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tickwork.cli.failing import EXIT_FAILED
 from tickwork.cli.options import Database, Json
-from tickwork.cli.printing import harmless, print_json
-from tickwork.cli.running import load_settings, told
+from tickwork.cli.output import EXIT_FAILED, harmless, print_json
+from tickwork.cli.store_session import load_settings, told
 
 if TYPE_CHECKING:
     from tickwork.store.shared.doctor import Finding

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli.commands import Command, Group
-from tickwork.cli.failing import EXIT_BAD_USAGE, EXIT_FAILED, fail, say
 from tickwork.cli.options import (
     After,
     Database,
@@ -22,8 +20,18 @@ from tickwork.cli.options import (
     Tenant,
     Yes,
 )
-from tickwork.cli.printing import print_json, print_lines, print_table, progress, shortened
-from tickwork.cli.running import (
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    EXIT_FAILED,
+    fail,
+    print_json,
+    print_lines,
+    print_table,
+    progress,
+    say,
+    shortened,
+)
+from tickwork.cli.store_session import (
     ask,
     confirm,
     identity,
@@ -33,6 +41,7 @@ from tickwork.cli.running import (
     scope_of,
     whole_number,
 )
+from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.core.message.dead_letter import DeadLetter, Selection

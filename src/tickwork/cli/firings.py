@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli.commands import Command
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import NAMES, Database, Json, Limit, ScheduleName, Tenant
-from tickwork.cli.printing import print_json, print_lines, print_table
-from tickwork.cli.running import ask, required, scope_of, whole_number
-from tickwork.cli.schedule_answers import choice, instant_of
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
+from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
+from tickwork.cli.store_session import ask, required, scope_of, whole_number
+from tickwork.cli.typer_commands import Command
 
 if TYPE_CHECKING:
     from tickwork.core.schedule.model import Schedule

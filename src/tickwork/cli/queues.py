@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from tickwork.cli.commands import Command, Group
 from tickwork.cli.options import Database, Json, QueueName, Shared, Tenant, Yes
-from tickwork.cli.printing import print_json, print_lines, print_table, table
-from tickwork.cli.running import ask, confirm, number, required, scope_of
-from tickwork.cli.schedule_answers import json_of
+from tickwork.cli.output import print_json, print_lines, print_table, table
+from tickwork.cli.schedule_output import json_of
+from tickwork.cli.store_session import ask, confirm, number, required, scope_of
+from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli import timing
-from tickwork.cli.commands import Command, Group
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli import timing_options as timing
 from tickwork.cli.options import After, Database, Json, Limit, ScheduleName, Tenant, Yes
-from tickwork.cli.printing import print_json, print_table, shortened
-from tickwork.cli.running import (
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_table, refuse, shortened
+from tickwork.cli.schedule_output import choice, json_of, object_of, show
+from tickwork.cli.store_session import (
     ask,
     confirm,
     identity,
@@ -21,7 +20,7 @@ from tickwork.cli.running import (
     scope_of,
     whole_number,
 )
-from tickwork.cli.schedule_answers import choice, json_of, object_of, show
+from tickwork.cli.typer_commands import Command, Group
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli.commands import Command, Group
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail
 from tickwork.cli.options import Database, Json, Tenant
-from tickwork.cli.printing import print_json, print_lines, print_table
-from tickwork.cli.running import ask, scope_of, told
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
+from tickwork.cli.store_session import ask, scope_of, told
+from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
     from tickwork.core.topology import Topology
@@ -120,7 +119,7 @@ def _read(file: str | None, *, instead: str = "one with --file") -> Topology:
 
 
 def _declared(target: str) -> Topology:
-    from tickwork.cli.apps import load_app
+    from tickwork.cli.run import load_app
     from tickwork.ops.topology import topology_of
 
     registry = load_app(target).registry

@@ -12,7 +12,7 @@ is the time, `places.py` says where the app's store is meanwhile.
 """
 
 from tickwork.testing.clock import VirtualClock
-from tickwork.testing.stepping import Dead, Harness, Sent, harness
-from tickwork.testing.watching import HandlerFailed, NeverEnds
+from tickwork.testing.errors_seen import HandlerFailed, NeverEnds
+from tickwork.testing.harness import Dead, Harness, Sent, harness
 
 __all__ = ["Dead", "HandlerFailed", "Harness", "NeverEnds", "Sent", "VirtualClock", "harness"]

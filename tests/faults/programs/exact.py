@@ -26,7 +26,7 @@ from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.batch import Batch
 from tickwork.core.model import SettleResult
 from tickwork.errors import ClaimLost
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service import maintenance as keeping
 from tickwork.service import node
 from tickwork.service.worker import worker

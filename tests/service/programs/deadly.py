@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.programs.exact import find_the_dead_soon
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 PROGRAM = "tests.service.programs.deadly"
 ROOM_BYTES = 512 * 1024 * 1024

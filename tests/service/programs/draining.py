@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from tickwork.app.message import Message, MessageBatch
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 app = Tickwork(sys.argv[1])
 app.queue("work")

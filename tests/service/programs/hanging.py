@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from tickwork.facade import Tickwork
-from tickwork.queues import Queue
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
 
 app = Tickwork(f"sqlite:///{sys.argv[2]}/work.db")
 work: Queue[Any] = app.queue("work")

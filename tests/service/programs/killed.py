@@ -8,8 +8,8 @@ import threading
 from typing import Any
 
 from tests.kit.waiting import eventually
-from tickwork.facade import Tickwork
-from tickwork.queues import Queue
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
 
 app = Tickwork(f"sqlite:///{sys.argv[-1]}/work.db")
 work: Queue[Any] = app.queue("work")

@@ -12,8 +12,8 @@ import msgspec
 from tickwork.app.message import Message
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import DEFAULT
-from tickwork.facade import Tickwork
-from tickwork.queues import Queue
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
 
 app = Tickwork(f"sqlite:///{sys.argv[-1]}/work.db")
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from tickwork.app.message import Message
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.worker import worker
 
 app = Tickwork(sys.argv[1])

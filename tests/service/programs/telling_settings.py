@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 
 def tell() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tickwork.errors import InvalidInput
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 app = Tickwork()
 

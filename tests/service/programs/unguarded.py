@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 
 app = Tickwork()
 app.queue("work")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from tickwork import zone_data
+from tickwork import tzdata_version as zone_data
 from tickwork.clock import now
 from tickwork.errors import StoreBroken
 from tickwork.store.postgres.engine.database import CONNECT_ERRORS, SQL, as_store_error

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
-from tickwork import zone_data
+from tickwork import tzdata_version as zone_data
 from tickwork.errors import StoreError
 from tickwork.store.shared.doctor import Finding, Level, schema_finding, zones_finding
 from tickwork.store.shared.sql_files import load_migrations

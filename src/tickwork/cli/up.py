@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
 from tickwork.cli.options import Database
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
 from tickwork.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:

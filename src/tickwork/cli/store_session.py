@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
 from tickwork.cli.options import NAMES
-from tickwork.cli.printing import harmless
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, harmless, refuse
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:

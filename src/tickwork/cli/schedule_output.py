@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
 from tickwork.cli.options import NAMES
-from tickwork.cli.printing import print_json, print_lines
-from tickwork.cli.running import ask, required
-from tickwork.cli.timing import OPTION_NAMES
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, refuse
+from tickwork.cli.store_session import ask, required
+from tickwork.cli.timing_options import OPTION_NAMES
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:

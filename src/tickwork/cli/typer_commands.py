@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tickwork.cli.failing import EXIT_FAILED, say
+from tickwork.cli.output import EXIT_FAILED, say
 
 
 class Command(TyperCommand):

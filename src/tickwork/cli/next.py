@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli import timing
-from tickwork.cli.failing import EXIT_FAILED, refuse, say
+from tickwork.cli import timing_options as timing
 from tickwork.cli.options import Json
-from tickwork.cli.printing import print_json, print_lines
+from tickwork.cli.output import EXIT_FAILED, print_json, print_lines, refuse, say
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -9,6 +9,12 @@
 What plans, handles, invokes and settles is the worker's own; only its loops are not running. While
 a handler runs no time passes: what it waits for by itself (a socket, `asyncio.sleep`) takes as long
 as it does in life.
+
+Where an app's store is while it is tested: empty at the beginning, gone at the end.
+
+By default a SQLite file of its own. In a PostgreSQL database it is a schema of its own, so that
+whatever else is there is left alone; tables of the app's own are found in `public`, after it.
+Nothing of it has to outlive a power cut: no commit waits for a disk.
 """
 
 from __future__ import annotations
@@ -16,18 +22,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from reprlib import repr as shortened
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
 
+import asyncpg
 import msgspec
 
+from tickwork import wiring
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadLetter, Selection
-from tickwork.core.model import SYSTEM, ContentType, Message, Scope
+from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
-from tickwork.facade import Tickwork
+from tickwork.facade.app import Tickwork
 from tickwork.service.isolation import Isolator
 from tickwork.service.maintenance import PRUNED_AT_ONCE, REAPED_AT_ONCE
 from tickwork.service.node import Node
@@ -37,11 +48,73 @@ from tickwork.service.worker.claim import Claims, Context
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.service.worker.worker import Worker, open_worker
 from tickwork.store.contract import Store
-from tickwork.store.ids import new_id
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.shared.sql_files import load
 from tickwork.testing.clock import START, VirtualClock
-from tickwork.testing.coming import Coming, Planned, earliest
-from tickwork.testing.places import open_empty
-from tickwork.testing.watching import NeverEnds, Notes
+from tickwork.testing.errors_seen import NeverEnds, Notes
+from tickwork.testing.upcoming import Coming, Planned, earliest
+
+SQL = load("tickwork.testing")
+
+QUICK = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
+"""A step of the harness is some small statements, the same ones again and again: to plan each of
+them anew takes the server longer than to carry it out."""
+
+
+@asynccontextmanager
+async def open_empty(database: str | None, moment: Moment, *, tenant: str) -> AsyncIterator[Store]:
+    """A store with nothing in it but a tenant, under a clock of the caller's."""
+    if database is not None and database.startswith("postgresql://"):
+        async with _schema(database) as name:
+            # Alone, or the tables of another schema would pass for ours.
+            await wiring.migrate(wiring.Settings(database=_within(database, name)))
+            settings = wiring.Settings(database=_within(database, f"{name}, public"))
+            async with _opened(settings, moment, tenant) as store:
+                yield store
+    elif database is None:
+        with TemporaryDirectory(prefix="tickwork-") as folder:
+            url = f"sqlite:///{Path(folder) / 'tickwork.db'}"
+            async with _opened(wiring.Settings(database=url), moment, tenant) as store:
+                yield store
+    else:
+        raise ValueError(f"None or a postgresql:// URL is wanted, not {database!r}")
+
+
+@asynccontextmanager
+async def _opened(settings: wiring.Settings, moment: Moment, tenant: str) -> AsyncIterator[Store]:
+    store = await wiring.open_store(settings, moment=moment, is_passing=True)
+    try:
+        await store.tenants.put(SYSTEM, Tenant(id=tenant))
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def _schema(url: str) -> AsyncIterator[str]:
+    name = f"tickwork_{new_id().hex}"
+    await _execute(url, SQL.make_schema.replace("/*name*/", name))
+    try:
+        yield name
+    finally:
+        await _execute(url, SQL.drop_schema.replace("/*name*/", name))
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _within(url: str, search_path: str) -> str:
+    """The same database, with another place where names are looked for."""
+    parts = urlsplit(url)
+    settings = "&".join((f"search_path={quote(search_path)}", *QUICK))
+    query = f"{parts.query}&{settings}" if parts.query else settings
+    return urlunsplit(parts._replace(query=query))
+
 
 PATIENCE_SECONDS = 10.0
 """So long, in real time, a handler may take; then it counts as one that hangs."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli.failing import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
-    from tickwork.facade import Tickwork
+    from tickwork.facade.app import Tickwork
     from tickwork.wiring import Settings
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
@@ -99,7 +99,7 @@ def run_command(
 
 def load_app(target: str, *, debug: bool = False) -> Tickwork:
     """The app that a module has under a name; a module of the current directory goes first."""
-    from tickwork.facade import Tickwork
+    from tickwork.facade.app import Tickwork
 
     module_name, found, name = target.partition(":")
     if not (module_name and found and name):

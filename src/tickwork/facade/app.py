@@ -42,13 +42,8 @@ from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
-from tickwork.ops.queues import check_there, is_there
-from tickwork.ops.schedules.declare import declare_schedules
-from tickwork.ops.send import RegistryComposer
-from tickwork.ops.stores import LoopStores
-from tickwork.queues import Queue
-from tickwork.scheduling import (
+from tickwork.facade.queue import Queue
+from tickwork.facade.schedules import (
     FUNCTIONS_QUEUE,
     HANDLER_OPTIONS,
     Calendars,
@@ -56,6 +51,11 @@ from tickwork.scheduling import (
     declaration,
     wrapped,
 )
+from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
+from tickwork.ops.queues import check_there, is_there
+from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.send import RegistryComposer
+from tickwork.ops.stores import LoopStores
 from tickwork.service.process_lifecycle import announce, run_until_stopped
 from tickwork.service.worker.worker import Worker
 from tickwork.store.contract import Store

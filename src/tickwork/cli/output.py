@@ -2,17 +2,22 @@
 
 Contract: what a sender or a handler wrote is shown, never obeyed. Characters that steer a
 terminal are spelled out in everything but JSON, which has its own way.
+
+How commands fail: with a sentence on stderr and an exit code, never with a traceback.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import NoReturn
 
 import typer
+
+from tickwork.errors import InvalidInput
 
 _STEERING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -102,3 +107,31 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     return harmless(str(value))
+
+
+EXIT_FAILED = 1
+EXIT_BAD_USAGE = 2
+
+
+def say(sentence: str) -> None:
+    """One line on stderr."""
+    typer.echo(f"tickwork: {harmless(' '.join(sentence.split()))}", err=True)
+
+
+def fail(sentence: str, *, code: int = EXIT_FAILED) -> NoReturn:
+    """Says why, and ends the command."""
+    say(sentence)
+    raise typer.Exit(code)
+
+
+def refuse(error: InvalidInput, names: Mapping[str, str]) -> NoReturn:
+    """Says every fault under the name by which the user gave it, and ends the command."""
+    for sentence in _sentences(error, names):
+        say(sentence)
+    raise typer.Exit(EXIT_BAD_USAGE)
+
+
+def _sentences(error: InvalidInput, names: Mapping[str, str]) -> Iterable[str]:
+    for fault in error.errors:
+        name = names.get(fault.field) or names.get(fault.field.partition(".")[0]) or fault.field
+        yield f"{name}: {fault.message}"

@@ -1,4 +1,6 @@
-"""Numbers about this process, for Prometheus.
+"""For those who watch the process: does it live, can it serve.
+
+Numbers about this process, for Prometheus.
 
 Open to this machine only, until there are keys: they tell how busy the process is, and the names of
 its queues. What a proxy brings comes from elsewhere, wherever the proxy stands.
@@ -14,8 +16,37 @@ from litestar.di import NamedDependency
 from litestar.exceptions import PermissionDeniedException
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from tickwork import __version__
 from tickwork.api.context import Context
 from tickwork.api.problems import described
+from tickwork.api.schemas import Health, Readiness
+
+
+@get(
+    "/healthz",
+    operation_id="healthz",
+    summary="Does it live?",
+    tags=["health"],
+    sync_to_thread=False,
+)
+def healthz() -> Health:
+    """Answers as long as the process does."""
+    return Health(status="ok", version=__version__)
+
+
+@get(
+    "/readyz",
+    operation_id="readyz",
+    summary="Can it serve?",
+    tags=["health"],
+    responses=described(503),
+)
+async def readyz(context: NamedDependency[Context]) -> Readiness:
+    """Answers once the database does; until then 503."""
+    if context.store is not None:
+        await context.store.meta()
+    return Readiness(status="ready")
+
 
 _PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 

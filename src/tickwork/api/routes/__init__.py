@@ -1,0 +1,1 @@
+"""HTTP routes, a file per noun."""

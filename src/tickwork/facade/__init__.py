@@ -1,0 +1,1 @@
+"""The app object and what hangs on it: signatures and docstrings for people, no decisions."""
