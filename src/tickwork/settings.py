@@ -21,7 +21,7 @@ A setting is a flag, else an environment variable, else an entry in the section 
 ```
 
 What cannot be used is refused by the name under which it was given. The file may hold a topology
-as well (`core/topology/__init__.py`), which is none of the settings; of it a worker uses how many
+as well (`core/topology.py`), which is none of the settings; of it a worker uses how many
 invocations its consumers may have at a time.
 """
 

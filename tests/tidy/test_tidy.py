@@ -40,6 +40,22 @@ a statement of its own, becomes an outcome; what an app's module raises, or a ty
 it is sent, becomes a sentence, and what a value raises that somebody logs the name of its type. Or
 where it passes through: what is thrown at one who waits is for that one."""
 
+STANDALONE = {
+    "tickwork.api.routes.cluster": "routes: a file per noun",
+    "tickwork.api.routes.operations": "routes: a file per noun",
+    "tickwork.api.serve": "the only importer of uvicorn",
+    "tickwork.cli.database": "a file per command group",
+    "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
+    "tickwork.ops.cluster": "ops: a file per noun; HTTP and CLI call it",
+    "tickwork.service.scheduler.calendars": "a background job of the scheduler",
+    "tickwork.service.scheduler.database_clock": "a background job of the scheduler",
+    "tickwork.store.postgres.engine.identity": "which URLs name one database",
+    "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
+    "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
+    "tickwork.store.sqlite.pruner": "the stores have one skeleton",
+}
+"""Modules under 60 lines of code with a single importer, and why each is a file."""
+
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""
 
@@ -118,6 +134,30 @@ def test_the_laws_have_something_to_judge() -> None:
 
 def test_no_module_is_too_long() -> None:
     keep(laws.long_module, read, written())
+
+
+def test_a_small_module_with_one_importer_says_why_it_stands_alone() -> None:
+    """A crumb belongs to its importer, unless `STANDALONE` gives a reason."""
+    importers: dict[str, set[str]] = {}
+    names = {_module_name(path): path for path in modules()}
+    for name, path in names.items():
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    importers.setdefault(full if full in names else node.module, set()).add(name)
+    crumbs = {
+        name
+        for name, path in names.items()
+        if path.name not in ("__init__.py", "__main__.py")
+        and len(importers.get(name, ())) <= 1
+        and laws.code_lines(read(path)) < laws.CRUMB_CODE_LINES_MAX
+    }
+    assert crumbs == STANDALONE.keys()
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
 def test_no_function_is_too_long() -> None:

@@ -74,7 +74,9 @@ def check_running() -> None:
 def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
     """Says what this process does, of what its roles may be: to somebody at a terminal in a
     sentence; where lines are JSON this is one too."""
-    from tickwork.service.observe.log_format import chosen
+    from tickwork.service.observe.log_format import (
+        chosen,  # Heavy, and whoever only sends does without.
+    )
 
     known = sorted(roles)
     handled = sorted(set(queues)) if "worker" in known else []

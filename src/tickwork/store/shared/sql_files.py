@@ -32,21 +32,23 @@ SCHEDULE_COLUMNS = ", ".join(
 
 
 def load(package: str) -> SimpleNamespace:
-    """The statements of a store's `sql` folder as attributes.
+    """The statements of a store's `sql/<noun>/` folders as attributes; a name is used once.
 
     `/*columns*/` are a message's, `/*schedule*/` a schedule's, `/*format*/` is the newest format
     this code knows.
     """
-    return SimpleNamespace(
-        **{
-            entry.name.removesuffix(".sql"): entry.read_text("utf-8")
-            .replace("/*columns*/", MESSAGE_COLUMNS)
-            .replace("/*schedule*/", SCHEDULE_COLUMNS)
-            .replace("/*format*/", str(FORMAT_VERSION))
-            for entry in files(package).joinpath("sql").iterdir()
-            if entry.name.endswith(".sql")
-        }
-    )
+    statements: dict[str, str] = {}
+    for noun in files(package).joinpath("sql").iterdir():
+        for entry in noun.iterdir() if noun.is_dir() else ():
+            name = entry.name.removesuffix(".sql")
+            assert name not in statements, f"{name}.sql is in two folders"
+            statements[name] = (
+                entry.read_text("utf-8")
+                .replace("/*columns*/", MESSAGE_COLUMNS)
+                .replace("/*schedule*/", SCHEDULE_COLUMNS)
+                .replace("/*format*/", str(FORMAT_VERSION))
+            )
+    return SimpleNamespace(**statements)
 
 
 _NAME = re.compile(r"^(\d{4})_[a-z_]+\.sql$")
