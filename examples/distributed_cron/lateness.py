@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from examples.distributed_cron.faults import Fault
-from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.firing import FiringRecord
 
 LATE_SECONDS = 0.25
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -22,19 +23,19 @@ class Lateness(NamedTuple):
     late: Counter[str]
 
 
-def lateness(firings: Sequence[Firing], faults: Sequence[Fault]) -> Lateness:
+def lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Lateness:
     """Of every slot that ran."""
-    ran: dict[tuple[object, object], Firing] = {}
+    starts: dict[tuple[object, datetime], tuple[datetime, datetime]] = {}
     for each in firings:
-        if each.attempt > 0 and not each.run:
-            first = ran.setdefault((each.schedule_id, each.slot), each)
-            if each.started_at < first.started_at:
-                ran[each.schedule_id, each.slot] = each
-    waits = sorted((each.started_at - each.due_at).total_seconds() for each in ran.values())
+        if each.attempt > 0 and not each.run and each.started_at is not None:
+            slot = each.schedule_id, each.slot
+            first, _ = starts.get(slot, (each.started_at, each.due_at))
+            starts[slot] = min(first, each.started_at), each.due_at
+    waits = sorted((started - due).total_seconds() for started, due in starts.values())
     late: Counter[str] = Counter()
-    for each in ran.values():
-        if (each.started_at - each.due_at).total_seconds() > LATE_SECONDS:
-            causes = {f.kind for f in faults if f.touches(each.due_at, each.started_at)}
+    for started, due in starts.values():
+        if (started - due).total_seconds() > LATE_SECONDS:
+            causes = {f.kind for f in faults if f.touches(due, started)}
             late[" and ".join(sorted(causes)) or NOTHING] += 1
     seconds = {
         name: waits[min(int(len(waits) * share), len(waits) - 1)] if waits else 0.0

@@ -24,7 +24,7 @@ from tests.stores.opening import Homes
 from tickwork.core.message.dead_letter import DeadLetter, Replayed, Selection
 from tickwork.core.message.system_events import SYSTEM_SOURCE
 from tickwork.core.model import Message, Pruned, Reaped, Scope
-from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import InvalidInput, TickworkError
 from tickwork.store.contract import Store
 
@@ -142,7 +142,7 @@ def _comparable(answer: Any) -> Any:
         return structs.replace(answer, receipts=0, firings=0)
     if isinstance(answer, DeadLetter):
         return structs.replace(_without_letter(answer), id=NOBODY)
-    if isinstance(answer, Firing):
+    if isinstance(answer, FiringRecord):
         return structs.replace(answer, id=NOBODY)
     if isinstance(answer, Message):
         return _without_letter(answer)
@@ -155,7 +155,7 @@ def _comparable(answer: Any) -> Any:
     several = [_comparable(each) for each in answer]
     if isinstance(answer[0], DeadLetter):
         return sorted(several, key=_letter_order)
-    if isinstance(answer[0], Firing):
+    if isinstance(answer[0], FiringRecord):
         return sorted(several, key=lambda each: (each.finished_at, each.slot, each.run))
     return several
 

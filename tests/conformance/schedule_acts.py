@@ -24,7 +24,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.change import Decide
-from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import (
     SHARDS,
     Definition,
@@ -204,7 +204,7 @@ async def slots(store: Store, schedule: Schedule) -> list[datetime | None]:
     return [each.slot for each in await messages(store, schedule)]
 
 
-async def firings(store: Store, schedule: Schedule) -> list[Firing]:
+async def firings(store: Store, schedule: Schedule) -> list[FiringRecord]:
     """Its records, oldest first."""
     found = await store.firings.list(Scope(schedule.tenant), schedule.id, ALL)
     return [*reversed(found)]

@@ -26,12 +26,12 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, REASON_EXPIRED, SYSTEM, Counts, NewMessage, Tenant
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-SUCCEEDED = FiringRecord(status=FiringStatus.SUCCEEDED)
+SUCCEEDED = FiringResult(status=FiringStatus.SUCCEEDED)
 MANY = 6_000
 """More than one piece of a batch, on every store."""
 

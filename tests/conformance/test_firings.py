@@ -21,12 +21,12 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message
-from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringResult, FiringStatus
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-EVERYTHING = FiringRecord(
+EVERYTHING = FiringResult(
     status=FiringStatus.PARTIAL,
     reason="half",
     took_seconds=1.5,
@@ -37,7 +37,7 @@ EVERYTHING = FiringRecord(
         ChannelOutcome("webhook", "failed", "no route to host"),
     ),
 )
-SUCCEEDED = FiringRecord(status=FiringStatus.SUCCEEDED)
+SUCCEEDED = FiringResult(status=FiringStatus.SUCCEEDED)
 
 
 async def slot_message(
@@ -55,7 +55,7 @@ async def test_an_ending_records_what_became_of_its_slot(store: Store, clock: Vi
     clock.advance(seconds=10)
     await settle(store, ack(message, firing=EVERYTHING))
     (firing,) = await store.firings.list(DEFAULT, schedule_id, ALL)
-    assert firing == Firing(
+    assert firing == FiringRecord(
         id=firing.id,
         tenant="default",
         schedule_id=schedule_id,
@@ -79,13 +79,13 @@ async def test_an_ending_records_what_became_of_its_slot(store: Store, clock: Vi
 async def test_each_attempt_is_a_row_of_its_own(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     schedule_id, begin = new_id(), clock.now()
-    failed = FiringRecord(status=FiringStatus.FAILED)
+    failed = FiringResult(status=FiringStatus.FAILED)
     message = await slot_message(store, clock, schedule_id)
     await settle(store, retry(message, delay_seconds=60, firing=failed))
     clock.advance(seconds=60)
     await settle(store, release(await pull_one(store), delay_seconds=60, firing=failed))
     clock.advance(seconds=60)
-    ended = FiringRecord(status=FiringStatus.DEAD, reason="max_retries")
+    ended = FiringResult(status=FiringStatus.DEAD, reason="max_retries")
     await settle(store, dead(await pull_one(store), reason="max_retries", firing=ended))
     newest_first = await store.firings.list(DEFAULT, schedule_id, ALL)
     assert [(each.attempt, each.status) for each in newest_first] == [
@@ -161,7 +161,7 @@ async def test_a_bad_firing_is_refused_with_its_settlement(
         "channels": (ChannelOutcome("email", "a\0b"),),
     }
     for field, value in bad.items():
-        firing = FiringRecord(status=FiringStatus.FAILED, **{field: value})
+        firing = FiringResult(status=FiringStatus.FAILED, **{field: value})
         with pytest.raises(InvalidInput) as raised:
             await settle(store, ack(message, firing=firing))
         (fault,) = raised.value.errors

@@ -26,7 +26,7 @@ from tickwork.core.message.batch import BATCH_SECONDS, ItemStatus
 from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Pruned
 from tickwork.core.queue.stats import TALLY_SECONDS
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringResult, FiringStatus
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -54,7 +54,7 @@ async def make_batches(store: Store, number: int) -> None:
 async def make_firings(store: Store, number: int) -> None:
     for run in range(number):
         await send(store, schedule_id=SCHEDULE, slot=await store.now(), run=run)
-        firing = FiringRecord(status=FiringStatus.SUCCEEDED)
+        firing = FiringResult(status=FiringStatus.SUCCEEDED)
         await settle(store, ack(await pull_one(store), firing=firing))
 
 

@@ -23,7 +23,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule.firing import FIRING_SECONDS, Firing, FiringStatus
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.contract import Store
@@ -33,14 +33,15 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 async def pages(
     store: Store, schedule_id: UUID, size: int, status: FiringStatus | None = None
-) -> list[Firing]:
-    found: list[Firing] = []
+) -> list[FiringRecord]:
+    found: list[FiringRecord] = []
     before: tuple[datetime, UUID] | None = None
     for _ in range(ALL):
         page = await store.firings.list(DEFAULT, schedule_id, size, status=status, before=before)
         found += page
         if len(page) < size:
             break
+        assert page[-1].finished_at is not None
         before = page[-1].finished_at, page[-1].id
     return found
 

@@ -45,7 +45,7 @@ from tickwork.core.model import (
     Settlement,
 )
 from tickwork.core.schedule import slot_outcome as slot_end
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import OnDead, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
@@ -244,11 +244,11 @@ async def test_ends_of_one_schedule_that_settle_together_count_by_their_slots(
             held=each.held,
             fate=Fate.RETRY,
             delay_seconds=600,
-            firing=FiringRecord(status=FiringStatus.FAILED, error=text),
+            firing=FiringResult(status=FiringStatus.FAILED, error=text),
         )
         for each, text in ((first, "first"), (third, "third"))
     ]
-    fine = ack(second, firing=FiringRecord(status=FiringStatus.SUCCEEDED))
+    fine = ack(second, firing=FiringResult(status=FiringStatus.SUCCEEDED))
     await store.messages.settle(SYSTEM, Settlement((failed[1], fine, failed[0])))
     assert stands(await again(store, made)) == (ACTIVE, 1, "third", "failed")
     await end(store, fourth)

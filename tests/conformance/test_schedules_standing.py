@@ -20,7 +20,7 @@ from tests.stores.home import KINDS
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
 from tickwork.core.schedule.model import OnDead, Retry, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
@@ -59,7 +59,7 @@ def stands(schedule: Schedule) -> tuple[object, ...]:
 
 
 def ending(message: Message, status: FiringStatus, error: str) -> Ending:
-    record = FiringRecord(status=status, error=error)
+    record = FiringResult(status=status, error=error)
     if status in (GOOD, PART, UNSEEN):
         return ack(message, firing=record)
     if status is BAD:
@@ -109,7 +109,7 @@ async def test_a_partial_success_says_what_failed_and_leaves_the_count(
     await end_next(store, Failed("first"))
     clock.advance(seconds=3_600)
     (message,) = await pull(store)
-    record = FiringRecord(status=PART, error="partial: webhook", then=Then.COMPLETE)
+    record = FiringResult(status=PART, error="partial: webhook", then=Then.COMPLETE)
     await store.messages.settle(SYSTEM, Settlement((ack(message, firing=record),)))
     now = await again(store, made)
     assert stands(now) == (1, "partial: webhook", "partial")
@@ -129,8 +129,8 @@ async def test_of_a_pause_and_a_last_end_in_one_settlement_the_later_slot_counts
         on_dead=OnDead.PAUSE,
     )
     first, last = sorted(await pull(store), key=lambda each: str(each.slot))
-    paused = dead(first, firing=FiringRecord(status=OVER, error="no", then=Then.PAUSE))
-    over = ack(last, firing=FiringRecord(status=GOOD, then=Then.COMPLETE))
+    paused = dead(first, firing=FiringResult(status=OVER, error="no", then=Then.PAUSE))
+    over = ack(last, firing=FiringResult(status=GOOD, then=Then.COMPLETE))
     await store.messages.settle(SYSTEM, Settlement((over, paused)))
     now = await again(store, made)
     assert (now.status, now.version) == (ScheduleStatus.COMPLETED, made.version + 1)

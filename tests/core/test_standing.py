@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
 from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Shown, effect_of
 
 ENDS = (
@@ -22,7 +22,7 @@ ENDS = (
 NEW = Shown(0, None, None)
 
 records = st.builds(
-    FiringRecord, status=st.sampled_from(ENDS), error=st.sampled_from([None, "first", "second"])
+    FiringResult, status=st.sampled_from(ENDS), error=st.sampled_from([None, "first", "second"])
 )
 shown = st.builds(
     Shown,
@@ -32,8 +32,8 @@ shown = st.builds(
 )
 
 
-def record(status: FiringStatus) -> FiringRecord:
-    return FiringRecord(status=status, error="no")
+def record(status: FiringStatus) -> FiringResult:
+    return FiringResult(status=status, error="no")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
 
 
 @given(st.lists(records, max_size=6), shown)
-def test_together_is_one_after_the_other(ends: list[FiringRecord], before: Shown) -> None:
+def test_together_is_one_after_the_other(ends: list[FiringResult], before: Shown) -> None:
     one_by_one = before
     for each in ends:
         one_by_one = effect_of([each]).on(one_by_one)
@@ -76,18 +76,18 @@ def test_one_more_success_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("then", "delay"), [*product([Then.GO_ON, Then.PAUSE], [None, 5.0])])
 def test_what_follows_is_the_last_that_was_said(then: Then, delay: float | None) -> None:
-    said = FiringRecord(status=FiringStatus.SKIPPED, then=then, next_after_seconds=delay)
-    effect = effect_of([said, FiringRecord(status=FiringStatus.SKIPPED)])
+    said = FiringResult(status=FiringStatus.SKIPPED, then=then, next_after_seconds=delay)
+    effect = effect_of([said, FiringResult(status=FiringStatus.SKIPPED)])
     assert (effect.then, effect.delay_seconds) == (then, delay)
     assert effect.changes(NEW) is (then is Then.PAUSE or delay is not None)
-    over = FiringRecord(status=FiringStatus.SKIPPED, then=Then.COMPLETE)
+    over = FiringResult(status=FiringStatus.SKIPPED, then=Then.COMPLETE)
     assert effect_of([said, over]).then is Then.COMPLETE
 
 
 def test_a_later_run_that_goes_on_outweighs_one_that_was_the_last() -> None:
-    over = FiringRecord(status=FiringStatus.SUCCEEDED, then=Then.COMPLETE)
-    goes_on = FiringRecord(status=FiringStatus.SUCCEEDED, next_after_seconds=5.0)
-    paused = FiringRecord(status=FiringStatus.DEAD, then=Then.PAUSE, next_after_seconds=5.0)
+    over = FiringResult(status=FiringStatus.SUCCEEDED, then=Then.COMPLETE)
+    goes_on = FiringResult(status=FiringStatus.SUCCEEDED, next_after_seconds=5.0)
+    paused = FiringResult(status=FiringStatus.DEAD, then=Then.PAUSE, next_after_seconds=5.0)
     follow = [
         (effect.then, effect.delay_seconds)
         for effect in map(effect_of, [[over, goes_on], [goes_on, over], [paused, goes_on]])

@@ -17,7 +17,7 @@ import pytest
 from examples.distributed_cron.faults import FROZEN, KILLED, Fault
 from examples.distributed_cron.lateness import NOTHING, lateness
 from tests.kit.databases import PostgresHost
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 180.0
@@ -93,8 +93,8 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def ran(due: float, started: float) -> Firing:
-    return Firing(
+def ran(due: float, started: float) -> FiringRecord:
+    return FiringRecord(
         id=UUID(int=1),
         tenant="default",
         schedule_id=UUID(int=2),

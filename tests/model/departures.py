@@ -16,7 +16,7 @@ from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.system_events import Death, of_death
 from tickwork.core.model import Ending, Message, NewMessage, Scope, State
 from tickwork.core.queue.stats import Passing
-from tickwork.core.schedule.firing import Firing, FiringRecord
+from tickwork.core.schedule.firing import FiringRecord, FiringResult
 from tickwork.store.ids import new_id
 from tickwork.store.shared.counters import warn_untold
 
@@ -87,13 +87,13 @@ class Departures:
         for event in of_death(self._death(letter)):
             self._arrivals.announce(letter.tenant, None, event)
 
-    def record(self, message: Message, record: FiringRecord | None) -> None:
+    def record(self, message: Message, record: FiringResult | None) -> None:
         """What became of the message's slot, if it has one."""
         if record is None or message.schedule_id is None or message.slot is None:
             return
         now = self._now()
         self._tables.firings.append(
-            Firing(
+            FiringRecord(
                 id=new_id(),
                 tenant=message.tenant,
                 schedule_id=message.schedule_id,

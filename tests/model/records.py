@@ -22,7 +22,7 @@ from tickwork.core.queue.stats import (
     Passing,
     QueueStats,
 )
-from tickwork.core.schedule.firing import FIRING_SECONDS, Firing
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,7 +34,7 @@ class MemoryFirings:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[Firing, ...]:
+    async def list(self, scope: Scope, schedule_id: UUID, limit: int) -> tuple[FiringRecord, ...]:
         check_limit(limit)
         own = [
             each
@@ -134,8 +134,8 @@ class MemoryPruner:
         return _drop(self._tables.batches, old)
 
     def _prune_firings(self, limit: int) -> int:
-        firings = sorted(self._tables.firings, key=lambda each: each.finished_at)
-        old = [each for each in firings if self._is_old(each.finished_at, FIRING_SECONDS)][:limit]
+        firings = sorted(self._tables.firings, key=_finished_at)
+        old = [each for each in firings if self._is_old(_finished_at(each), FIRING_SECONDS)][:limit]
         self._tables.firings = [each for each in firings if each not in old]
         return len(old)
 
@@ -151,3 +151,8 @@ def _drop(table: dict[K, V], names: list[K]) -> int:
     for name in names:
         del table[name]
     return len(names)
+
+
+def _finished_at(firing: FiringRecord) -> datetime:
+    assert firing.finished_at is not None
+    return firing.finished_at

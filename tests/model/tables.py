@@ -17,7 +17,7 @@ from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, State, Tenant
 from tickwork.core.queue.stats import Passing
-from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import NotFound
 from tickwork.store.shared.waiting import Watchers
 
@@ -93,7 +93,7 @@ class Tables:
         self.events_done: dict[tuple[str, UUID, str], datetime] = {}
         self.batches: dict[Name, BatchRow] = {}
         self.items: dict[tuple[str, UUID, UUID], BatchItem] = {}
-        self.firings: list[Firing] = []
+        self.firings: list[FiringRecord] = []
         self.nodes: dict[UUID, Node] = {}
         self.tallies: dict[tuple[datetime, Tally], int] = {}
         self.counted: Counter[Tally] = Counter()

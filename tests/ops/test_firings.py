@@ -11,7 +11,7 @@ from tests.conformance.schedule_acts import created_due, end, plan_now, slots
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.ops.schedules.views import history, show_firing
 from tickwork.store.contract import Store
@@ -29,11 +29,11 @@ async def made(store: Store, clock: VirtualClock) -> Schedule:
 
 async def asked(
     store: Store, schedule: Schedule, limit: int = 100, **choice: Any
-) -> tuple[Firing | OpenFiring, ...]:
+) -> tuple[FiringRecord, ...]:
     return await history(store, DEFAULT, schedule.id, limit, **choice)
 
 
-def standings(found: tuple[Firing | OpenFiring, ...]) -> list[tuple[FiringStatus, int]]:
+def standings(found: tuple[FiringRecord, ...]) -> list[tuple[FiringStatus, int]]:
     return [(each.status, each.attempt) for each in found]
 
 

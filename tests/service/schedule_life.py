@@ -11,7 +11,7 @@ from uuid import UUID
 from tickwork.app.message import Message
 from tickwork.core import when
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.facade.app import Tickwork
 from tickwork.facade.schedules import Schedules
@@ -63,15 +63,16 @@ class Life:
     async def now(self, schedule: Schedule) -> Schedule:
         return await self.schedules.get(schedule.id)
 
-    async def records(self, schedule: Schedule) -> list[Firing]:
+    async def records(self, schedule: Schedule) -> list[FiringRecord]:
         """All of them, oldest first."""
-        found: list[Firing] = []
+        found: list[FiringRecord] = []
         before: tuple[datetime, UUID] | None = None
         for _ in range(PAGES_MAX):
             page = await self.store.firings.list(DEFAULT, schedule.id, PAGE, before=before)
             found += page
             if len(page) < PAGE:
                 break
+            assert page[-1].finished_at is not None
             before = page[-1].finished_at, page[-1].id
         return found[::-1]
 
@@ -112,7 +113,7 @@ async def living(
 
 
 def unaccounted(
-    expected: Iterable[datetime], fired: Iterable[datetime], records: Iterable[Firing]
+    expected: Iterable[datetime], fired: Iterable[datetime], records: Iterable[FiringRecord]
 ) -> list[str]:
     """What is wrong with the account of a schedule's slots, in words: each was handed to a handler
     once, or is in one run that says why not."""

@@ -40,6 +40,7 @@ async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
     found: dict[str, list[datetime]] = {}
     for record in await life.records(schedule):
         if record.status is FiringStatus.SKIPPED:
+            assert record.finished_at is not None
             assert record.finished_at >= record.slot - timedelta(seconds=30)
             last = record.last_slot or record.slot
             walked = when.iterate(bare, record.slot - timedelta.resolution)

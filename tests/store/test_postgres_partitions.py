@@ -12,7 +12,7 @@ from tests.conformance.barriers import rival
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FIRING_SECONDS, FiringResult, FiringStatus
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
@@ -40,7 +40,7 @@ async def record(store: Store, clock: VirtualClock) -> None:
     """One more firing, now."""
     await send(store, schedule_id=SCHEDULE, slot=clock.now())
     held = (await pull_one(store)).held
-    succeeded = FiringRecord(status=FiringStatus.SUCCEEDED)
+    succeeded = FiringResult(status=FiringStatus.SUCCEEDED)
     await settle(store, Ending(held=held, fate=Fate.ACK, firing=succeeded))
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests.core.schedules import CREATED, ID, at
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.when import parse
 from tickwork.testing.checkers import (
     CHECKERS,
@@ -50,8 +50,8 @@ def a_message(slot: datetime, order: int, **changes: Any) -> Stored:
     return structs.replace(plain, **changes)
 
 
-def a_record(slot: datetime, status: FiringStatus, **changes: Any) -> Firing:
-    plain = Firing(
+def a_record(slot: datetime, status: FiringStatus, **changes: Any) -> FiringRecord:
+    plain = FiringRecord(
         id=UUID(int=9),
         tenant="default",
         schedule_id=ID,
@@ -73,7 +73,7 @@ def a_record(slot: datetime, status: FiringStatus, **changes: Any) -> Firing:
     return structs.replace(plain, **changes)
 
 
-def a_skip(first: datetime, last: datetime | None, count: int) -> Firing:
+def a_skip(first: datetime, last: datetime | None, count: int) -> FiringRecord:
     return a_record(
         first,
         FiringStatus.SKIPPED,

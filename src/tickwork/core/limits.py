@@ -22,7 +22,7 @@ from tickwork.core.model import (
     WholeBatch,
 )
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
-from tickwork.core.schedule.firing import FiringRecord
+from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
@@ -324,7 +324,7 @@ def _batches_faults(batches: Sequence[WholeBatch], prefix: str) -> Iterator[Fiel
                 yield from _message_faults(item, f"{at}items[{index}].")
 
 
-def _firing_faults(firing: FiringRecord, prefix: str) -> Iterator[FieldError]:
+def _firing_faults(firing: FiringResult, prefix: str) -> Iterator[FieldError]:
     if not 0 <= firing.took_seconds <= DELAY_SECONDS_MAX:
         yield FieldError(f"{prefix}took_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
     if firing.reason is not None:

@@ -30,7 +30,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.core.message.backoff import Backoff, Exponential
-from tickwork.core.schedule.firing import FiringRecord
+from tickwork.core.schedule.firing import FiringResult
 
 
 class State(StrEnum):
@@ -282,7 +282,7 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
     sends: tuple[Send, ...] = ()
     batches: tuple[WholeBatch, ...] = ()
-    firing: FiringRecord | None = None
+    firing: FiringResult | None = None
 
     @property
     def counts_attempt(self) -> bool:

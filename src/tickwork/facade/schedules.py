@@ -15,13 +15,13 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
-from tickwork.app.firing import Firing as SlotFiring
+from tickwork.app.firing import Firing
 from tickwork.app.handlers import shape_fault
 from tickwork.app.message import Message
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import (
     Calendar,
     Order,
@@ -141,7 +141,7 @@ class Schedules:
         limit: int = 100,
         status: FiringStatus | str | None = None,
         before: Place | None = None,
-    ) -> tuple[Firing | OpenFiring, ...]:
+    ) -> tuple[FiringRecord, ...]:
         """What became of its slots, newest first; before them what is planned or running. The next
         page: `before=(last.finished_at, last.id)`."""
         store = await self._open()
@@ -210,13 +210,13 @@ def wrapped(
 
         @wraps(function)
         async def fire(message: Message[Any]) -> Any:
-            return await function(SlotFiring(message, name))
+            return await function(Firing(message, name))
 
         return fire
 
     @wraps(function)
     def fire_plainly(message: Message[Any]) -> Any:
-        return function(SlotFiring(message, name))
+        return function(Firing(message, name))
 
     return fire_plainly
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwork.core.model import Message, Scope
 from tickwork.core.schedule.change import Decide
 from tickwork.core.schedule.clock_change import Followed, Jump, Reading
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Calendar, NewSchedule, Schedule, ScheduleSelection
 from tickwork.core.schedule.plan import Due, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant, Holding
@@ -198,10 +198,12 @@ class Firings(Protocol):
         *,
         status: FiringStatus | None = None,
         before: tuple[datetime, UUID] | None = None,
-    ) -> tuple[Firing, ...]:
+    ) -> tuple[FiringRecord, ...]:
         """The records of a schedule, newest first, from before a record's end and id on."""
 
-    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+    async def of_slot(
+        self, scope: Scope, schedule_id: UUID, at: datetime
+    ) -> tuple[FiringRecord, ...]:
         """The records of the slot at an instant, and of the run that covers it, oldest first."""
 
     async def succeeded(

@@ -30,7 +30,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.when import Rule, everyday, has_days_off, slots_between
 
 SHOWN_MAX = 20
@@ -113,7 +113,7 @@ class History(Struct, frozen=True, kw_only=True):
     handed_over: Sequence[HandOver] = ()
     renewed: Sequence[Renewal] = ()
     planned: Sequence[Planned] = ()
-    firings: Sequence[Firing] = ()
+    firings: Sequence[FiringRecord] = ()
     open_messages: frozenset[UUID] = frozenset()
     overdue: Sequence[UUID] = ()
     changed: frozenset[UUID] = frozenset()
@@ -141,7 +141,7 @@ def uncovered_slots(history: History) -> Iterator[str]:
     messages = Counter((each.schedule_id, each.slot) for each in history.kept if not each.run)
     messages.update(_expired(history) - messages.keys())
     skipped = _skipped(history.firings)
-    long_runs: dict[UUID, list[Firing]] = defaultdict(list)
+    long_runs: dict[UUID, list[FiringRecord]] = defaultdict(list)
     for each in history.firings:
         if each.status is FiringStatus.SKIPPED and each.last_slot is not None:
             long_runs[each.schedule_id].append(each)
@@ -163,7 +163,7 @@ def uncovered_slots(history: History) -> Iterator[str]:
                 yield f"day off {slot.isoformat()} of {schedule.id} is in {covering} records"
 
 
-def _miscounted(schedule: Watched, runs: Sequence[Firing]) -> Iterator[str]:
+def _miscounted(schedule: Watched, runs: Sequence[FiringRecord]) -> Iterator[str]:
     """A run says how many slots it has."""
     endless = structs.replace(everyday(schedule.rule), max_firings=None, end_at=None)
     for firing in runs:
@@ -256,7 +256,7 @@ def stale_writes(history: History) -> Iterator[str]:
 def early_firings(history: History) -> Iterator[str]:
     """Nothing runs before it is due."""
     for firing in history.firings:
-        if firing.attempt > 0 and firing.started_at < firing.due_at:
+        if firing.started_at is not None and firing.attempt and firing.started_at < firing.due_at:
             early = (firing.due_at - firing.started_at).total_seconds()
             yield f"slot {firing.slot.isoformat()} of {firing.schedule_id} ran {early} s early"
 
@@ -310,12 +310,12 @@ def _expired(history: History) -> set[tuple[UUID, datetime]]:
     }
 
 
-def _is_skipped_message(firing: Firing) -> bool:
+def _is_skipped_message(firing: FiringRecord) -> bool:
     """Whether a message was handed out too late: of skips, only those are marked late."""
     return firing.status is FiringStatus.SKIPPED and firing.catch_up
 
 
-def _skipped(firings: Sequence[Firing]) -> dict[UUID, list[tuple[datetime, datetime]]]:
+def _skipped(firings: Sequence[FiringRecord]) -> dict[UUID, list[tuple[datetime, datetime]]]:
     """The runs of slots that did not fire and never were a message."""
     runs: dict[UUID, list[tuple[datetime, datetime]]] = defaultdict(list)
     for each in firings:

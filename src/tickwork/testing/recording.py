@@ -22,7 +22,7 @@ import asyncpg
 import msgspec
 
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
@@ -136,11 +136,11 @@ async def overdue(store: Store) -> list[UUID]:
     return [each.id for each in late if due_at(each.rule, each.next_slot) < latest]
 
 
-def _firing(row: Sequence[Any]) -> Firing:
+def _firing(row: Sequence[Any]) -> FiringRecord:
     """A record as far as a checker looks at it."""
     tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
     due, started_at, finished_at, catch_up, count, last_slot = rest
-    return Firing(
+    return FiringRecord(
         id=_NOBODY,
         tenant=tenant,
         schedule_id=_uuid(schedule_id),

@@ -42,7 +42,7 @@ class ChannelOutcome(Struct, frozen=True):
     detail: str | None = None
 
 
-class FiringRecord(Struct, frozen=True, kw_only=True):
+class FiringResult(Struct, frozen=True, kw_only=True):
     """What a handler's end says about its slot; the message knows which slot that is.
 
     `then` and `next_after_seconds` are for its schedule: how it stands now, and, if its next slot
@@ -87,10 +87,14 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
         )
 
 
-class Firing(Struct, frozen=True):
-    """A recorded attempt at a slot, or a run of slots that did not fire: `count` of them, from
-    `slot` to `last_slot`. `attempt` is how many there were by then: none, if no handler ever
-    started. `excerpt` is what came back, or in a line what went wrong."""
+class FiringRecord(Struct, frozen=True):
+    """One row of a schedule's history: an attempt at a slot, a slot that is planned or running, or
+    a run of `count` slots from `slot` to `last_slot` that did not fire.
+
+    `attempt` counts handlers that started, so it is 0 for a slot that never ran. A planned slot has
+    no `started_at`; a planned or running one no `finished_at`. `excerpt` is the start of the answer
+    or the error in one line.
+    """
 
     id: UUID
     tenant: str
@@ -101,34 +105,11 @@ class Firing(Struct, frozen=True):
     status: FiringStatus
     reason: str | None
     due_at: datetime
-    started_at: datetime
-    finished_at: datetime
-    result_code: int | None
-    excerpt: str | None
-    channels: tuple[ChannelOutcome, ...]
-    catch_up: bool
-    count: int
-    last_slot: datetime | None
-
-
-class OpenFiring(Struct, frozen=True, kw_only=True):
-    """A slot that is a message: planned, or running; nothing is recorded of that. `attempt` is the
-    one that runs, or the last one that did. The names are those of a recorded one."""
-
-    id: UUID
-    tenant: str
-    schedule_id: UUID
-    slot: datetime
-    run: int
-    attempt: int
-    status: FiringStatus
-    due_at: datetime
-    catch_up: bool
-    reason: None = None
-    started_at: None = None
-    finished_at: None = None
-    result_code: None = None
-    excerpt: None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    result_code: int | None = None
+    excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
+    catch_up: bool = False
     count: int = 1
-    last_slot: None = None
+    last_slot: datetime | None = None

@@ -41,7 +41,7 @@ from tickwork.core.model import (
     Message,
     QueueSettings,
 )
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
 from tickwork.core.schedule.model import OnDead, Terms, read_terms
 from tickwork.core.schedule.plan import SKIPPED_MISSED
 from tickwork.core.when import MissedPolicy
@@ -84,7 +84,7 @@ def with_firing(message: Message, ending: Ending, *, took_seconds: float = 0.0) 
     terms = read_terms(message.terms)
     match ending.fate:
         case Fate.ACK:
-            record = FiringRecord(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
+            record = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
             record = _followed(record, terms, message.run, dead=False)
         case Fate.RETRY:
             record = _failed(ending.reason, ending.error, took_seconds)
@@ -102,10 +102,10 @@ def of_dead(
     error: str | None,
     *,
     took_seconds: float = 0.0,
-) -> FiringRecord:
+) -> FiringResult:
     """The record of a slot whose message became a dead letter."""
     is_expired, line = reason == REASON_EXPIRED, summary(error)
-    record = FiringRecord(
+    record = FiringResult(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
         is_attempt=reason not in REASONS_UNSEEN,
         reason=reason,
@@ -116,7 +116,7 @@ def of_dead(
     return _followed(record, read_terms(terms), run, dead=True)
 
 
-def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringRecord:
+def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:
     """The record of a slot whose pull lease ran out, which counts as an attempt: the last one, if
     attempts are used up."""
     if is_used_up:
@@ -126,7 +126,7 @@ def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringRecord:
 
 def too_late(message: Message) -> Ending:
     """The end of a slot's message that nobody may handle any more: it was missed."""
-    record = FiringRecord(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
+    record = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
     record = _followed(record, read_terms(message.terms), message.run, dead=False)
     return Ending(held=message.held, fate=Fate.ACK, firing=record)
 
@@ -144,9 +144,9 @@ def is_too_late(message: Message, newer: Newer) -> bool:
             return newer.missed >= terms.cap
 
 
-def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringRecord:
+def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringResult:
     line = summary(error)
-    return FiringRecord(
+    return FiringResult(
         status=FiringStatus.FAILED,
         took_seconds=took_seconds,
         reason=reason,
@@ -155,7 +155,7 @@ def _failed(reason: str | None, error: str | None, took_seconds: float) -> Firin
     )
 
 
-def _followed(record: FiringRecord, terms: Terms, run: int, *, dead: bool) -> FiringRecord:
+def _followed(record: FiringResult, terms: Terms, run: int, *, dead: bool) -> FiringResult:
     """The record with what follows for the schedule."""
     if run:
         return record
@@ -199,7 +199,7 @@ class Effect(NamedTuple):
     then: Then = Then.GO_ON
     delay_seconds: float | None = None
 
-    def after(self, record: FiringRecord) -> Effect:
+    def after(self, record: FiringResult) -> Effect:
         """With one more end, of a later slot."""
         if self is NOTHING and record.is_plain_success:
             return ONE_SUCCESS
@@ -236,14 +236,14 @@ NOTHING = Effect()
 ONE_SUCCESS = Effect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
 
 
-def _with_followup(effect: Effect, record: FiringRecord) -> Effect:
+def _with_followup(effect: Effect, record: FiringResult) -> Effect:
     """The later one says how its schedule goes on; a pause stays one."""
     is_kept = record.then is Then.GO_ON and effect.then is Then.PAUSE
     then = Then.PAUSE if is_kept else record.then
     return effect._replace(then=then, delay_seconds=record.next_after_seconds)
 
 
-def effect_of(records: Iterable[FiringRecord]) -> Effect:
+def effect_of(records: Iterable[FiringResult]) -> Effect:
     """The effect of ends, which are in the order of their slots."""
     effect = NOTHING
     for record in records:

@@ -17,7 +17,7 @@ from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope, State
 from tickwork.core.schedule.fields import render_definition
-from tickwork.core.schedule.firing import Firing, FiringStatus, OpenFiring
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import is_delay, is_single
@@ -138,7 +138,7 @@ def fires_next(schedule: Schedule) -> datetime | None:
     return next((each for each in near if when.due_at(rule, each) == due), slot)
 
 
-def show_firing(firing: Firing | OpenFiring) -> dict[str, Any]:
+def show_firing(firing: FiringRecord) -> dict[str, Any]:
     """What became of a slot, or is to become."""
     shown = {
         "id": str(firing.id),
@@ -199,7 +199,7 @@ async def history(
     *,
     status: FiringStatus | None = None,
     before: Place | None = None,
-) -> tuple[Firing | OpenFiring, ...]:
+) -> tuple[FiringRecord, ...]:
     """What became of slots, of a status, from before another one on. The first page begins with
     what is not over, the nearest of it if it is much; behind that comes what is recorded."""
     check_limit(limit)
@@ -209,7 +209,7 @@ async def history(
     if status is not None or before is not None:
         return await _recorded(store, scope, schedule_id, limit, status, before)
     there = await _not_over(store, scope, schedule_id, limit)
-    records: tuple[Firing, ...] = ()
+    records: tuple[FiringRecord, ...] = ()
     if len(there) < limit:
         records = await store.firings.list(scope, schedule_id, limit - len(there))
     ended = {(each.slot, each.run): each.attempt for each in reversed(records)}
@@ -224,7 +224,7 @@ async def _recorded(
     limit: int,
     status: FiringStatus | None,
     before: Place | None,
-) -> tuple[Firing, ...]:
+) -> tuple[FiringRecord, ...]:
     place: tuple[datetime, UUID] | None = None
     if before is not None and before[0] is not None:
         place = before[0], before[1]
@@ -233,17 +233,17 @@ async def _recorded(
 
 async def _not_over(
     store: Store, scope: Scope, schedule_id: UUID, limit: int
-) -> tuple[OpenFiring, ...]:
+) -> tuple[FiringRecord, ...]:
     """The earliest that are messages, the latest of them first."""
     messages = await store.schedules.messages(scope, schedule_id, limit)
     return tuple(_open(each) for each in reversed(messages))
 
 
-def _open(message: Message) -> OpenFiring:
+def _open(message: Message) -> FiringRecord:
     assert message.schedule_id is not None
     assert message.slot is not None
     runs = message.state is State.CLAIMED
-    return OpenFiring(
+    return FiringRecord(
         id=message.id,
         tenant=message.tenant,
         schedule_id=message.schedule_id,
@@ -251,11 +251,12 @@ def _open(message: Message) -> OpenFiring:
         run=message.run,
         attempt=message.attempts + runs,
         status=FiringStatus.RUNNING if runs else FiringStatus.PLANNED,
+        reason=None,
         due_at=message.due_at or message.slot,
         catch_up=message.catch_up,
     )
 
 
-def _next_attempt(firing: OpenFiring) -> int:
+def _next_attempt(firing: FiringRecord) -> int:
     """The attempt that is not recorded yet: if it is, the message ended between the two looks."""
     return firing.attempt + (firing.status is FiringStatus.PLANNED)

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.schedule.firing import Firing
+from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.next_slot import before
 from tickwork.core.schedule.plan import EXCLUDED
@@ -46,7 +46,7 @@ class Why(Struct, frozen=True, kw_only=True):
     fired: bool | None
     code: str
     answer: str
-    firings: tuple[Firing, ...] = ()
+    firings: tuple[FiringRecord, ...] = ()
     previous_slot: datetime | None = None
     next_slot: datetime | None = None
 
@@ -144,7 +144,7 @@ async def _facts(
     )
 
 
-def _covers(firing: Firing, rule: when.Rule, at: datetime) -> bool | None:
+def _covers(firing: FiringRecord, rule: when.Rule, at: datetime) -> bool | None:
     """Whether an instant between the slots of a record is one of them. The rule knows, as far as it
     is the one that they came from: it has the same first and last one, and as many. If not, nobody
     knows any more."""

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.model import Message, State
-from tickwork.core.schedule.firing import Firing, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS, before
 from tickwork.core.schedule.plan import (
@@ -58,7 +58,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     rule: when.Rule
     now: datetime
     at: datetime
-    firings: Sequence[Firing]
+    firings: Sequence[FiringRecord]
     message: Message | None
     previous: datetime | None
     following: datetime | None
@@ -112,6 +112,8 @@ def answer_from(facts: Facts) -> Answer:
 
 def _from_record(facts: Facts) -> Answer:
     last = facts.firings[-1]
+    assert last.started_at is not None
+    assert last.finished_at is not None
     tries = max(each.attempt for each in facts.firings if each.run == last.run)
     late = ", as a catch-up" if last.catch_up else ""
     error = "" if last.excerpt is None else f": {last.excerpt}"
@@ -136,7 +138,8 @@ def _from_record(facts: Facts) -> Answer:
             return _not_fired(last, error, is_certain=facts.is_recorded)
 
 
-def _not_fired(last: Firing, error: str, *, is_certain: bool) -> Answer:
+def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
+    assert last.finished_at is not None
     reason = last.reason or str(last.status)
     why = f"{_REASONS.get(reason, reason)}{error}"
     recorded = f"recorded {_said(last.finished_at)}"

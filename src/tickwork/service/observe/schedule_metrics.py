@@ -32,7 +32,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from tickwork.core.model import Message, SettleResult
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.plan import Plan
 from tickwork.ops.schedules.change import Moved
 from tickwork.service.observe.log_events import shown
@@ -129,7 +129,7 @@ class SlotNumbers:
         if slots:
             self.slots[EXPIRED] += slots
 
-    def _ended(self, message: Message, firing: FiringRecord) -> None:
+    def _ended(self, message: Message, firing: FiringResult) -> None:
         if firing.status is FiringStatus.SKIPPED:
             self.slots[firing.reason or str(firing.status)] += 1
             return

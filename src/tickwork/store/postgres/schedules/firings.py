@@ -15,11 +15,11 @@ import msgspec
 
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.store.postgres.engine.database import SQL, Database
 
-_FIELDS = Firing.__struct_fields__
+_FIELDS = FiringRecord.__struct_fields__
 _STATUS, _CHANNELS = _FIELDS.index("status"), _FIELDS.index("channels")
 _OUTCOMES = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
 _AFTER_ALL = datetime(9999, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
@@ -39,13 +39,15 @@ class PostgresFirings:
         *,
         status: FiringStatus | None = None,
         before: tuple[datetime, UUID] | None = None,
-    ) -> tuple[Firing, ...]:
+    ) -> tuple[FiringRecord, ...]:
         check_limit(limit)
         values = (limit, status, *(before or _AFTER_ALL))
         found = await self._read(SQL.list_firings, scope, schedule_id, *values)
         return tuple(_firing(row) for row in found)
 
-    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+    async def of_slot(
+        self, scope: Scope, schedule_id: UUID, at: datetime
+    ) -> tuple[FiringRecord, ...]:
         found = await self._read(SQL.firings_of_slot, scope, schedule_id, at, LIST_LIMIT_MAX)
         return tuple(_firing(row) for row in found)
 
@@ -81,8 +83,8 @@ class PostgresFirings:
         )
 
 
-def _firing(row: Any) -> Firing:
+def _firing(row: Any) -> FiringRecord:
     values = list(row)
     values[_STATUS] = FiringStatus(values[_STATUS])
     values[_CHANNELS] = _OUTCOMES.decode(values[_CHANNELS])
-    return Firing(*values)
+    return FiringRecord(*values)

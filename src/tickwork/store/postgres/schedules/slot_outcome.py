@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.model import Ending, Held
-from tickwork.core.schedule.firing import FiringRecord, Then
+from tickwork.core.schedule.firing import FiringResult, Then
 from tickwork.core.schedule.model import read_rule
 from tickwork.core.schedule.plan import PAUSED
 from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Effect, Shown
@@ -42,7 +42,7 @@ class Recorded(Struct, frozen=True):
     """A recorded attempt, and what its schedule shows now; None if there is no schedule."""
 
     firing_id: UUID
-    record: FiringRecord
+    record: FiringResult
     schedule: ScheduleKey
     slot: datetime
     run: int
@@ -264,7 +264,7 @@ async def _rewind(
 
 
 def successes(
-    firings: Sequence[FiringRecord | None],
+    firings: Sequence[FiringResult | None],
 ) -> tuple[list[UUID | None], list[float | None]]:
     """Ids for the records of slots that succeeded, and how long they took; nothing of others."""
     if not any(firings):
@@ -279,5 +279,5 @@ def _pausing(effects: Effects) -> list[ScheduleKey]:
     return [named for named, each in effects.items() if each.effect.then is Then.PAUSE]
 
 
-def _channels(firing: FiringRecord) -> str:
+def _channels(firing: FiringResult) -> str:
     return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"

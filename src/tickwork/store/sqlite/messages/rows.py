@@ -21,7 +21,7 @@ from tickwork.core.model import (
     QueueSettings,
     State,
 )
-from tickwork.core.schedule.firing import ChannelOutcome, Firing, FiringStatus
+from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
@@ -136,11 +136,11 @@ def batch(row: Row) -> Batch:
     )
 
 
-def firing(row: Row) -> Firing:
+def firing(row: Row) -> FiringRecord:
     id_, tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
     due_at, started_at, finished_at, result_code, excerpt, channels, catch_up, *run_of = rest
     count, last_slot = run_of
-    return Firing(
+    return FiringRecord(
         UUID(bytes=id_), tenant, UUID(bytes=schedule_id), from_microseconds(slot), run, attempt,
         FiringStatus(status), reason, from_microseconds(due_at), from_microseconds(started_at),
         from_microseconds(finished_at), result_code, excerpt, _CHANNELS.decode(channels),

@@ -17,7 +17,7 @@ from uuid import UUID
 from tickwork.core.limits import can_be_held, check_settlement
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.core.queue.stats import Passing, left_out_because
-from tickwork.core.schedule.firing import FiringRecord
+from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.shared.joint_commit import NOT_ITS_TO_END, Contained, Gathering, Joint
@@ -107,7 +107,7 @@ class _Endings:
     def __init__(self, scope: Scope, endings: Sequence[Ending]) -> None:
         self._endings = endings
         self._places: dict[Fence, int] = {}
-        self._firings: dict[Fence, FiringRecord] = {}
+        self._firings: dict[Fence, FiringResult] = {}
         self._caused: list[tuple[int, Parcel | Whole]] = []
         batches: list[tuple[int, Whole]] = []
         self.rows = len(endings)

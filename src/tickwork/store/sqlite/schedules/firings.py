@@ -13,7 +13,7 @@ import msgspec
 
 from tickwork.core.limits import check_limit
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import Firing, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringRecord, FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.ids import new_id
@@ -55,7 +55,7 @@ class SqliteFirings:
         *,
         status: FiringStatus | None = None,
         before: tuple[datetime, UUID] | None = None,
-    ) -> tuple[Firing, ...]:
+    ) -> tuple[FiringRecord, ...]:
         check_limit(limit)
         until = _AFTER_ALL if before is None else (to_microseconds(before[0]), before[1].bytes)
         values = (limit, *until, status and str(status))
@@ -63,7 +63,9 @@ class SqliteFirings:
         newest_first = sorted(found, key=_ended, reverse=True)
         return tuple(rows.firing(row) for row in newest_first[:limit])
 
-    async def of_slot(self, scope: Scope, schedule_id: UUID, at: datetime) -> tuple[Firing, ...]:
+    async def of_slot(
+        self, scope: Scope, schedule_id: UUID, at: datetime
+    ) -> tuple[FiringRecord, ...]:
         statements = (SQL.firings_of_slot, SQL.firing_runs_over)
         found = await self._read(scope, schedule_id, statements, (to_microseconds(at),))
         return tuple(rows.firing(row) for row in sorted(found, key=_ended))
@@ -119,7 +121,7 @@ class SqliteFirings:
         return await self._database.read(work)
 
 
-def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringRecord]]) -> None:
+def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringResult]]) -> None:
     """Records attempts at slots, each slot as `held_slots` has it."""
     now = transaction.now
     _write(
@@ -172,7 +174,7 @@ def _write(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> None:
         transaction.execute(statement, tuple(chain.from_iterable(some)))
 
 
-def _channels(firing: FiringRecord) -> str:
+def _channels(firing: FiringResult) -> str:
     return msgspec.json.encode(firing.channels).decode() if firing.channels else "[]"
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tickwork.core.schedule.change import pause
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.slot_outcome import Effect, Shown, effect_of, of_dead, of_lease
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
     """A slot's message that ended: the slot in `SLOT_COLUMNS`, and its record."""
 
     slot: rows.Row
-    record: FiringRecord
+    record: FiringResult
 
 
 class Dead(NamedTuple):
