@@ -214,7 +214,7 @@ async def test_what_cannot_have_been_handed_out_is_not_held(store: Store) -> Non
 
 BAD_SETTINGS: list[tuple[str, Any, str]] = [
     *(("max_batch_size", size, "100") for size in (0, 101)),
-    *(("max_batch_timeout_seconds", timeout, "60") for timeout in (-1, 61, NAN)),
+    *(("max_batch_timeout", timeout, "60") for timeout in (-1, 61, NAN)),
     *(("max_retries", retries, "100") for retries in (-1, 101)),
     ("dead_letter_queue", WORK, "another"),
     ("dead_letter_queue", "", "120"),

@@ -31,7 +31,7 @@ from tickwork.store.ids import new_id
 
 SETTINGS = QueueSettings(
     max_batch_size=100,
-    max_batch_timeout_seconds=0.25,
+    max_batch_timeout=0.25,
     max_retries=0,
     dead_letter_queue="graveyard",
     retention_seconds=14 * 86_400,
@@ -50,7 +50,7 @@ async def test_a_queue_has_sensible_settings_by_itself(store: Store) -> None:
     made = await store.queues.put(DEFAULT, WORK, QueueSettings())
     assert made.settings == QueueSettings(
         max_batch_size=10,
-        max_batch_timeout_seconds=5,
+        max_batch_timeout=5,
         max_retries=3,
         dead_letter_queue=None,
         retention_seconds=4 * 86_400,

@@ -122,7 +122,7 @@ def test_five_services_and_their_queues_can_be_said() -> None:
     assert len(by_name) == 10
     assert by_name["gatherfeed-commands"].settings == QueueSettings(
         max_batch_size=5,
-        max_batch_timeout_seconds=10.0,
+        max_batch_timeout=10.0,
         max_retries=5,
         dead_letter_queue="gatherfeed-commands-dlq",
         backlog_bytes_max=50_000_000,
@@ -153,7 +153,7 @@ def test_every_setting_of_a_queue_can_be_said() -> None:
     shared = true
     paused = true
     max_batch_size = 100
-    max_batch_timeout_seconds = 2.5
+    max_batch_timeout = 2.5
     max_retries = 7
     dead_letter_queue = "dead"
     retention_seconds = 3600
@@ -173,7 +173,7 @@ def test_every_setting_of_a_queue_can_be_said() -> None:
         paused=True,
         settings=QueueSettings(
             max_batch_size=100,
-            max_batch_timeout_seconds=2.5,
+            max_batch_timeout=2.5,
             max_retries=7,
             dead_letter_queue="dead",
             retention_seconds=3600,
@@ -250,8 +250,8 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
          "queues[0].backoff.seconds[1]", "a number"),
         (queues("a") + 'backoff = {kind = "fixed", seconds = -3}', "queues[0].backoff.seconds",
          "from 0"),
-        (queues("a") + "max_batch_timeout = 1\nmax_batch_timeout_seconds = 1",
-         "queues[0].max_batch_timeout_seconds", "is the same as max_batch_timeout"),
+        (queues("a") + "max_batch_timeout_seconds = 1",
+         "queues[0].max_batch_timeout_seconds", "did you mean 'max_batch_timeout'?"),
         (queues("a") + "max_batch_timeout = 61", "queues[0].max_batch_timeout", "from 0 to 60"),
         (queues("a") + 'dead_letter_queue = "a"', "queues[0].dead_letter_queue", "another queue"),
         (queues("emails") + 'dead_letter_queue = ""', "queues[0].dead_letter_queue",

@@ -120,7 +120,7 @@ async def test_six_days_take_a_moment(app: Tickwork, database: str | None) -> No
 
 
 async def test_what_nobody_handles_expires(app: Tickwork, database: str | None) -> None:
-    work = app.queue("work", retention=86_400)
+    work = app.queue("work", retention_seconds=86_400)
     async with harness(app, database=database) as h:
         await work.send("short", expires_after_seconds=60)
         await work.send("long")

@@ -143,37 +143,23 @@ def check_type_name(given: object) -> None:
         raise InvalidInput(faults)
 
 
-_SHORT = {
-    "max_batch_timeout": "max_batch_timeout_seconds",
-    "visibility_timeout": "visibility_timeout_seconds",
-    "timeout": "timeout_seconds",
-    "retention": "retention_seconds",
-}
-"""Names without their unit, where there is only one."""
-
 _KINDS = {field.name: field.type for field in structs.fields(QueueSettings)}
 
 
 def queue_settings(name: str, given: dict[str, Any]) -> QueueSettings:
     """The settings of a queue; `InvalidInput` that names what cannot be."""
     known = QueueSettings.__struct_fields__
-    named = {_SHORT.get(field, field): value for field, value in given.items()}
     faults = [
         FieldError(f"{name}.{field}", f"is no setting of a queue; {_nearest(field, known)}")
-        for field in named
+        for field in given
         if field not in known
     ]
-    faults += [
-        FieldError(f"{name}.{short}", f"is {field} under a shorter name; say one of them")
-        for short, field in _SHORT.items()
-        if short in given and field in given
-    ]
     for field, value in given.items():
-        wanted = _KINDS.get(_SHORT.get(field, field))
+        wanted = _KINDS.get(field)
         faults += kind_faults(field, value, wanted) if wanted else []
     if faults:
         raise InvalidInput(faults)
-    settings = QueueSettings(**named)
+    settings = QueueSettings(**given)
     check_queue(name, settings)
     return settings
 

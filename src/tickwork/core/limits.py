@@ -118,7 +118,7 @@ def check_queue(name: str, settings: QueueSettings) -> None:
     faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
     for field, value, low, high in (
         ("max_batch_size", settings.max_batch_size, 1, 100),
-        ("max_batch_timeout_seconds", settings.max_batch_timeout_seconds, 0, 60),
+        ("max_batch_timeout", settings.max_batch_timeout, 0, 60),
         ("max_retries", settings.max_retries, 0, 100),
         ("retention_seconds", settings.retention_seconds, 60, RETENTION_SECONDS_MAX),
         ("visibility_timeout_seconds", settings.visibility_timeout_seconds, 0, LEASE_SECONDS_MAX),

@@ -121,7 +121,9 @@ class Tenant(Struct, frozen=True, kw_only=True):
     schedules_per_second: float | None = None
 
 
-class QueueSettings(Struct, frozen=True, kw_only=True):
+class QueueSettings(
+    Struct, frozen=True, kw_only=True, rename={"max_batch_timeout": "max_batch_timeout_seconds"}
+):
     """How a queue behaves; the defaults are the contract's.
 
     `tenant_claimed_max` is how many messages of one tenant may be handed out at a time,
@@ -130,7 +132,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     """
 
     max_batch_size: int = 10
-    max_batch_timeout_seconds: float = 5.0
+    max_batch_timeout: float = 5.0
     max_retries: int = 3
     dead_letter_queue: str | None = None
     retention_seconds: int = 4 * 86_400

@@ -35,9 +35,6 @@ __all__ = [
 _INTEGER_MAX = 2**63 - 1
 _SHOWN_MAX = 10
 
-ALIASES = {"max_batch_timeout": "max_batch_timeout_seconds"}
-"""Names that other systems use for the same."""
-
 HINTS = {
     "binding": 'say who it is: name = "…"',
     "rate_limit": "use rate_per_second",
@@ -77,21 +74,16 @@ class Entry:
     def __init__(self, place: str, faults: list[FieldError]) -> None:
         self.place, self._faults = place, faults
         self.values: dict[str, Any] = {}
-        self._spelled: dict[str, str] = {}
         self._given: frozenset[str] = frozenset()
 
     def read(self, table: Mapping[str, object], known: Mapping[str, Reader]) -> None:
         """Takes the values of a table, each by the reader of its name."""
         self._given = frozenset(table)
         for key, value in table.items():
-            name = ALIASES.get(key, key)
-            if name not in known:
+            if key not in known:
                 self.fault(key, f"is not known here; {_advice(key, known)}")
-            elif name in self._spelled:
-                self.fault(key, f"is the same as {self._spelled[name]}; keep one of them")
             else:
-                self._spelled[name] = key
-                self._read(key, name, value, known[name])
+                self._read(key, key, value, known[key])
 
     def required(self, name: str, what: str) -> str | None:
         """A text that must be there; a fault of its own was told already."""
@@ -103,7 +95,7 @@ class Entry:
     def settings(self) -> dict[str, Placed]:
         """What of it are settings of a queue."""
         return {
-            name: Placed(value, f"{self.place}.{self._spelled[name]}")
+            name: Placed(value, f"{self.place}.{name}")
             for name, value in self.values.items()
             if name in SETTINGS
         }

@@ -84,7 +84,7 @@ class QueueConsumer:
         self._context, self._consumer = context, consumer
         self.queue, self.scope = queue, scope
         self._settings = queue.settings
-        self._batch_seconds = queue.settings.max_batch_timeout_seconds
+        self._batch_seconds = queue.settings.max_batch_timeout
         self._batch_size = queue.settings.max_batch_size if consumer.batch else 1
         self._now, self._coming = context.monotonic, 0
         self._intake = Intake(self._now)
