@@ -44,7 +44,13 @@ def faults(refused: pytest.ExceptionInfo[InvalidInput]) -> str:
 
 def test_a_queue_has_the_settings_it_is_declared_with() -> None:
     app = Tickwork()
-    app.queue("emails", max_batch_size=7, max_batch_timeout=2.5, timeout_seconds=30, retention_seconds=3600)
+    app.queue(
+        "emails",
+        max_batch_size=7,
+        max_batch_timeout=2.5,
+        timeout_seconds=30,
+        retention_seconds=3600,
+    )
     assert app.registry.queues["emails"].settings == QueueSettings(
         max_batch_size=7, max_batch_timeout=2.5, timeout_seconds=30, retention_seconds=3600
     )
