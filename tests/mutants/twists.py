@@ -247,14 +247,14 @@ MUTANTS = (
         "a lease that is being renewed counts as over",
         "robbed_nodes",
         scenarios.renewed_in_mid_take,
-        saying({"end_leases": UNSURE}, {}),
+        saying({"confirm_dead_nodes": UNSURE}, {}),
         kinds=("postgres",),
     ),
     Mutant(
         "shards are taken from the living",
         "robbed_nodes",
         scenarios.joining,
-        both(sharing_out(_as_if_alone), saying({"end_leases": UNSURE}, {})),
+        both(sharing_out(_as_if_alone), saying({"confirm_dead_nodes": UNSURE}, {})),
     ),
     Mutant(
         "shards of the dead are left to them",
@@ -277,7 +277,7 @@ MUTANTS = (
                     ("(found.version, found.next_slot,", "(found.next_slot,"),
                 ]
             },
-            {"as_planned": [("s.version = plan.version AND", "")]},
+            {"schedules_to_plan": [("s.version = plan.version AND", "")]},
         ),
     ),
     Mutant(
@@ -292,7 +292,7 @@ MUTANTS = (
                     ("(found.version, found.next_slot,", "(found.version,"),
                 ]
             },
-            {"as_planned": [("AND s.next_slot = plan.next_slot", "")]},
+            {"schedules_to_plan": [("AND s.next_slot = plan.next_slot", "")]},
         ),
     ),
     Mutant(
@@ -325,11 +325,11 @@ MUTANTS = (
         scenarios.paused,
         saying(
             {
-                "planned_slots": TAKEN_BACK,
-                "count_planned": TAKEN_BACK,
-                "delete_planned": [("AND m.state <> 'claimed' AND m.claim = 0", "")],
+                "withdrawable_slots": TAKEN_BACK,
+                "count_withdrawable_slots": TAKEN_BACK,
+                "delete_withdrawn": [("AND m.state <> 'claimed' AND m.claim = 0", "")],
             },
-            {"withdrawable": [("AND claim = 0", ""), ("other.claim > 0 OR", "")]},
+            {"withdrawable_slots": [("AND claim = 0", ""), ("other.claim > 0 OR", "")]},
         ),
     ),
     Mutant(

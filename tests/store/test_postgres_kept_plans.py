@@ -18,7 +18,7 @@ HOT = (
     "ack_plain",
     "claim",
     "due_schedules",
-    "lanes",
+    "ready_tenants",
     "newer_due",
     "next_look_at",
     "plan",

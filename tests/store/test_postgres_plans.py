@@ -23,18 +23,18 @@ COUNTED = "tickwork_messages_counted"
 WAYS = {
     "ack": {BY_KEY, BY_PLACE},
     "ack_plain": {BY_KEY, BY_PLACE},
-    "bury": {BY_KEY, BY_PLACE},
+    "record_dead_letters": {BY_KEY, BY_PLACE},
     "claim": {"tickwork_messages_ready", COUNTED, BY_PLACE},
-    "claim_apart": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
-    "queues_with_suspects": {"tickwork_messages_suspect"},
-    "delete_waiting": {BY_KEY, BY_PLACE},
-    "expired_leases": {"tickwork_messages_lease"},
+    "claim_suspects": {"tickwork_messages_suspect", COUNTED, BY_PLACE},
+    "suspects": {"tickwork_messages_suspect"},
+    "delete_messages": {BY_KEY, BY_PLACE},
+    "expired_pull_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
-    "free_keys": {"tickwork_messages_key", BY_PLACE},
+    "unblock_keys": {"tickwork_messages_key", BY_PLACE},
     "give_back": {"tickwork_messages_holder"},
     "give_back_unknown": {"tickwork_messages_holder"},
-    "lanes": {"tickwork_messages_ready"},
+    "ready_tenants": {"tickwork_messages_ready"},
     "lost_too_often": {"tickwork_messages_holder"},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "next_visible_at": {"tickwork_messages_ready"},
@@ -42,11 +42,11 @@ WAYS = {
     "retired_messages": {"tickwork_messages_ready"},
     "retry": {BY_KEY, BY_PLACE},
     "send": set[str](),
-    "take_expired": {BY_KEY, BY_PLACE},
+    "claim_expired": {BY_KEY, BY_PLACE},
 }
 """How each statement that is run all the time reaches the messages it is about."""
 
-IN_ORDER = ("claim", "lanes", "next_expiry", "next_visible_at", "retired_messages")
+IN_ORDER = ("claim", "ready_tenants", "next_expiry", "next_visible_at", "retired_messages")
 """These read a lane as it lies in its index."""
 
 TENANT = "tenant-7"
@@ -146,7 +146,7 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
     assert {name: ways_to("tickwork_messages", plan) for name, plan in plans.items()} == WAYS
     for name in IN_ORDER:
         assert not has_sort(plans[name]), f"{name} reads a whole lane to sort it"
-    expired_nodes = await generic_plan(connection, "lock_expired_nodes")
+    expired_nodes = await generic_plan(connection, "expired_nodes")
     assert ways_to("tickwork_nodes", expired_nodes) == {"tickwork_nodes_expiry"}
 
 
@@ -162,7 +162,7 @@ async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
     assert TENANT in json.dumps([node.get("Index Cond") for node in nodes(plan)])
 
 
-@pytest.mark.parametrize("name", ["ack", "ack_plain", "bury", "retry"])
+@pytest.mark.parametrize("name", ["ack", "ack_plain", "record_dead_letters", "retry"])
 async def test_a_holder_of_very_many_is_not_searched_for_each_of_them(
     connection: Connection, name: str
 ) -> None:

@@ -26,13 +26,13 @@ TALLIES = "tickwork_tallies"
 EVENTS, RECEIPTS = "tickwork_events_done", "tickwork_receipts"
 
 WAYS = {
-    "advance_filling": {BATCHES: {f"{BATCHES}_pkey"}, COUNTS: {f"{COUNTS}_pkey"}},
+    "fill_batch": {BATCHES: {f"{BATCHES}_pkey"}, COUNTS: {f"{COUNTS}_pkey"}},
     "cancel_items": {MESSAGES: {f"{MESSAGES}_pkey", f"{MESSAGES}_batch", BY_PLACE}},
     "complete_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}},
-    "discard_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
-    "edit_letter": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
+    "discard_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
+    "edit_dead_letter": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
     "end_items": {ITEMS: set[str](), COUNTS: set[str]()},
-    "ended_among": {ITEMS: {f"{ITEMS}_pkey"}},
+    "has_ended_items": {ITEMS: {f"{ITEMS}_pkey"}},
     "ended_batches": {BATCHES: {f"{BATCHES}_pkey", f"{BATCHES}_open"}, COUNTS: {f"{COUNTS}_pkey"}},
     "ended_items": {ITEMS: {f"{ITEMS}_pkey"}},
     "get_batch": {
@@ -40,15 +40,15 @@ WAYS = {
         COUNTS: {f"{COUNTS}_pkey"},
         MESSAGES: {f"{MESSAGES}_batch_claimed"},
     },
-    "get_letter": {LETTERS: {f"{LETTERS}_id"}},
-    "letter_place": {LETTERS: {f"{LETTERS}_id"}},
+    "get_dead_letter": {LETTERS: {f"{LETTERS}_id"}},
+    "dead_letter_position": {LETTERS: {f"{LETTERS}_id"}},
     "list_batches": {
         BATCHES: {f"{BATCHES}_latest"},
         COUNTS: {f"{COUNTS}_pkey"},
         MESSAGES: {f"{MESSAGES}_batch_claimed"},
     },
     "oldest_visible": {MESSAGES: {f"{MESSAGES}_ready"}},
-    "open_batches": {BATCHES: {f"{BATCHES}_open"}},
+    "uncompleted_batches": {BATCHES: {f"{BATCHES}_open"}},
     "pending_items": {MESSAGES: {f"{MESSAGES}_batch"}},
     "processing_items": {MESSAGES: {f"{MESSAGES}_batch_claimed"}},
     "prune_batches": {
@@ -58,24 +58,24 @@ WAYS = {
     },
     "prune_events": {EVENTS: {f"{EVENTS}_age", BY_PLACE}},
     "prune_items": {BATCHES: {f"{BATCHES}_completed"}, ITEMS: {f"{ITEMS}_pkey", BY_PLACE}},
-    "prune_letters": {LETTERS: {f"{LETTERS}_id", BY_PLACE}},
+    "prune_dead_letters": {LETTERS: {f"{LETTERS}_id", BY_PLACE}},
     "prune_receipts": {RECEIPTS: {f"{RECEIPTS}_pkey", BY_PLACE}},
-    "prune_tallies": {TALLIES: {f"{TALLIES}_age", BY_PLACE}},
-    "read_batch": {BATCHES: {f"{BATCHES}_pkey"}},
-    "read_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
+    "prune_counters": {TALLIES: {f"{TALLIES}_age", BY_PLACE}},
+    "batch_fill_state": {BATCHES: {f"{BATCHES}_pkey"}},
+    "read_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id"}},
     "recent_kinds": {TALLIES: {f"{TALLIES}_pkey"}},
     "recent_minutes": {TALLIES: {f"{TALLIES}_pkey"}},
-    "replay_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
+    "replay_dead_letters": {LETTERS: {f"{LETTERS}_pkey", f"{LETTERS}_id", BY_PLACE}},
     "seal_filled_batch": {BATCHES: {f"{BATCHES}_pkey"}},
     "waiting_items": {MESSAGES: {f"{MESSAGES}_batch"}},
 }
 """By which ways each statement may reach the rows of each table that it is about."""
 
-IN_ORDER = ("ended_items", "open_batches", "pending_items", "waiting_items")
+IN_ORDER = ("ended_items", "uncompleted_batches", "pending_items", "waiting_items")
 """These read as many rows as they give, where they lie."""
 
 QUEUE = "md5('queue 1')::uuid"
-PICKED = (("pick_letters", "", "open"), ("pick_own_letters", ", 'tenant-6'", "own"))
+PICKED = (("pick_dead_letters", "", "open"), ("pick_tenant_dead_letters", ", 'tenant-6'", "own"))
 """Letters are picked by a plan that is made anew for each choice."""
 
 TABLES = sorted({table for ways in WAYS.values() for table in ways})
@@ -193,7 +193,7 @@ async def test_letters_are_picked_as_they_lie(connection: Connection, lock: str)
 @pytest.mark.parametrize("connection", ["analysed"], indirect=True)
 async def test_letters_by_id_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
-    await connection.execute(f"PREPARE chosen AS {SQL.pick_letters_by_id}")
+    await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
     values = f"{QUEUE}, NULL, NULL, NULL, NULL, NULL, 100, NULL, NULL, ARRAY [{QUEUE}, {QUEUE}]"
     plan = await plan_of(connection, f"EXECUTE chosen ({values})")
     assert ways_to(LETTERS, plan) == {f"{LETTERS}_id"}

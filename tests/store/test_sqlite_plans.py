@@ -13,94 +13,94 @@ BY_KEY = "sqlite_autoindex_tickwork_messages_1"
 BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
-SORTED = {"claim_apart", "held_kinds", "newer_due"}
+SORTED = {"find_claimable_suspects", "claimed_kinds", "newer_due"}
 """What is settled at once is sorted by kind; later slots are put together, as many as are counted;
 and suspects are sorted by what they cost."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
     "ack_plain": {BY_PLACE},
-    "bodies": {BY_PLACE},
-    "bury": {BY_PLACE},
-    "carry_planned": {BY_SLOT, BY_PLACE},
-    "claim": {"tickwork_messages_ready"},
-    "claim_apart": {"tickwork_messages_suspect", "tickwork_messages_counted"},
-    "has_suspects": {"tickwork_messages_suspect"},
+    "read_bodies": {BY_PLACE},
+    "record_dead_letters": {BY_PLACE},
+    "move_planned_slots": {BY_SLOT, BY_PLACE},
+    "find_claimable": {"tickwork_messages_ready"},
+    "find_claimable_suspects": {"tickwork_messages_suspect", "tickwork_messages_counted"},
+    "suspects": {"tickwork_messages_suspect"},
     "count_claimed": {"tickwork_messages_counted"},
     "count_unfinished": {BY_SLOT},
     "delete_message": {BY_KEY},
-    "delete_places": {BY_PLACE},
+    "delete_messages": {BY_PLACE},
     "due_schedules": {BY_SLOT},
     "unfinished_slots": {BY_SLOT},
-    "end_leases": {BY_PLACE},
-    "expired_leases": {"tickwork_messages_lease"},
+    "expire_pull_leases": {BY_PLACE},
+    "expired_pull_leases": {"tickwork_messages_lease"},
     "expired_messages": {"tickwork_messages_expiring"},
     "extend": {BY_KEY},
     "fire_keyed_slot": {"tickwork_messages_key"},
-    "fired_ids": {BY_PLACE},
+    "stored_ids": {BY_PLACE},
     "get_batch": {"tickwork_messages_batch_claimed"},
     "get_message": {BY_KEY},
     "give_back": {"tickwork_messages_holder"},
-    "give_back_places": {BY_PLACE},
-    "hand_out": {BY_PLACE},
-    "held_kinds": {BY_PLACE},
-    "held_by": {"tickwork_messages_holder"},
-    "held_place": {BY_KEY},
-    "held_slots": {BY_KEY},
-    "lanes": {"tickwork_messages_ready", BY_PLACE},
-    "last_slot_fired": {BY_SLOT},
-    "last_due_slot": {BY_SLOT},
-    "later_run": {BY_SLOT},
+    "give_back_unknown": {BY_PLACE},
+    "claim": {BY_PLACE},
+    "claimed_kinds": {BY_PLACE},
+    "claimed_by": {"tickwork_messages_holder"},
+    "claimed_rowid": {BY_KEY},
+    "claimed_slots": {BY_KEY},
+    "ready_tenants": {"tickwork_messages_ready", BY_PLACE},
+    "last_fired_slot": {BY_SLOT},
+    "last_due_slots": {BY_SLOT},
+    "has_later_run": {BY_SLOT},
     "list_batches": {"tickwork_messages_batch_claimed"},
     "lost_too_often": {"tickwork_messages_holder"},
-    "move_letter": {"tickwork_messages_key"},
+    "forward_dead_letter": {"tickwork_messages_key"},
     "newer_due": {BY_SLOT},
     "newest_message": {BY_PLACE, ""},
-    "note_successes": {BY_PLACE},
+    "show_successes": {BY_PLACE},
     "next_expiry": {"tickwork_messages_lease", "tickwork_messages_expiring"},
     "next_visible_at": {"tickwork_messages_ready", BY_PLACE},
     "peek": {"tickwork_messages_ready"},
     "pending_items": {"tickwork_messages_batch"},
-    "pending_places": {"tickwork_messages_batch"},
-    "promote": {"tickwork_messages_key", BY_PLACE},
-    "purge_held": {"tickwork_messages_held", BY_PLACE},
+    "waiting_items": {"tickwork_messages_batch"},
+    "unblock_keys": {"tickwork_messages_key", BY_PLACE},
+    "purge_blocked": {"tickwork_messages_held", BY_PLACE},
     "purge_ready": {"tickwork_messages_ready", BY_PLACE},
     "record_successes": {BY_PLACE},
-    "remember_event": set[str](),
+    "record_event": set[str](),
     "retired_messages": {"tickwork_messages_ready"},
     "retry": {BY_KEY},
     "schedule_messages": {BY_SLOT},
     "send": set[str](),
     "send_keyed": {"tickwork_messages_key"},
     "send_plain": set[str](),
-    "slots_at": {BY_PLACE},
-    "stored_at": {BY_PLACE},
+    "slots_of_messages": {BY_PLACE},
+    "stored_rows": {BY_PLACE},
     "waiting_schedules": {BY_SLOT},
-    "withdrawable": {BY_SLOT},
+    "withdrawable_slots": {BY_SLOT},
 }
 """How each statement that is run all the time reaches the messages it is about."""
 
-SELDOM = {"count_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"}
+SELDOM = {"recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"}
 """Read by their indexes too, but all of what they are about, or sorted."""
 
 COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held"}
 
 BY_OTHER_WAYS = {
     "abandoned_batches": "tickwork_batches_filling",
-    "chosen_letters": "tickwork_dead_letters_id",
+    "pick_dead_letters_by_id": "tickwork_dead_letters_id",
     "ended_batches": "tickwork_batches_ended",
-    "find_letter": "tickwork_dead_letters_id",
+    "dead_letter_position": "tickwork_dead_letters_id",
     "list_batches": "tickwork_batches_latest",
     "list_firings": "tickwork_firings_schedule",
     "old_batches": "tickwork_batches_completed",
-    "open_letters": "tickwork_dead_letters_open",
-    "open_letters_of": "tickwork_dead_letters_own",
+    "pick_dead_letters": "tickwork_dead_letters_open",
+    "pick_tenant_dead_letters": "tickwork_dead_letters_own",
     "prune_events": "tickwork_events_done_age",
     "prune_firings": "tickwork_firings_age",
-    "prune_letters": "tickwork_dead_letters_age",
+    "prune_dead_letters": "tickwork_dead_letters_age",
     "prune_schedules": "tickwork_schedules_deleted",
-    "prune_tallies": "tickwork_tallies_age",
-    "subscribers": "tickwork_subscriptions_once",
+    "prune_counters": "tickwork_tallies_age",
+    "subscriptions_of": "tickwork_subscriptions_once",
 }
 """How what is not about messages is found, in order where there is one."""
 
@@ -135,7 +135,7 @@ def test_what_is_found_by_its_age_or_name_is_not_looked_for(
 
 
 def test_a_lane_is_read_in_order_and_by_a_range(connection: sqlite3.Connection) -> None:
-    for name in ("claim", "peek", "retired_messages"):
+    for name in ("find_claimable", "peek", "retired_messages"):
         (step,) = on_messages(plan(connection, name))
         assert "(queue_id=? AND tenant=? AND priority=? AND visible_at<?)" in step
 
@@ -144,7 +144,7 @@ def test_lanes_are_found_without_reading_messages_on_the_way(
     connection: sqlite3.Connection,
 ) -> None:
     by_index = [
-        step for step in on_messages(plan(connection, "lanes")) if "tickwork_messages_ready" in step
+        step for step in on_messages(plan(connection, "ready_tenants")) if "tickwork_messages_ready" in step
     ]
     assert len(by_index) == 4
     assert all("COVERING" in step for step in by_index)

@@ -14,11 +14,11 @@ BY_PLACE = "INTEGER PRIMARY KEY"
 
 SEARCHES = {
     "advance_schedules": {BY_PLACE},
-    "as_planned": {BY_KEY},
-    "begin_next_run": {BY_PLACE},
-    "carry_planned": {BY_PLACE},
+    "schedules_to_plan": {BY_KEY},
+    "start_next_run": {BY_PLACE},
+    "move_planned_slots": {BY_PLACE},
     "change_schedule": {BY_PLACE},
-    "conclude_schedule": {BY_PLACE},
+    "end_planning": {BY_PLACE},
     "count_schedules": {"tickwork_schedules_status"},
     "delete_calendar": {"tickwork_schedules_calendar"},
     "due_schedules": {"tickwork_schedules_look", BY_PLACE},
@@ -26,39 +26,39 @@ SEARCHES = {
     "find_schedule": {"tickwork_schedules_name"},
     "fire_keyed_slot": {BY_PLACE},
     "fire_slots": {BY_PLACE},
-    "get_own_schedule": {BY_KEY},
+    "get_tenant_schedule": {BY_KEY},
     "get_schedule": {BY_KEY},
     "intervals_to_move": {"tickwork_schedules_look", "tickwork_schedules_waiting"},
-    "list_named": {"tickwork_schedules_name"},
-    "list_nameless": {BY_KEY},
-    "list_of_calendar": {"tickwork_schedules_calendar"},
-    "list_of_status": {"tickwork_schedules_status"},
-    "list_schedules": {BY_KEY},
+    "schedules_by_name": {"tickwork_schedules_name"},
+    "schedules_without_name": {BY_KEY},
+    "schedules_of_calendar": {"tickwork_schedules_calendar"},
+    "schedules_of_status": {"tickwork_schedules_status"},
+    "schedules_by_id": {BY_KEY},
     "move_intervals": {BY_PLACE},
     "next_look_at": {"tickwork_schedules_look"},
-    "note_outcomes": {BY_PLACE},
-    "note_successes": {BY_PLACE, BY_KEY},
+    "show_outcomes": {BY_PLACE},
+    "show_successes": {BY_PLACE, BY_KEY},
     "pause_schedule": {BY_PLACE},
     "prune_schedules": {"tickwork_schedules_deleted", BY_PLACE},
-    "rewind_schedule": {BY_PLACE},
-    "schedule_of_key": {"tickwork_schedules_key"},
-    "schedule_origin": {BY_PLACE},
+    "rewind_schedules": {BY_PLACE},
+    "schedules_of_keys": {"tickwork_schedules_key"},
+    "slot_template": {BY_PLACE},
     "schedules_of_shard": {"tickwork_schedules_look"},
-    "schedules_standing": {BY_KEY},
+    "shown_outcomes": {BY_KEY},
     "shards_behind": {"tickwork_schedules_look"},
     "waiting_schedules": {"tickwork_schedules_waiting"},
 }
 """How each statement reaches the schedules it is about."""
 
-SORTED = {"list_coming"}
+SORTED = {"schedules_by_due"}
 """Reads a tenant's active schedules, all of them: an index by when they are due would cost every
 firing, for a list that people look at."""
 
 FIRINGS = {
-    "firing_runs_over": "tickwork_firings_runs",
+    "skipped_runs_covering": "tickwork_firings_runs",
     "firings_of_slot": "tickwork_firings_slot",
-    "last_due_slot": "tickwork_firings_slot",
-    "last_slot_fired": "tickwork_firings_slot",
+    "last_due_slots": "tickwork_firings_slot",
+    "last_fired_slot": "tickwork_firings_slot",
     "list_firings": "tickwork_firings_schedule",
     "succeeded_slots": "tickwork_firings_slot",
 }
@@ -80,7 +80,7 @@ def test_a_statement_reaches_schedules_by_its_index(
 
 
 def test_every_statement_on_schedules_is_judged(connection: sqlite3.Connection) -> None:
-    subscribers = {"list_subscriptions", "subscribers"}
+    subscribers = {"list_subscriptions", "subscriptions_of"}
     touching = {name for name in vars(SQL) if on_schedules(plan(connection, name))}
     assert touching - subscribers == {*SEARCHES} | SORTED
 

@@ -47,7 +47,7 @@ class Partitions:
     async def turn(self, now: datetime) -> int:
         """One pass: makes the coming days, drops one that is old; how many records that had."""
         today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        known = await self._database.run(lambda each: each.fetch(SQL.days_of_firings))
+        known = await self._database.run(lambda each: each.fetch(SQL.firing_partitions))
         names = {row["name"] for row in known}
         for ahead in range(DAYS_AHEAD):
             day = today + ahead * _DAY
@@ -63,7 +63,7 @@ class Partitions:
         """Does something to the partitions, or nothing if somebody is in the way."""
 
         async def whole(connection: Connection) -> int:
-            if not await connection.fetchval(SQL.try_lock_days, _LOCK_KEY):
+            if not await connection.fetchval(SQL.try_lock_partitions, _LOCK_KEY):
                 return 0
             try:
                 async with connection.transaction():
@@ -81,7 +81,7 @@ class Partitions:
 
 
 async def _make(connection: Connection, day: datetime) -> int:
-    statement: str = SQL.make_day
+    statement: str = SQL.create_firing_partition
     await connection.execute(
         statement.replace("/*day*/", f"{day:%Y%m%d}")
         .replace("/*start*/", day.isoformat())
@@ -94,8 +94,8 @@ async def _drop(connection: Connection, row: Any) -> int:
     day = row["name"].removeprefix(_PREFIX)
     records = max(row["rows"], 0)
     if row["bytes"] <= COUNTED_BYTES_MAX:
-        records = await connection.fetchval(SQL.count_day.replace("/*day*/", day))
-    await connection.execute(SQL.drop_day.replace("/*day*/", day))
+        records = await connection.fetchval(SQL.count_firings_in_partition.replace("/*day*/", day))
+    await connection.execute(SQL.drop_firing_partition.replace("/*day*/", day))
     return int(records)
 
 
@@ -125,7 +125,7 @@ class PostgresPruner:
         if now is None:
             now = await self._database.run(lambda each: each.fetchval(SQL.read_clock))
             assert now is not None
-        letters = await self._take(SQL.prune_letters, now, DEAD_LETTER_SECONDS, limit)
+        letters = await self._take(SQL.prune_dead_letters, now, DEAD_LETTER_SECONDS, limit)
         self._tallies.add_all(
             Tallied(
                 row["queue_id"],
@@ -144,7 +144,7 @@ class PostgresPruner:
             batches=await self._take_batches(now, limit),
             firings=await self._take_firings(now, limit),
             schedules=len(await self._take(SQL.prune_schedules, now, DELETED_SECONDS, limit)),
-            tallies=len(await self._take(SQL.prune_tallies, now, TALLY_SECONDS, limit)),
+            tallies=len(await self._take(SQL.prune_counters, now, TALLY_SECONDS, limit)),
         )
 
     async def _recount(self) -> None:

@@ -80,7 +80,7 @@ class PostgresReaper:
         return reaped
 
     async def _end_nodes(self, connection: Connection) -> tuple[Reaped, Settled | None]:
-        taken = await connection.fetch(SQL.lock_expired_nodes, self._moment(), NODES_PER_PASS)
+        taken = await connection.fetch(SQL.expired_nodes, self._moment(), NODES_PER_PASS)
         node_ids = [row["id"] for row in taken]
         if not node_ids:
             return Reaped(), None
@@ -94,7 +94,7 @@ class PostgresReaper:
     async def _end_leases(
         self, connection: Connection, limit: int
     ) -> tuple[Reaped, Settled | None]:
-        found = await connection.fetch(SQL.expired_leases, self._moment(), limit)
+        found = await connection.fetch(SQL.expired_pull_leases, self._moment(), limit)
         if not found:
             return Reaped(), None
         endings = [_lease_end(row) for row in found]
@@ -129,7 +129,7 @@ class PostgresReaper:
         self, connection: Connection, queue_id: UUID, limit: int
     ) -> tuple[Reaped, Settled | None]:
         lanes = await connection.fetch(
-            SQL.lanes, self._moment(), queue_id, None, "", LANES_MAX, True
+            SQL.ready_tenants, self._moment(), queue_id, None, "", LANES_MAX, True
         )
         if not lanes:
             return Reaped(), None
@@ -151,7 +151,7 @@ class PostgresReaper:
             return Reaped(), None
         await self._leaving.take_keys(connection, found)
         taken = await connection.fetch(
-            SQL.take_expired,
+            SQL.claim_expired,
             self._moment(),
             new_id(),
             [row["tenant"] for row in found],

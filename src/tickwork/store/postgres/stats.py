@@ -73,7 +73,7 @@ class PostgresStats:
             # Not to be repeated by itself: what was written is not to be counted twice.
             await self._database.run(
                 lambda connection: connection.execute(
-                    SQL.write_tallies, self._moment(), *_columns(counted)
+                    SQL.add_counters, self._moment(), *_columns(counted)
                 ),
                 repeatable=False,
             )

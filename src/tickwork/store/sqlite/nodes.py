@@ -53,7 +53,7 @@ class SqliteNodes:
         check_system(scope)
 
         def work(transaction: Transaction) -> int:
-            if transaction.execute(SQL.end_node, (node_id.bytes,)).rowcount == 0:
+            if transaction.execute(SQL.end_nodes, (node_id.bytes,)).rowcount == 0:
                 return 0
             return ready_again(transaction, SQL.give_back, (node_id.bytes, 0))
 
@@ -64,9 +64,9 @@ class SqliteNodes:
         kept = {each.bytes for each in known}
 
         def work(transaction: Transaction) -> int:
-            held = transaction.execute(SQL.held_by, (node_id.bytes,))
+            held = transaction.execute(SQL.claimed_by, (node_id.bytes,))
             places = [place for place, id_ in held if id_ not in kept]
-            return ready_again(transaction, SQL.give_back_places, (rows.as_json(places),))
+            return ready_again(transaction, SQL.give_back_unknown, (rows.as_json(places),))
 
         return await self._database.write(work)
 

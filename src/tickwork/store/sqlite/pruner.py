@@ -31,7 +31,7 @@ class SqlitePruner:
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
             firings=await self._prune(SQL.prune_firings, FIRING_SECONDS, limit),
             schedules=await self._prune(SQL.prune_schedules, DELETED_SECONDS, limit),
-            tallies=await self._prune(SQL.prune_tallies, TALLY_SECONDS, limit),
+            tallies=await self._prune(SQL.prune_counters, TALLY_SECONDS, limit),
         )
 
     async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
@@ -44,7 +44,7 @@ class SqlitePruner:
 
 def _prune_letters(transaction: Transaction, limit: int) -> int:
     values = (transaction.now - duration(DEAD_LETTER_SECONDS), limit)
-    pruned = transaction.execute(SQL.prune_letters, values).fetchall()
+    pruned = transaction.execute(SQL.prune_dead_letters, values).fetchall()
     transaction.passed += [
         Passed(queue_id, tenant, Passing.PRUNED, type_, source, 1)
         for queue_id, tenant, type_, source in pruned
@@ -59,7 +59,7 @@ def _prune_batches(transaction: Transaction, limit: int) -> int:
     pruned = 0
     for batch in execute(SQL.old_batches, (long_ago, limit)).fetchall():
         limit -= execute(SQL.prune_items, (*batch, limit)).rowcount
-        pruned += execute(SQL.delete_batch, batch).rowcount
+        pruned += execute(SQL.prune_batches, batch).rowcount
         if limit <= 0:
             break
     return pruned

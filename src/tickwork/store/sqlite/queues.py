@@ -84,7 +84,7 @@ class SqliteQueues:
             row: rows.Row = execute(SQL.put_queue, values).fetchone()
             if settings.tenant_claimed_max is not None:
                 execute(SQL.count_claims, (row[0],))
-            execute(SQL.count_backlog, (row[0], settings.backlog_bytes_max is not None))
+            execute(SQL.recount_backlog, (row[0], settings.backlog_bytes_max is not None))
             return row
 
         return rows.queue(await self._database.write(work))
@@ -158,7 +158,7 @@ def _purge_some(
     transaction: Transaction, values: tuple[bytes, str | None, int]
 ) -> tuple[int, set[BatchName]]:
     """What waits behind others goes first: then nothing takes its turn only to be purged."""
-    return leave_some(transaction, (SQL.purge_held, SQL.purge_ready), values, REASON_PURGED)
+    return leave_some(transaction, (SQL.purge_blocked, SQL.purge_ready), values, REASON_PURGED)
 
 
 def _own(transaction: Transaction, scope: Scope, name: str) -> Found:

@@ -96,12 +96,12 @@ def _end_nodes(transaction: Transaction) -> Reaped:
             transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers]
         ).dead
         released += ready_again(transaction, SQL.give_back, (node_id, 1))
-        execute(SQL.end_node, (node_id,))
+        execute(SQL.end_nodes, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
 
 
 def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
-    found = transaction.execute(SQL.expired_leases, (transaction.now, limit)).fetchall()
+    found = transaction.execute(SQL.expired_pull_leases, (transaction.now, limit)).fetchall()
     if not found:
         return 0, 0
     used_up = {
@@ -113,7 +113,7 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     dead = bury(transaction, [Burial(place, REASON_MAX_RETRIES, counted=1) for place in over])
     back = rows.as_json([place for place, is_over in used_up.items() if not is_over])
     values = (back, transaction.now, LEASE_RAN_OUT)
-    ended = transaction.execute(SQL.end_leases, values).fetchall()
+    ended = transaction.execute(SQL.expire_pull_leases, values).fetchall()
     for queue_id, tenant, type_, source in ended:
         transaction.woken.add(UUID(bytes=queue_id))
         transaction.passed.append(Passed(queue_id, tenant, Passing.RETRIED, type_, source, 1))

@@ -55,7 +55,7 @@ class SqliteStats:
 def _write_down(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]) -> None:
     minute = transaction.now - transaction.now % duration(_MINUTE_SECONDS)
     transaction.connection.executemany(
-        SQL.add_tally,
+        SQL.add_counters,
         [
             (
                 each.queue_id.bytes,
@@ -83,13 +83,13 @@ def _glance(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
         minutes=tuple(
             MinuteTally(from_microseconds(minute), Passing(passing), messages)
             for minute, passing, messages in execute(
-                SQL.minute_tallies, (queue_id, scope.tenant, minutes_from)
+                SQL.recent_minutes, (queue_id, scope.tenant, minutes_from)
             )
         ),
         kinds=tuple(
             KindTally(type_ or None, source or None, Passing(passing), messages)
             for type_, source, passing, messages in execute(
-                SQL.kind_tallies, (queue_id, scope.tenant, kinds_from)
+                SQL.recent_kinds, (queue_id, scope.tenant, kinds_from)
             )
         ),
     )

@@ -33,7 +33,7 @@ async def examine(url: str) -> tuple[Finding, ...]:
         return (Finding("connection", Level.BAD, says, "check the URL, the server and its log"),)
     try:
         before = now()
-        row = await connection.fetchrow(SQL.read_settings)
+        row = await connection.fetchrow(SQL.server_settings)
         after = now()
         assert row is not None
         version, newest = 0, None

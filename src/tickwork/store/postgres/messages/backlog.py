@@ -51,7 +51,7 @@ async def change_backlog(connection: Connection, room: Room) -> None:
     )
     full = changed.keys() - {row["queue_id"] for row in fitting}
     for queue_id in full:
-        bytes_max = await connection.fetchval(SQL.read_cap, queue_id)
+        bytes_max = await connection.fetchval(SQL.read_backlog_limit, queue_id)
         raise BacklogFull(room.names[queue_id], bytes_max)
 
 
@@ -61,6 +61,6 @@ async def recount_backlog(connection: Connection, queue_id: UUID) -> None:
     The stripes are taken first: whoever changed one has committed then, and is counted; whoever has
     not come to it yet is not, and will change it after us.
     """
-    await connection.execute(SQL.make_stripes, queue_id, STRIPES)
-    await connection.execute(SQL.lock_stripes, queue_id)
+    await connection.execute(SQL.create_backlog_stripes, queue_id, STRIPES)
+    await connection.execute(SQL.lock_backlog_stripes, queue_id)
     await connection.execute(SQL.recount_backlog, queue_id)

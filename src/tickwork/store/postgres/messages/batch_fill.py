@@ -53,7 +53,7 @@ async def store_whole(
     # In one order everywhere: whoever makes the same ones does not wait for us crosswise.
     wholes = [whole for _, whole in sorted(_each_once(wholes).items())]
     rows = await connection.fetch(
-        SQL.open_whole_batches,
+        SQL.store_whole_batches,
         now,
         [whole.group.tenant for whole in wholes],
         [whole.id for whole in wholes],
@@ -126,7 +126,7 @@ class Filler:
             await connection.execute(
                 SQL.open_batch, self._moment(), tenant, batch.id, queue.id, batch.completion_queue
             )
-            return await connection.fetchrow(SQL.read_batch, tenant, batch.id)
+            return await connection.fetchrow(SQL.batch_fill_state, tenant, batch.id)
 
         row = await self._database.run(work)
         if row is None or row["queue_id"] != queue.id:
@@ -165,7 +165,7 @@ class Filler:
 
         async def work(connection: Connection) -> Group:
             row = await connection.fetchrow(
-                SQL.advance_filling, self._moment(), filling.tenant, filling.id, stop
+                SQL.fill_batch, self._moment(), filling.tenant, filling.id, stop
             )
             if row is None:
                 raise Conflict(f"the filling of batch {filling.id} was given up")
@@ -208,5 +208,5 @@ async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMess
 
 async def _check_none_ended(connection: Connection, group: Group) -> None:
     ids = [item.id for item in group.messages]
-    if await connection.fetchval(SQL.ended_among, group.tenant, group.batch_id, ids):
+    if await connection.fetchval(SQL.has_ended_items, group.tenant, group.batch_id, ids):
         raise Conflict(f"an item has the id of one of batch {group.batch_id} that has ended")

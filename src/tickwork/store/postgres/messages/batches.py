@@ -188,7 +188,7 @@ class PostgresBatches:
         """
         found = await self._database.run(
             lambda connection: connection.fetch(
-                SQL.open_batches, self._moment(), *self._swept, BATCH_FILLING_SECONDS_MAX, limit
+                SQL.uncompleted_batches, self._moment(), *self._swept, BATCH_FILLING_SECONDS_MAX, limit
             )
         )
         seen = [(row["tenant"], row["id"]) for row in found]
@@ -197,7 +197,7 @@ class PostgresBatches:
         if left:
             await self._database.run(
                 lambda connection: connection.execute(
-                    SQL.seal_left_batches,
+                    SQL.seal_abandoned_batches,
                     self._moment(),
                     *_columns(left),
                     BATCH_FILLING_SECONDS_MAX,

@@ -129,7 +129,7 @@ class Claimer:
             return await claim(scope, queue.id, request, _Terms(self._ask))
 
         async def work(connection: Connection) -> _Handed:
-            row = await connection.fetchrow(SQL.govern, self._moment(), queue.id)
+            row = await connection.fetchrow(SQL.lock_queue_for_claim, self._moment(), queue.id)
             if row is None:
                 return _Handed()
             settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
@@ -142,7 +142,7 @@ class Claimer:
             handed = await claim(scope, queue.id, structs.replace(request, limit=allowed), terms)
             if rate is not None and handed.messages:
                 spent = spend(spent_until, now, rate, len(handed.messages))
-                await connection.execute(SQL.spend, queue.id, spent)
+                await connection.execute(SQL.spend_rate, queue.id, spent)
             return handed
 
         # Not repeated: an answer that got lost may have handed something out already.
@@ -187,7 +187,7 @@ class Claimer:
         began = monotonic()
         look_from = position.ring.look_from
         lanes = await terms.ask(
-            SQL.lanes, self._moment(), queue_id, scope.tenant, look_from, LANES_MAX, False
+            SQL.ready_tenants, self._moment(), queue_id, scope.tenant, look_from, LANES_MAX, False
         )
         now = monotonic()
         position.ring.refresh(
@@ -252,7 +252,7 @@ class Claimer:
         self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
     ) -> _Handed:
         found = await terms.ask(
-            SQL.claim_apart,
+            SQL.claim_suspects,
             self._moment(),
             queue_id,
             request.holder,
@@ -282,7 +282,7 @@ class Claimer:
         node_id = request.holder if request.lease_seconds is None else None
         row = await self._database.run(
             lambda connection: connection.fetchrow(
-                SQL.after_nothing, self._moment(), node_id, queue.id
+                SQL.explain_empty_claim, self._moment(), node_id, queue.id
             )
         )
         if row is None or not row["is_alive"]:

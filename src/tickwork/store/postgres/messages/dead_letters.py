@@ -73,7 +73,7 @@ class PostgresDeadLetters:
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
             picked = await _pick(connection, scope, queue_id, selection, after=after)
-            return await connection.fetch(SQL.read_letters, *picked)
+            return await connection.fetch(SQL.read_dead_letters, *picked)
 
         return tuple(_letter(row) for row in await self._database.transact(work))
 
@@ -81,7 +81,7 @@ class PostgresDeadLetters:
         row = None
         if scope.tenant is None or is_name(scope.tenant):
             row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.get_letter, scope.tenant, letter_id)
+                lambda connection: connection.fetchrow(SQL.get_dead_letter, scope.tenant, letter_id)
             )
         if row is None:
             raise NotFound("dead letter", letter_id)
@@ -90,7 +90,7 @@ class PostgresDeadLetters:
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
-        found = await self._database.look(SQL.group_letters, queue_id, scope.tenant, limit)
+        found = await self._database.look(SQL.group_dead_letters, queue_id, scope.tenant, limit)
         return tuple(DeadGroup(*row) for row in found)
 
     async def edit(
@@ -100,7 +100,7 @@ class PostgresDeadLetters:
         letter = await self.get(scope, letter_id)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
-                SQL.edit_letter, self._moment(), letter.tenant, letter_id, body, content_type
+                SQL.edit_dead_letter, self._moment(), letter.tenant, letter_id, body, content_type
             )
         )
         if row is None:
@@ -117,7 +117,7 @@ class PostgresDeadLetters:
         async def work(connection: Connection) -> tuple[list[Replayed], list[Group]]:
             picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
             ids = [new_id() for _ in picked.ids]
-            rows = await connection.fetch(SQL.replay_letters, self._moment(), *picked, ids)
+            rows = await connection.fetch(SQL.replay_dead_letters, self._moment(), *picked, ids)
             letters = sorted(map(_letter, rows), key=lambda letter: (letter.failed_at, letter.id))
             groups = _groups(letters, pace, queue)
             if groups:
@@ -142,7 +142,7 @@ class PostgresDeadLetters:
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
             picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
-            return await connection.fetch(SQL.discard_letters, self._moment(), *picked)
+            return await connection.fetch(SQL.discard_dead_letters, self._moment(), *picked)
 
         gone = await self._database.transact(work, repeatable=False)
         self._tallies.add_all(
@@ -169,17 +169,17 @@ async def _pick(
         return _Picked([], [])
     place: tuple[datetime | None, UUID | None] = (None, None)
     if after is not None:
-        found = await connection.fetchrow(SQL.letter_place, scope.tenant, after)
+        found = await connection.fetchrow(SQL.dead_letter_position, scope.tenant, after)
         if found is None:
             raise NotFound("dead letter", after)
         place = (found["failed_at"], after)
     wanted: tuple[Any, ...] = (queue_id, *place, *fitting, selection.limit, selection.failed_before)
     if selection.ids is not None:
-        statement, wanted = SQL.pick_letters_by_id, (*wanted, scope.tenant, list(selection.ids))
+        statement, wanted = SQL.pick_dead_letters_by_id, (*wanted, scope.tenant, list(selection.ids))
     elif scope.tenant is not None:
-        statement, wanted = SQL.pick_own_letters, (*wanted, scope.tenant)
+        statement, wanted = SQL.pick_tenant_dead_letters, (*wanted, scope.tenant)
     else:
-        statement = SQL.pick_letters
+        statement = SQL.pick_dead_letters
     await connection.execute(PLAN_ANEW)
     rows = await connection.fetch(statement + lock, *wanted)
     return _Picked([row["tenant"] for row in rows], [row["id"] for row in rows])

@@ -52,7 +52,7 @@ class Keys:
         if not counted:
             return [UNKEYED] * len(wanted)
         reserved = await connection.fetch(
-            SQL.place_keys, *_columns(counted), list(counted.values())
+            SQL.reserve_key_positions, *_columns(counted), list(counted.values())
         )
         last = {Key(row[0], row[1], row[2]): row[3] for row in reserved}
         following = {key: last[key] - messages for key, messages in counted.items()}
@@ -83,13 +83,13 @@ class Keys:
         await self.lock(connection, keys)
         freed = sorted(set(keys))
         has_run = [key in behind_run for key in freed]
-        promoted = await connection.fetch(SQL.free_keys, self._moment(), *_columns(freed), has_run)
+        promoted = await connection.fetch(SQL.unblock_keys, self._moment(), *_columns(freed), has_run)
         return {row["queue_id"] for row in promoted}
 
     async def take(self, connection: Connection, keys: Collection[Key]) -> None:
         """Takes all keys that a transaction will need, before it needs any: taken one after the
         other they would be waited for crosswise. Those made for nothing must be freed."""
-        await connection.execute(SQL.take_keys, *_columns(sorted(set(keys))))
+        await connection.execute(SQL.lock_or_create_keys, *_columns(sorted(set(keys))))
 
     async def lock(self, connection: Connection, keys: Collection[tuple[str, UUID, str]]) -> None:
         """Takes keys until the end of the transaction."""

@@ -73,7 +73,7 @@ class PostgresMessages:
         check_system(scope)
         found = await self._database.run(
             lambda connection: connection.fetch(
-                SQL.queues_with_suspects, self._moment(), list(queue_ids)
+                SQL.suspects, self._moment(), list(queue_ids)
             )
         )
         return frozenset(row["id"] for row in found)

@@ -203,7 +203,7 @@ class Purger:
             found = await find(connection)
             await self._leaving.take_keys(connection, found)
             rows = await connection.fetch(
-                SQL.delete_waiting, [row["tenant"] for row in found], [row["id"] for row in found]
+                SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
             left = Left()
             left.add(rows, Passing.PURGED, reason)

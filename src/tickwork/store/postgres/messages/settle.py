@@ -128,7 +128,7 @@ class Settler:
         refused = [place for place in range(len(endings)) if place not in ended.done]
         holders = list({endings[place].held.holder for place in refused})
         still = await self._database.run(
-            lambda connection: connection.fetch(SQL.not_ended, holders)
+            lambda connection: connection.fetch(SQL.nodes_not_ended, holders)
         )
         alive = {row["id"] for row in still}
         own = {place for place in refused if endings[place].held.holder in alive}

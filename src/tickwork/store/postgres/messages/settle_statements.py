@@ -248,7 +248,7 @@ class Ender:
         """Moves what is still held to the dead letters, and on to the dead-letter queue."""
         chosen = [endings[place] for place in places]
         buried = await connection.fetch(
-            SQL.bury,
+            SQL.record_dead_letters,
             self._moment(),
             *_fences(endings, places),
             [new_id() for _ in chosen],

@@ -57,7 +57,7 @@ class Planned(NamedTuple):
 
 async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
     """The keys under which planned slots wait: to be taken before the schedules are."""
-    found = await connection.fetch(SQL.schedule_keys, *_columns(schedules))
+    found = await connection.fetch(SQL.withdrawable_keys, *_columns(schedules))
     return {Key(row["tenant"], row["queue_id"], row["key"]) for row in found}
 
 
@@ -72,7 +72,7 @@ async def take_planned(
     """Takes the planned slots of schedules that are taken already, by slot. What stands in line
     under a key that we do not have was planned since we looked, and stays."""
     chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
-    found = await connection.fetch(SQL.planned_slots, now, *_columns(sorted(schedules)), *chosen)
+    found = await connection.fetch(SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen)
     return [
         Planned(
             (row["tenant"], row["schedule_id"]),
@@ -88,7 +88,7 @@ async def take_back(connection: Connection, planned: Sequence[Planned], left: Le
     """Deletes planned slots that are taken, and notes what left."""
     if planned:
         rows = await connection.fetch(
-            SQL.delete_planned,
+            SQL.delete_withdrawn,
             [each.schedule[0] for each in planned],
             [each.message_id for each in planned],
         )
@@ -182,7 +182,7 @@ class Changer:
         # Before anything else is taken, as whoever makes schedules does.
         is_over, limits = seen["status"] == ScheduleStatus.COMPLETED, None
         if is_over:
-            limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
+            limits = await connection.fetchrow(SQL.schedule_limits, tenant, self._moment())
         keys = await self._take_keys(connection, tenant, schedule_id)
         is_granted = under is None or await _hold(connection, under)
         row = await connection.fetchrow(SQL.lock_schedule, tenant, schedule_id)
@@ -218,7 +218,7 @@ class Changer:
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
         """Takes the keys of what waits, and the one that new slots would have."""
         keys = await keys_of_planned(connection, [(tenant, schedule_id)])
-        row = await connection.fetchrow(SQL.read_schedule_key, tenant, schedule_id)
+        row = await connection.fetchrow(SQL.schedule_key, tenant, schedule_id)
         own = None if row is None else _key(row)
         if own is not None:
             keys.add(own)
@@ -240,7 +240,7 @@ class Changer:
         named = (schedule.tenant, schedule.id)
         planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
         chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
-        (there,) = await connection.fetch(SQL.count_planned, now, *named, *chosen)
+        (there,) = await connection.fetch(SQL.count_withdrawable_slots, now, *named, *chosen)
         if tuple(there) != (len(planned), sum(each.withdrawn.is_passed for each in planned)):
             raise _Meanwhile
         return planned

@@ -194,7 +194,7 @@ class Creator:
             )
             await self._keep_limits(connection, tenant, limits, len(stored))
             found = await connection.fetch(
-                SQL.schedules_known,
+                SQL.schedules_of_keys,
                 tenant,
                 [each.id for each in new],
                 [each.idempotency_key for each in new if each.idempotency_key is not None],
@@ -264,7 +264,7 @@ class Creator:
             )
             await self._keep_limits(connection, tenant, limits, len(stored))
             left = {row[1] for row in rows} - {row["id"] for row in stored}
-            known = await connection.fetch(SQL.schedules_known, tenant, list(left), [])
+            known = await connection.fetch(SQL.schedules_of_keys, tenant, list(left), [])
             if unknown := left - {row["id"] for row in known}:
                 names = sorted(str(row[20]) for row in rows if row[1] in unknown)
                 raise Conflict(f"the name {names[0]} is in use; take another one")
@@ -285,7 +285,7 @@ class Creator:
         self, connection: Connection, tenant: str, queue_ids: Mapping[str, UUID]
     ) -> asyncpg.Record | None:
         """Holds the queues until the end, and the tenant if it has limits: those."""
-        limits = await connection.fetchrow(SQL.lock_limits, tenant, self._moment())
+        limits = await connection.fetchrow(SQL.schedule_limits, tenant, self._moment())
         held = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
         if gone := set(queue_ids.values()) - {row["id"] for row in held}:
             self._queues.forget(gone)
@@ -309,7 +309,7 @@ class Creator:
                     "or raise its schedules_per_second"
                 )
             spent = spend(spent_until, now, rate, made)
-            await connection.execute(SQL.spend_schedules, tenant, spent)
+            await connection.execute(SQL.spend_schedule_rate, tenant, spent)
 
     def _wake(self, new: Sequence[NewSchedule]) -> None:
         """Wakes leaders. Whether it is soon they know better than we do."""

@@ -76,7 +76,7 @@ class PostgresSchedules:
         tenant = scope.tenant or DEFAULT_TENANT
         asked = [key for key in keys if is_name(tenant) and is_name(key)]
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.schedules_known, tenant, [], asked)
+            lambda connection: connection.fetch(SQL.schedules_of_keys, tenant, [], asked)
         )
         return schedule_rows.schedules(found)
 
@@ -112,7 +112,7 @@ class PostgresSchedules:
         tenant = (await self.get(scope, schedule_id)).tenant
         asked = (tenant, schedule_id, limit, since or EPOCH)
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.slot_messages, *asked)
+            lambda connection: connection.fetch(SQL.schedule_messages, *asked)
         )
         return rows.messages(found)
 

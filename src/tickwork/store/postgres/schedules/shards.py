@@ -80,7 +80,7 @@ class PostgresShards:
         async def work(connection: Connection) -> int:
             # Whoever holds just now comes first, and so does what it takes.
             await connection.execute(SQL.lock_node, node_id)
-            await connection.execute(SQL.stand_down, node_id)
+            await connection.execute(SQL.drop_scheduler_role, node_id)
             held = [
                 row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
             ]
@@ -98,7 +98,7 @@ class PostgresShards:
     async def come_back(self, scope: Scope, node_id: UUID) -> None:
         check_system(scope)
         found = await self._database.run(
-            lambda connection: connection.fetchrow(SQL.come_back, self._moment(), node_id)
+            lambda connection: connection.fetchrow(SQL.rejoin, self._moment(), node_id)
         )
         if found is None:
             raise NodeExpired(node_id)
@@ -142,7 +142,7 @@ class PostgresShards:
 
         async def work(connection: Connection) -> Followed | None:
             # By itself: what waits for a plan under way must see what that planned.
-            led = await connection.fetchrow(SQL.lock_to_follow, grant.shard, grant.token)
+            led = await connection.fetchrow(SQL.unfollowed_jumps, grant.shard, grant.token)
             if led is None:
                 return None
             if not led["behind"]:
@@ -155,7 +155,7 @@ class PostgresShards:
                 led["clock_set_from"],
                 led["clock_set_to"],
             )
-            await connection.execute(SQL.note_followed, grant.shard, led["clock"])
+            await connection.execute(SQL.set_followed, grant.shard, led["clock"])
             return Followed(led["clock"], len(moved))
 
         return await self._database.transact(work)
@@ -173,7 +173,7 @@ async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) 
     seen before it is committed. Says which are alive."""
     if not nodes:
         return set()
-    return {row["id"] for row in await connection.fetch(SQL.end_leases, [*nodes], now)}
+    return {row["id"] for row in await connection.fetch(SQL.confirm_dead_nodes, [*nodes], now)}
 
 
 async def _hand_over(

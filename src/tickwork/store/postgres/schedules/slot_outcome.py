@@ -125,7 +125,7 @@ class SlotEnds:
         known = [held for held in doubles if held in recorded]
         if known:
             await connection.execute(
-                SQL.forget_firings,
+                SQL.delete_duplicate_firings,
                 [held.tenant for held in known],
                 [recorded[held].firing_id for held in known],
                 [recorded[held].finished_at for held in known],
@@ -147,7 +147,7 @@ class SlotEnds:
         ids = [schedule_id for _, schedule_id in named]
         await connection.execute(SQL.lock_schedules, tenants, ids)
         rows = await connection.fetch(
-            SQL.end_slots,
+            SQL.apply_slot_outcomes,
             self._moment(),
             once(tenants),
             ids,
@@ -236,7 +236,7 @@ async def _record_over(
     over = [(*named, each.slot) for named, (_, slots) in parted.items() for each in slots]
     if over:
         await connection.execute(
-            SQL.record_passed,
+            SQL.record_paused_slots,
             now,
             [tenant for tenant, _, _ in over],
             [new_id() for _ in over],

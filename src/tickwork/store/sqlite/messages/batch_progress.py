@@ -33,7 +33,7 @@ BatchName = tuple[str, bytes]
 def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[BatchName]:
     """Records the ends and counts them; the batches that may have come to their end."""
     transaction.connection.executemany(
-        SQL.end_item,
+        SQL.end_items,
         [
             (each.tenant, each.batch_id, each.status, each.id, each.reason, transaction.now)
             for each in ended
@@ -44,7 +44,7 @@ def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[Batch
     for tenant, batch_id in batches:
         completed = counts[tenant, batch_id, ItemStatus.COMPLETED]
         failed = counts[tenant, batch_id, ItemStatus.FAILED]
-        transaction.execute(SQL.end_items, (tenant, batch_id, completed, failed))
+        transaction.execute(SQL.count_ended_items, (tenant, batch_id, completed, failed))
     return batches
 
 
@@ -58,7 +58,7 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
     """Completes a batch whose items have all ended, with its event; False if it was not so, or
     somebody did already."""
     values = (tenant, batch_id, transaction.now)
-    row = transaction.execute(SQL.complete_batch, values).fetchone()
+    row = transaction.execute(SQL.complete_batches, values).fetchone()
     if row is None:
         return False
     queue_name, total, completed, failed = row

@@ -142,7 +142,7 @@ class Whole:
         queue, batch = self.find(transaction), self._batch
         name, total = self.name, len(batch.items)
         values = (*name, queue.id, batch.completion_queue, transaction.now, total)
-        if not transaction.execute(SQL.put_whole_batch, values).rowcount:
+        if not transaction.execute(SQL.store_whole_batches, values).rowcount:
             if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
                 raise Conflict(f"the id {batch.id} is another batch's")
             return
@@ -192,7 +192,7 @@ def _begin(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
     """The batch, begun if it was not there."""
     queue = find_queue(transaction, scope, batch.queue)
     values = (_tenant(scope), batch.id.bytes, queue.id, batch.completion_queue, transaction.now)
-    transaction.execute(SQL.put_batch, values)
+    transaction.execute(SQL.open_batch, values)
     begun = _get(transaction, scope, batch.id)
     if begun.queue_id.bytes != queue.id:
         raise Conflict(f"batch {batch.id} is another queue's")
@@ -219,11 +219,11 @@ def _get(transaction: Transaction, scope: Scope, batch_id: UUID) -> Batch:
 
 def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> bytes | None:
     """Takes away some of what nobody holds, by id; the last one of them, None if there was none."""
-    found = transaction.execute(SQL.pending_places, (*batch, after, SOME_MESSAGES)).fetchall()
+    found = transaction.execute(SQL.waiting_items, (*batch, after, SOME_MESSAGES)).fetchall()
     if not found:
         return None
     places = rows.as_json(place for place, _ in found)
-    gone = transaction.execute(SQL.delete_places, (places,)).fetchall()
+    gone = transaction.execute(SQL.delete_messages, (places,)).fetchall()
     leave(transaction, gone, Passing.PURGED, REASON_CANCELLED)
     last: bytes = found[-1][1]
     return last
@@ -235,7 +235,7 @@ def _has_ended(
     """Whether an item of the batch with one of these ids was there before."""
     for some in portions([item.id.bytes for item in items]):
         (known,) = transaction.execute(
-            for_rows(SQL.items_known, len(some)), (*batch, *some)
+            for_rows(SQL.has_ended_items, len(some)), (*batch, *some)
         ).fetchone()
         if known:
             return True

@@ -79,7 +79,7 @@ class Taking:
                 limit = min(missing, portion.quota, room) - taken
                 if limit > 0:
                     values = (queue_id, tenant, portion.lane.priority, now, limit)
-                    found = read(self.transaction, SQL.claim, values)
+                    found = read(self.transaction, SQL.find_claimable, values)
                     self._looks += bool(found)
                     self.found += self._without_doubles(found)
                     taken += len(found)
@@ -91,7 +91,7 @@ class Taking:
         """Hands out what must run with nothing else beside it."""
         own = (self.queue.id, scope.tenant, self.transaction.now, self._claimed_max)
         while self.missing > 0 and not self.found:
-            suspects = read(self.transaction, SQL.claim_apart, (*own, self.missing))
+            suspects = read(self.transaction, SQL.find_claimable_suspects, (*own, self.missing))
             if not suspects:
                 break
             self.found += self._without_doubles(suspects)
@@ -103,7 +103,7 @@ class Taking:
         if self._rate is not None and taken:
             now = from_microseconds(self.transaction.now)
             until = rate.spend(self._spent_until, now, self._rate, taken)
-            self.transaction.execute(SQL.spend, (self.queue.id, to_microseconds(until)))
+            self.transaction.execute(SQL.spend_rate, (self.queue.id, to_microseconds(until)))
 
     @property
     def _spent_until(self) -> datetime | None:
@@ -125,11 +125,11 @@ class Taking:
             return found
         asked = msgspec.json.encode(events).decode()
         values = (found[0].tenant, self.queue.id, asked)
-        known = {event for (event,) in self.transaction.execute(SQL.events_known, values)}
+        known = {event for (event,) in self.transaction.execute(SQL.done_events, values)}
         places = [each.place for each in found if each.event_id in known]
         if not places:
             return found
-        gone = self.transaction.execute(SQL.delete_places, (rows.as_json(places),)).fetchall()
+        gone = self.transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
         leave(self.transaction, gone, Passing.DONE)
         self._doubles += len(places)
         return [each for each in found if each.event_id not in known]
@@ -143,7 +143,7 @@ class Taking:
             places = rows.as_json(each.place for each in found)
             is_counted = self._claimed_max is not None
             values = (request.holder.bytes, lease_until, places, self.transaction.now, is_counted)
-            self.transaction.execute(SQL.hand_out, values)
+            self.transaction.execute(SQL.claim, values)
 
 
 RINGS_MAX = 10_000
@@ -227,7 +227,7 @@ def lanes(
 ) -> list[Lane]:
     """The lanes that have something visible: one tenant's, or all from a tenant on."""
     values = (queue_id, tenant, transaction.now, look_from, LANES_MAX, of_suspended)
-    return [Lane(*lane) for lane in transaction.execute(SQL.lanes, values)]
+    return [Lane(*lane) for lane in transaction.execute(SQL.ready_tenants, values)]
 
 
 def _look(transaction: Transaction, scope: Scope, queue_id: bytes, ring: Ring) -> None:

@@ -70,7 +70,7 @@ def large_bodies(transaction: Transaction, found: Sequence[Handed]) -> dict[int,
     if not places:
         return {}
     asked = msgspec.json.encode(places).decode()
-    return dict(transaction.execute(SQL.bodies, (asked,)).fetchall())
+    return dict(transaction.execute(SQL.read_bodies, (asked,)).fetchall())
 
 
 def messages(

@@ -78,14 +78,14 @@ class SqliteDeadLetters:
                 _, failed_at = _find(transaction, scope, after)
                 start = (failed_at, after.bytes)
             places = _select(transaction, scope, queue_id, selection, start)
-            return transaction.execute(SQL.letters_at, (rows.as_json(places),)).fetchall()
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json(places),)).fetchall()
 
         return rows.dead_letters(await self._database.read(work))
 
     async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
         def work(transaction: Transaction) -> list[rows.Row]:
             place, _ = _find(transaction, scope, letter_id)
-            return transaction.execute(SQL.letters_at, (rows.as_json([place]),)).fetchall()
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.read(work))
         return letter
@@ -95,7 +95,7 @@ class SqliteDeadLetters:
 
         def work(transaction: Transaction) -> list[rows.Row]:
             values = (find_queue(transaction, scope, queue).id, scope.tenant, limit)
-            return transaction.execute(SQL.letter_groups, values).fetchall()
+            return transaction.execute(SQL.group_dead_letters, values).fetchall()
 
         return tuple(
             DeadGroup(
@@ -112,9 +112,9 @@ class SqliteDeadLetters:
         def work(transaction: Transaction) -> list[rows.Row]:
             place, _ = _find(transaction, scope, letter_id)
             values = (place, body, str(content_type), transaction.now)
-            if transaction.execute(SQL.edit_letter, values).rowcount == 0:
+            if transaction.execute(SQL.edit_dead_letter, values).rowcount == 0:
                 raise Conflict(f"dead letter {letter_id} is resolved already")
-            return transaction.execute(SQL.letters_at, (rows.as_json([place]),)).fetchall()
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.write(work))
         return letter
@@ -136,7 +136,7 @@ class SqliteDeadLetters:
             queue_id = find_queue(transaction, scope, queue).id
             places = _select(transaction, scope, queue_id, selection)
             values = (rows.as_json(places), transaction.now)
-            discarded = transaction.execute(SQL.discard_letters, values).fetchall()
+            discarded = transaction.execute(SQL.discard_dead_letters, values).fetchall()
             for queue_id, tenant, type_, source in discarded:
                 passed = Passed(queue_id, tenant, Passing.DISCARDED, type_, source, 1)
                 transaction.passed.append(passed)
@@ -151,13 +151,13 @@ def _replay(
     """Resolves the letters, each once, and sends what they become: the same number of both."""
     queue = find_queue(transaction, scope, name)
     places = _select(transaction, scope, queue.id, selection)
-    found = transaction.execute(SQL.letters_at, (rows.as_json(places),)).fetchall()
+    found = transaction.execute(SQL.read_dead_letters, (rows.as_json(places),)).fetchall()
     by_tenant: dict[str, list[NewMessage]] = {}
     replayed: list[Replayed] = []
     for (place, *_), letter in zip(found, rows.dead_letters(found), strict=True):
         message_id = new_id()
         values = (place, transaction.now, message_id.bytes)
-        if transaction.execute(SQL.resolve_letter, values).rowcount == 1:
+        if transaction.execute(SQL.replay_dead_letters, values).rowcount == 1:
             delay = pace.first_after_seconds + len(replayed) * pace.spacing_seconds
             message = replay_of(letter, message_id=message_id, delay_seconds=delay)
             by_tenant.setdefault(letter.tenant, []).append(message)
@@ -176,7 +176,7 @@ def _find(transaction: Transaction, scope: Scope, letter_id: UUID) -> tuple[int,
     row: tuple[int, int] | None = None
     if scope.tenant is None or is_storable(scope.tenant):
         values = (letter_id.bytes, scope.tenant)
-        row = transaction.execute(SQL.find_letter, values).fetchone()
+        row = transaction.execute(SQL.dead_letter_position, values).fetchone()
     if row is None:
         raise NotFound("dead letter", letter_id)
     return row
@@ -196,12 +196,12 @@ def _select(
     until = _LAST if selection.failed_before is None else to_microseconds(selection.failed_before)
     values: tuple[Any, ...] = (queue_id, scope.tenant, *wanted, *after, until)
     if selection.ids is None:
-        statement = SQL.open_letters if scope.is_system else SQL.open_letters_of
+        statement = SQL.pick_dead_letters if scope.is_system else SQL.pick_tenant_dead_letters
         found = transaction.execute(statement, (*values, selection.limit))
         return [place for (place,) in found]
     chosen: list[rows.Row] = []
     for some in portions([each.bytes for each in dict.fromkeys(selection.ids)]):
-        statement = for_rows(SQL.chosen_letters, len(some))
+        statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
     return [place for place, *_ in _oldest_first(chosen)[: selection.limit]]
 
@@ -236,14 +236,14 @@ def bury(
         return 0
     letter_ids = {each.place: new_id().bytes for each in burials}
     transaction.connection.executemany(
-        SQL.bury,
+        SQL.record_dead_letters,
         [
             (each.place, letter_ids[each.place], each.reason, each.error, fingerprint(each.error),
              each.counted, transaction.now)
             for each in burials
         ],
     )  # fmt: skip
-    gone = transaction.execute(SQL.delete_places, (rows.as_json(letter_ids),)).fetchall()
+    gone = transaction.execute(SQL.delete_messages, (rows.as_json(letter_ids),)).fetchall()
     reasons = {each.place: each.reason for each in burials}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[PLACE]] == reason]
@@ -272,7 +272,7 @@ def _move_on(transaction: Transaction, gone: dict[int, Gone], letter_ids: dict[i
         queue = targets[died_in]
         if queue is not None:
             values = (letter_id, queue.id, transaction.now)
-            transaction.execute(SQL.move_letter, values)
+            transaction.execute(SQL.forward_dead_letter, values)
             passed = Passed(queue.id, row[TENANT], Passing.SENT, row[TYPE], row[SOURCE], 1)
             transaction.passed.append(passed)
             transaction.woken.add(UUID(bytes=queue.id))
@@ -281,7 +281,7 @@ def _move_on(transaction: Transaction, gone: dict[int, Gone], letter_ids: dict[i
 
 
 def _dead_letter_queue(transaction: Transaction, tenant: str, queue_id: bytes) -> Found | None:
-    row = transaction.execute(SQL.read_settings, (queue_id,)).fetchone()
+    row = transaction.execute(SQL.queue_settings, (queue_id,)).fetchone()
     name = rows.settings(row[0]).dead_letter_queue if row else None
     if name is not None:
         with suppress(NotFound):

@@ -71,7 +71,7 @@ class SqliteMessages:
         def work(transaction: Transaction) -> frozenset[UUID]:
             def has_some(queue_id: UUID) -> bool:
                 values = (queue_id.bytes, transaction.now)
-                (has,) = transaction.execute(SQL.has_suspects, values).fetchone()
+                (has,) = transaction.execute(SQL.suspects, values).fetchone()
                 return bool(has)
 
             return frozenset(queue_id for queue_id in queue_ids if has_some(queue_id))

@@ -45,7 +45,7 @@ class PlainAcks(NamedTuple):
         something hangs on it."""
         places = rows.as_json(self.places)
         values = (places, self.ids, self.tenant, self.claim, self.holder)
-        kinds = transaction.execute(SQL.held_kinds, values).fetchall()
+        kinds = transaction.execute(SQL.claimed_kinds, values).fetchall()
         found = sum(messages for _, _, _, messages, _, _ in kinds)
         if found < len(self.places) or any(entangled for *_, entangled in kinds):
             return False
@@ -57,8 +57,8 @@ class PlainAcks(NamedTuple):
             passed = Passed(queue_id, self.tenant, Passing.DONE, type_, source, messages)
             transaction.passed.append(passed)
             freed[queue_id] += size
-        for each in freed.items():
-            transaction.execute(SQL.free_backlog, each)
+        for queue_id, size in freed.items():
+            transaction.execute(SQL.change_backlog, (queue_id, -size))
         return True
 
 
@@ -100,4 +100,4 @@ def _end_slots(transaction: Transaction, places: str, took: Sequence[float]) -> 
     long = "".join([f"{duration(each):0{TOOK_DIGITS}d}" for each in took])
     values = (places, ids, long, TOOK_DIGITS, transaction.now)
     transaction.execute(SQL.record_successes, values)
-    transaction.execute(SQL.note_successes, (places, *SUCCESS))
+    transaction.execute(SQL.show_successes, (places, *SUCCESS))

@@ -82,7 +82,7 @@ def _follow(
         transaction.passed.append(Passed(queue_id, tenant, passing, type_, source, messages))
     for queue_id in set(map(_queue_id, gone)):
         freed = sum(row[BYTES] for row in gone if row[QUEUE_ID] == queue_id)
-        transaction.execute(SQL.free_backlog, (queue_id, freed))
+        transaction.execute(SQL.change_backlog, (queue_id, -freed))
     for key in {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in gone if row[KEY] is not None}:
         _free(transaction, key, has_run=has_run(passing, reason))
     status = ItemStatus.COMPLETED if passing is Passing.DONE else ItemStatus.FAILED
@@ -96,5 +96,5 @@ def _follow(
 
 def _free(transaction: Transaction, key: tuple[bytes, str, str], *, has_run: bool) -> None:
     """Lets the next message of a key take its turn, if the earliest one is gone."""
-    if transaction.execute(SQL.promote, (*key, transaction.now, has_run)).rowcount:
+    if transaction.execute(SQL.unblock_keys, (*key, transaction.now, has_run)).rowcount:
         transaction.woken.add(UUID(bytes=key[0]))

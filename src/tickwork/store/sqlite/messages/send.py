@@ -206,7 +206,7 @@ def send_copies(
         return 0
     told = 0
     patterns: dict[Found, list[str]] = {}
-    for types, *queue in transaction.execute(SQL.subscribers, (tenant,)).fetchall():
+    for types, *queue in transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall():
         patterns.setdefault(Found(*queue), []).append(types)
     for queue, fitting in patterns.items():
         if queue.id == beside:
@@ -227,7 +227,7 @@ def take_backlog(
     transaction: Transaction, queue: Found, size: int, *, is_exempt: bool = False
 ) -> None:
     """Adds bytes to a queue that has a cap; `BacklogFull` if that is more than it may have."""
-    (waiting,) = transaction.execute(SQL.take_backlog, (queue.id, size)).fetchone()
+    (waiting,) = transaction.execute(SQL.change_backlog, (queue.id, size)).fetchone()
     assert queue.bytes_max is not None
     if waiting > queue.bytes_max and not is_exempt:
         raise BacklogFull(queue.name, queue.bytes_max)
@@ -238,7 +238,7 @@ def _stored(transaction: Transaction, portion: _Portion, cursor: Any) -> list[Ne
     if not cursor.rowcount:
         return []
     places = (cursor.lastrowid - cursor.rowcount, cursor.lastrowid)
-    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_at, places)}
+    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_rows, places)}
     stored: list[NewMessage] = []
     for message in portion.messages:
         # Of two with one id, at most one is there.

@@ -176,7 +176,7 @@ def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, row
     """The slots that messages stand for which are still held."""
     found: dict[Fence, rows.Row] = {}
     for some in portions(fences):
-        statement = for_rows(SQL.held_slots, len(some))
+        statement = for_rows(SQL.claimed_slots, len(some))
         for row in transaction.execute(statement, tuple(chain.from_iterable(some))):
             slot, rest = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
             found[slot[0], *rest] = slot
@@ -223,7 +223,7 @@ def _ack(
 
 def _is_new_event(transaction: Transaction, row: Gone) -> bool:
     values = (row[TENANT], row[QUEUE_ID], row[EVENT_ID], transaction.now)
-    return transaction.execute(SQL.remember_event, values).rowcount == 1
+    return transaction.execute(SQL.record_event, values).rowcount == 1
 
 
 def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[Fence]:
@@ -250,7 +250,7 @@ def _bury_held(
     """Moves what is still held to the dead letters."""
     burials: dict[Fence, Burial] = {}
     for fence, ending in endings.items():
-        row = transaction.execute(SQL.held_place, fence).fetchone()
+        row = transaction.execute(SQL.claimed_rowid, fence).fetchone()
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
             burials[fence] = Burial(row[0], reason, ending.error, counted)

@@ -34,7 +34,7 @@ def tell_of_pause(
 
 
 def _is_heard(transaction: Transaction, tenant: str) -> bool:
-    found = transaction.execute(SQL.subscribers, (tenant,)).fetchall()
+    found = transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall()
     return any(is_wanted(types) for types, *_ in found)
 
 
@@ -42,7 +42,7 @@ def _death(transaction: Transaction, letter_id: bytes) -> Death:
     (
         tenant, message_id, queue_id, queue, type_, source, reason, error, attempts, sent_at,
         correlation_id, hops, schedule_id, slot, run,
-    ) = transaction.execute(SQL.death_of_letter, (letter_id,)).fetchone()  # fmt: skip
+    ) = transaction.execute(SQL.read_death, (letter_id,)).fetchone()  # fmt: skip
     return Death(
         tenant=tenant,
         letter_id=UUID(bytes=letter_id),

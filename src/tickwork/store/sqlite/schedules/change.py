@@ -71,7 +71,7 @@ def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> Stored:
         row = transaction.execute(SQL.get_schedule, (schedule_id.bytes,)).fetchone()
     elif is_storable(scope.tenant):
         values = (scope.tenant, schedule_id.bytes)
-        row = transaction.execute(SQL.get_own_schedule, values).fetchone()
+        row = transaction.execute(SQL.get_tenant_schedule, values).fetchone()
     if row is None:
         raise NotFound("schedule", schedule_id)
     return stored(row)
@@ -129,7 +129,7 @@ def _fire(transaction: Transaction, found: Stored, change: Change) -> None:
     (has_queue,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
     if not has_queue:
         raise NotFound("queue", found.schedule.definition.queue)
-    origin = Origin(*transaction.execute(SQL.schedule_origin, (found.place,)).fetchone())
+    origin = Origin(*transaction.execute(SQL.slot_template, (found.place,)).fetchone())
     slots = [making(fire) for fire in change.fires]
     make(transaction, [Makings(origin, str(found.schedule.id), slots)])
 

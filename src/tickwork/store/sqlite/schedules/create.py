@@ -126,15 +126,15 @@ def _first(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule 
     row = None
     if new.idempotency_key is not None:
         values = (tenant, new.idempotency_key)
-        row = transaction.execute(SQL.schedule_of_key, values).fetchone()
+        row = transaction.execute(SQL.schedules_of_keys, values).fetchone()
     if row is None:
-        row = transaction.execute(SQL.get_own_schedule, (tenant, new.id.bytes)).fetchone()
+        row = transaction.execute(SQL.get_tenant_schedule, (tenant, new.id.bytes)).fetchone()
     return None if row is None else stored(row).schedule
 
 
 def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
     values = (tenant, schedule_id.bytes)
-    return stored(transaction.execute(SQL.get_own_schedule, values).fetchone()).schedule
+    return stored(transaction.execute(SQL.get_tenant_schedule, values).fetchone()).schedule
 
 
 def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> int:
@@ -151,7 +151,7 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> in
     try:
         for some in portions(values):
             made += transaction.execute(
-                for_rows(SQL.make_schedules, len(some)),
+                for_rows(SQL.create_schedules, len(some)),
                 (tenant, transaction.now, *chain.from_iterable(some)),
             ).rowcount
     except sqlite3.IntegrityError as error:
@@ -202,4 +202,4 @@ def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
                 "schedules_per_second"
             )
         until = rate.spend(spent, now, per_second, made)
-        transaction.execute(SQL.spend_schedules, (tenant, to_microseconds(until)))
+        transaction.execute(SQL.spend_schedule_rate, (tenant, to_microseconds(until)))

@@ -66,7 +66,7 @@ class SqliteFirings:
     async def of_slot(
         self, scope: Scope, schedule_id: UUID, at: datetime
     ) -> tuple[FiringRecord, ...]:
-        statements = (SQL.firings_of_slot, SQL.firing_runs_over)
+        statements = (SQL.firings_of_slot, SQL.skipped_runs_covering)
         found = await self._read(scope, schedule_id, statements, (to_microseconds(at),))
         return tuple(rows.firing(row) for row in sorted(found, key=_ended))
 
@@ -92,7 +92,7 @@ class SqliteFirings:
             for each in schedules:
                 if scope.tenant in (None, each.tenant):
                     asked = (each.tenant, each.id.bytes, to_microseconds(until))
-                    (slot,) = transaction.execute(SQL.last_due_slot, asked).fetchone()
+                    (slot,) = transaction.execute(SQL.last_due_slots, asked).fetchone()
                     if slot is not None:
                         found[each.id] = from_microseconds(slot)
             return found
@@ -122,7 +122,7 @@ class SqliteFirings:
 
 
 def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringResult]]) -> None:
-    """Records attempts at slots, each slot as `held_slots` has it."""
+    """Records attempts at slots, each slot as `claimed_slots` has it."""
     now = transaction.now
     _write(
         transaction,
@@ -170,7 +170,7 @@ def record_skips(
 
 def _write(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> None:
     for some in portions(found):
-        statement = for_rows(SQL.record_firing, len(some))
+        statement = for_rows(SQL.record_firings, len(some))
         transaction.execute(statement, tuple(chain.from_iterable(some)))
 
 

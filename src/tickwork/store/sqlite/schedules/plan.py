@@ -207,7 +207,7 @@ def _as_planned(transaction: Transaction, led: Mapping[int, _Step]) -> dict[int,
         places.setdefault(step.fence[:2], place)
     found: list[rows.Row] = []
     for some in portions([led[place].fence for place in places.values()]):
-        statement = for_rows(SQL.as_planned, len(some))
+        statement = for_rows(SQL.schedules_to_plan, len(some))
         found += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
     return {places[row[1:3]]: row for row in found}
 
@@ -220,7 +220,7 @@ def _move_on(transaction: Transaction, steps: Sequence[tuple[int, _Step]]) -> No
             going_on.append((place, *step.then))
         else:
             values = (place, *step.then, step.status, step.error, transaction.now)
-            transaction.execute(SQL.conclude_schedule, values)
+            transaction.execute(SQL.end_planning, values)
     for some in portions(going_on):
         statement = for_rows(SQL.advance_schedules, len(some))
         transaction.execute(statement, tuple(chain.from_iterable(some)))

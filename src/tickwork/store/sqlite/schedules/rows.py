@@ -141,7 +141,7 @@ def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
 
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:
-    """What a new schedule has for itself, as `make_schedules` takes it first."""
+    """What a new schedule has for itself, as `create_schedules` takes it first."""
     said = new.definition
     return (
         new.id.bytes, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
@@ -150,7 +150,7 @@ def own_values(new: NewSchedule) -> tuple[Any, ...]:
 
 
 def common_values(new: NewSchedule) -> tuple[Any, ...]:
-    """What those that are alike have in common, as `make_schedules` takes it after the queue."""
+    """What those that are alike have in common, as `create_schedules` takes it after the queue."""
     said = new.definition
     rule, texts = said.rule, texts_of(said)
     return (

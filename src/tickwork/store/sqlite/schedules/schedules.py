@@ -122,15 +122,15 @@ def _of_tenant(
         since = -_NEVER if after is None or after.due_at is None else to_microseconds(after.due_at)
         until = _NEVER if selection.before is None else to_microseconds(selection.before)
         values = (tenant, since, *wanted, behind, until)
-        found = transaction.execute(SQL.list_coming, values).fetchall()
+        found = transaction.execute(SQL.schedules_by_due, values).fetchall()
     elif selection.order is Order.NAME:
         last = "" if after is None else _name(after)
         if last is not None:
-            found = transaction.execute(SQL.list_named, (tenant, last, *wanted)).fetchall()
+            found = transaction.execute(SQL.schedules_by_name, (tenant, last, *wanted)).fetchall()
             behind = _FIRST_ID
         if len(found) < limit:
             more = (*wanted[:-1], limit - len(found))
-            found += transaction.execute(SQL.list_nameless, (tenant, behind, *more)).fetchall()
+            found += transaction.execute(SQL.schedules_without_name, (tenant, behind, *more)).fetchall()
     else:
         found = transaction.execute(_by_id(selection), (tenant, behind, *wanted)).fetchall()
     return [stored(row).schedule for row in found]
@@ -143,11 +143,11 @@ def _name(schedule: Schedule) -> str | None:
 
 def _by_id(selection: ScheduleSelection) -> str:
     """The statement that reads least."""
-    statement: str = SQL.list_schedules
+    statement: str = SQL.schedules_by_id
     if selection.calendar is not None:
-        statement = SQL.list_of_calendar
+        statement = SQL.schedules_of_calendar
     elif selection.status is not None:
-        statement = SQL.list_of_status
+        statement = SQL.schedules_of_status
     return statement
 
 
@@ -183,7 +183,7 @@ class SqliteSchedules:
         asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
 
         def work(transaction: Transaction) -> list[Any]:
-            found = (transaction.execute(SQL.schedule_of_key, (tenant, key)) for key in asked)
+            found = (transaction.execute(SQL.schedules_of_keys, (tenant, key)) for key in asked)
             return [row for rows in found for row in rows.fetchall()]
 
         return tuple(stored(row).schedule for row in await self._database.read(work))

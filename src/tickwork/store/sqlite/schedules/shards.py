@@ -37,7 +37,7 @@ class SqliteShards:
         check_system(scope)
 
         def work(transaction: Transaction) -> int:
-            transaction.execute(SQL.stand_down, (node_id.bytes,))
+            transaction.execute(SQL.drop_scheduler_role, (node_id.bytes,))
             return free_shards(transaction, node_id.bytes)
 
         return await self._database.write(work)
@@ -47,7 +47,7 @@ class SqliteShards:
 
         def work(transaction: Transaction) -> None:
             values = (node_id.bytes, transaction.now)
-            if not transaction.execute(SQL.come_back, values).rowcount:
+            if not transaction.execute(SQL.rejoin, values).rowcount:
                 raise NodeExpired(node_id)
 
         await self._database.write(work)
@@ -88,7 +88,7 @@ class SqliteShards:
         def work(transaction: Transaction) -> bool:
             is_set = transaction.execute(SQL.set_clock, (transaction.now, *values)).rowcount > 0
             if is_set and by > 0:
-                transaction.execute(SQL.count_as_followed, (by, after))
+                transaction.execute(SQL.mark_followed, (by, after))
             elif is_set:
                 ttl = round(ttl_seconds * 1_000_000)
                 transaction.execute(SQL.shorten_leases, (transaction.now, by, ttl))
@@ -120,7 +120,7 @@ class SqliteShards:
 
 def free_shards(transaction: Transaction, node_id: bytes) -> int:
     """A node leads nothing any more; says how many shards that were."""
-    freed = transaction.execute(SQL.free_shards, (node_id,)).rowcount
+    freed = transaction.execute(SQL.give_up_all_shards, (node_id,)).rowcount
     if freed:
         transaction.woken.add(SCHEDULES_TOPIC)
     return freed
@@ -128,7 +128,7 @@ def free_shards(transaction: Transaction, node_id: bytes) -> int:
 
 def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
     execute = transaction.execute
-    led = execute(SQL.jumps_behind, (grant.shard, grant.token)).fetchone()
+    led = execute(SQL.unfollowed_jumps, (grant.shard, grant.token)).fetchone()
     if led is None:
         return None
     clock, behind, *last = led
@@ -137,9 +137,9 @@ def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
     by = shift_of(behind)
     values = (grant.shard, transaction.now, by, *last)
     places = [place for (place,) in execute(SQL.intervals_to_move, values)]
-    execute(SQL.carry_planned, (rows.as_json(places), by))
+    execute(SQL.move_planned_slots, (rows.as_json(places), by))
     execute(SQL.move_intervals, (rows.as_json(places), by))
-    execute(SQL.note_followed, (grant.shard, clock))
+    execute(SQL.set_followed, (grant.shard, clock))
     return Followed(clock, len(places))
 
 

@@ -35,7 +35,7 @@ _NEVER = -(2**62)
 
 
 class Origin(NamedTuple):
-    """What of a schedule's row is needed beside the row itself, as `as_planned` has it."""
+    """What of a schedule's row is needed beside the row itself, as `schedules_to_plan` has it."""
 
     place: int
     tenant: str
@@ -105,7 +105,7 @@ def withdrawable(
     only_coming = withdraw is Withdraw.COMING
     after = transaction.now if only_coming else _NEVER
     values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL, transaction.now)
-    found = transaction.execute(SQL.withdrawable, values).fetchall()
+    found = transaction.execute(SQL.withdrawable_slots, values).fetchall()
     return [
         (
             place,
@@ -124,7 +124,7 @@ def withdrawable(
 def take_back(transaction: Transaction, places: Sequence[int]) -> None:
     """Removes messages whose slots will be planned anew, or never."""
     if places:
-        gone = transaction.execute(SQL.delete_places, (rows.as_json(places),)).fetchall()
+        gone = transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
         leave(transaction, gone, None)
 
 
@@ -133,7 +133,7 @@ def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
     if schedule.last_slot is None:
         return None
     values = (schedule.tenant, schedule.id.bytes, to_microseconds(schedule.last_slot))
-    slot: int = transaction.execute(SQL.last_slot_fired, values).fetchone()[0]
+    slot: int = transaction.execute(SQL.last_fired_slot, values).fetchone()[0]
     return slot or None
 
 
@@ -145,7 +145,7 @@ def _make_loose(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> se
         return set()
     last = cursor.lastrowid or 0
     places = (last - cursor.rowcount, last)
-    new = {id_ for (id_,) in transaction.execute(SQL.fired_ids, places)}
+    new = {id_ for (id_,) in transaction.execute(SQL.stored_ids, places)}
     return {values[1] for values in some} - new
 
 
@@ -162,7 +162,7 @@ def _count(transaction: Transaction, many: Sequence[Makings], repeats: set[bytes
         )
         size[queue_id] = size.get(queue_id, 0) + origin.bytes * made
     for queue_id, added in size.items():
-        transaction.execute(SQL.add_backlog, (queue_id, added))
+        transaction.execute(SQL.change_backlog, (queue_id, added))
 
 
 def _last_terms(text: str | None) -> str | None:

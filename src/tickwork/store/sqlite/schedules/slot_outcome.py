@@ -54,7 +54,7 @@ class Dead(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """How a schedule stands, as `schedules_standing` has it."""
+    """How a schedule stands, as `shown_outcomes` has it."""
 
     tenant: str
     id: bytes
@@ -89,13 +89,13 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
             slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
             tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
     for shown, places in noted.items():
-        transaction.execute(SQL.note_outcomes, (rows.as_json(places), *shown))
+        transaction.execute(SQL.show_outcomes, (rows.as_json(places), *shown))
 
 
 def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
     """The ends of those among some messages that are slots; to be read before they are buried."""
     by_place = {each.place: each for each in dead}
-    found = transaction.execute(SQL.slots_at, (rows.as_json(by_place),)).fetchall()
+    found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_place),)).fetchall()
     ended: list[Ended] = []
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
@@ -113,7 +113,7 @@ def is_expired_unseen(ended: Ended) -> bool:
 def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
     """The ends of those among some messages that are slots and whose pull lease ran out, by where
     they lie, and whether that was the last attempt; to be read before they are ended."""
-    found = transaction.execute(SQL.slots_at, (rows.as_json(used_up),)).fetchall()
+    found = transaction.execute(SQL.slots_of_messages, (rows.as_json(used_up),)).fetchall()
     ended: list[Ended] = []
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
@@ -124,7 +124,7 @@ def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[E
 def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standing]:
     for some in portions(keys):
         values = tuple(chain.from_iterable(some))
-        statement = for_rows(SQL.schedules_standing, len(some))
+        statement = for_rows(SQL.shown_outcomes, len(some))
         yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
 
 
@@ -134,7 +134,7 @@ def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot:
     its runs: by none that another is behind already."""
     place, is_moved = standing.place, False
     key = (standing.tenant, standing.id, slot)
-    is_last = transaction.execute(SQL.later_run, key).fetchone() is None
+    is_last = transaction.execute(SQL.has_later_run, key).fetchone() is None
     if is_last and effect.delay_seconds is not None:
         is_moved = begin_next_run(transaction, place, effect.delay_seconds)
     if effect.then is Then.PAUSE:
@@ -147,7 +147,7 @@ def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot:
 def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
     """Sets the next slot of a schedule that has none, after its own delay; whether it did."""
     values = (place, transaction.now, duration(after_seconds), duration(AHEAD_SECONDS))
-    moved = transaction.execute(SQL.begin_next_run, values).fetchone()
+    moved = transaction.execute(SQL.start_next_run, values).fetchone()
     if moved is not None:
         wake_leaders(transaction, moved[0])
     return moved is not None
@@ -174,11 +174,11 @@ def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> b
     if taken:
         take_back(transaction, [place for place, _ in taken])
         key = (standing.tenant, standing.id)
-        found = stored(transaction.execute(SQL.get_own_schedule, key).fetchone()).schedule
+        found = stored(transaction.execute(SQL.get_tenant_schedule, key).fetchone()).schedule
         now = from_microseconds(transaction.now)
         change = pause(found, [each for _, each in taken], now)
         record_skips(transaction, [(key, skip_values(skip)) for skip in change.skips])
         at = map(optional_microseconds, (change.next_slot, change.due_at))
         rewound = (standing.place, *at, last_slot_fired(transaction, found), change.fired)
-        transaction.execute(SQL.rewind_schedule, rewound)
+        transaction.execute(SQL.rewind_schedules, rewound)
     return True

@@ -1,3 +1,3 @@
--- Counts items of a batch that have ended.
-UPDATE tickwork_batches SET completed = completed + ?3, failed = failed + ?4
-WHERE tenant = ?1 AND id = ?2
+-- Records the end of an item.
+INSERT INTO tickwork_batch_items (tenant, batch_id, status, id, reason, ended_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,10 +1,8 @@
--- The next messages of one lane that may be handed out in a batch, oldest visible first, as one text.
-SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
-    SELECT /*handed*/ AS said FROM tickwork_messages AS m
-    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.tenant = ?2 AND m.priority = ?3
-        AND m.visible_at <= ?4 AND m.lost < 2 AND (m.expires_at IS NULL OR m.expires_at > ?4)
-        AND m.format <= /*format*/
-        AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = ?2 AND suspended = 1)
-    ORDER BY m.visible_at, m.id
-    LIMIT ?5
-)
+-- Hands messages out, each with a new claim number. A slot that is handed out for the first time, and
+-- too late for its grace, is a catch-up. Counted (`?5`) if there is a cap.
+UPDATE tickwork_messages
+SET state = 'claimed', claim = claim + 1, holder = ?1, lease_until = ?2, is_counted = ?5,
+    catch_up = catch_up OR (
+        due_at + grace_seconds * 1000000 < ?4 AND attempts = 0 AND lost = 0
+    ) IS TRUE
+WHERE place IN (SELECT value FROM json_each(?3))

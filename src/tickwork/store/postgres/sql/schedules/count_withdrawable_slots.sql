@@ -1,4 +1,4 @@
--- How many planned slots of a schedule can be taken back, as `planned_slots` takes them, and how many of
+-- How many planned slots of a schedule can be taken back, as `withdrawable_slots` takes them, and how many of
 -- them are passed.
 SELECT count(*) AS slots, count(*) FILTER (WHERE run = 0 AND m.slot <= known.slot) AS passed
 FROM tickwork_messages AS m
