@@ -144,7 +144,9 @@ def test_lanes_are_found_without_reading_messages_on_the_way(
     connection: sqlite3.Connection,
 ) -> None:
     by_index = [
-        step for step in on_messages(plan(connection, "ready_tenants")) if "tickwork_messages_ready" in step
+        step
+        for step in on_messages(plan(connection, "ready_tenants"))
+        if "tickwork_messages_ready" in step
     ]
     assert len(by_index) == 4
     assert all("COVERING" in step for step in by_index)

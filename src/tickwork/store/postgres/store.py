@@ -40,7 +40,14 @@ CONNECTIONS_MAX = 10
 CONNECTIONS_READY = 4
 """So many a busy worker uses: two claims and two settlements at a time."""
 
-_USUAL = (SQL.send, SQL.notify, SQL.ready_tenants, SQL.claim, SQL.ack_plain, SQL.explain_empty_claim)
+_USUAL = (
+    SQL.send,
+    SQL.notify,
+    SQL.ready_tenants,
+    SQL.claim,
+    SQL.ack_plain,
+    SQL.explain_empty_claim,
+)
 """What is asked about every message, or all the time."""
 
 CLOSE_SECONDS_MAX = 3.0

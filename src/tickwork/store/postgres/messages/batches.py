@@ -188,7 +188,11 @@ class PostgresBatches:
         """
         found = await self._database.run(
             lambda connection: connection.fetch(
-                SQL.uncompleted_batches, self._moment(), *self._swept, BATCH_FILLING_SECONDS_MAX, limit
+                SQL.uncompleted_batches,
+                self._moment(),
+                *self._swept,
+                BATCH_FILLING_SECONDS_MAX,
+                limit,
             )
         )
         seen = [(row["tenant"], row["id"]) for row in found]

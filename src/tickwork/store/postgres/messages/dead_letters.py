@@ -175,7 +175,10 @@ async def _pick(
         place = (found["failed_at"], after)
     wanted: tuple[Any, ...] = (queue_id, *place, *fitting, selection.limit, selection.failed_before)
     if selection.ids is not None:
-        statement, wanted = SQL.pick_dead_letters_by_id, (*wanted, scope.tenant, list(selection.ids))
+        statement, wanted = (
+            SQL.pick_dead_letters_by_id,
+            (*wanted, scope.tenant, list(selection.ids)),
+        )
     elif scope.tenant is not None:
         statement, wanted = SQL.pick_tenant_dead_letters, (*wanted, scope.tenant)
     else:

@@ -83,7 +83,9 @@ class Keys:
         await self.lock(connection, keys)
         freed = sorted(set(keys))
         has_run = [key in behind_run for key in freed]
-        promoted = await connection.fetch(SQL.unblock_keys, self._moment(), *_columns(freed), has_run)
+        promoted = await connection.fetch(
+            SQL.unblock_keys, self._moment(), *_columns(freed), has_run
+        )
         return {row["queue_id"] for row in promoted}
 
     async def take(self, connection: Connection, keys: Collection[Key]) -> None:

@@ -72,9 +72,7 @@ class PostgresMessages:
     async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
         check_system(scope)
         found = await self._database.run(
-            lambda connection: connection.fetch(
-                SQL.suspects, self._moment(), list(queue_ids)
-            )
+            lambda connection: connection.fetch(SQL.suspects, self._moment(), list(queue_ids))
         )
         return frozenset(row["id"] for row in found)
 

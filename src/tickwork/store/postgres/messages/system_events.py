@@ -49,8 +49,8 @@ async def _tell(database: Database, sender: Sender, own: Group) -> int:
 async def told_of(
     connection: Connection, buried: Sequence[Any], paused: Sequence[Paused]
 ) -> list[Group]:
-    """What subscribers get to know of messages that died just now, as `record_dead_letters` returned them, and of
-    schedules that this paused: to be stored in the same transaction."""
+    """Returns the copies for subscribers of messages that died, as `record_dead_letters` returned
+    them, and of schedules that were paused by that. Store them in the same transaction."""
     tenants = [*{row["tenant"] for row in buried}]
     found = await connection.fetch(SQL.subscriptions_among, tenants)
     wanted = [row for row in found if is_wanted(row["types"])]

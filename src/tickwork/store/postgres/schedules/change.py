@@ -72,7 +72,9 @@ async def take_planned(
     """Takes the planned slots of schedules that are taken already, by slot. What stands in line
     under a key that we do not have was planned since we looked, and stays."""
     chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
-    found = await connection.fetch(SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen)
+    found = await connection.fetch(
+        SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen
+    )
     return [
         Planned(
             (row["tenant"], row["schedule_id"]),

@@ -130,7 +130,9 @@ def _of_tenant(
             behind = _FIRST_ID
         if len(found) < limit:
             more = (*wanted[:-1], limit - len(found))
-            found += transaction.execute(SQL.schedules_without_name, (tenant, behind, *more)).fetchall()
+            found += transaction.execute(
+                SQL.schedules_without_name, (tenant, behind, *more)
+            ).fetchall()
     else:
         found = transaction.execute(_by_id(selection), (tenant, behind, *wanted)).fetchall()
     return [stored(row).schedule for row in found]
