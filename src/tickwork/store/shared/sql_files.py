@@ -32,14 +32,15 @@ SCHEDULE_COLUMNS = ", ".join(
 
 
 def load(package: str) -> SimpleNamespace:
-    """The statements of a store's `sql/<noun>/` folders as attributes; a name is used once.
+    """The statements of a package's `sql` folder and its subfolders as attributes. Each name is
+    used once.
 
     `/*columns*/` are a message's, `/*schedule*/` a schedule's, `/*format*/` is the newest format
     this code knows.
     """
     statements: dict[str, str] = {}
     for noun in files(package).joinpath("sql").iterdir():
-        for entry in noun.iterdir() if noun.is_dir() else ():
+        for entry in noun.iterdir() if noun.is_dir() else (noun,):
             name = entry.name.removesuffix(".sql")
             assert name not in statements, f"{name}.sql is in two folders"
             statements[name] = (
