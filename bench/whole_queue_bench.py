@@ -264,7 +264,8 @@ async def _rounds_until_quiet(bed: Bed) -> int:
     for number in range(1, 100):
         found = await store.messages.claim(SYSTEM, request)
         await store.messages.settle(
-            SYSTEM, Settlement(tuple(Ending(held=each.held, fate=Fate.ACK) for each in found))
+            SYSTEM,
+            Settlement(tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)),
         )
         if any(each.tenant == "quiet" for each in found):
             return number
@@ -305,7 +306,7 @@ async def _work(workers: list[_Worker], count: int) -> None:
             left -= SIZE
             request = ClaimRequest(queue=SHARED, holder=worker.node, limit=SIZE)
             found = await worker.store.messages.claim(SYSTEM, request)
-            endings = tuple(Ending(held=each.held, fate=Fate.ACK) for each in found)
+            endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)
             await worker.store.messages.settle(SYSTEM, Settlement(endings))
 
     await asyncio.gather(*map(one, workers))
@@ -375,7 +376,12 @@ async def _kill_all(bed: Bed) -> None:
     request = ClaimRequest(queue=QUEUE, holder=bed.node, limit=500)
     while found := await bed.store.messages.claim(DEFAULT, request):
         endings = tuple(
-            Ending(held=each.held, fate=Fate.DEAD, reason="failed", error="no route to host 17")
+            Ending(
+                claim=each.current_claim,
+                fate=Fate.DEAD,
+                reason="failed",
+                error="no route to host 17",
+            )
             for each in found
         )
         await bed.store.messages.settle(DEFAULT, Settlement(endings))

@@ -59,5 +59,5 @@ async def kill(store: Store, queue: str, **ending: Any) -> None:
     """Everything visible in the queue dies."""
     request = ClaimRequest(queue=queue, holder=new_id(), limit=1_000, lease_seconds=30)
     messages = await store.messages.claim(DEFAULT, request)
-    endings = [Ending(held=each.held, fate=Fate.DEAD, **ending) for each in messages]
+    endings = [Ending(claim=each.current_claim, fate=Fate.DEAD, **ending) for each in messages]
     await store.messages.settle(DEFAULT, Settlement(tuple(endings)))

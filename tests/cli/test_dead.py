@@ -36,8 +36,8 @@ def buried(desk: Desk) -> Desk:
 
 
 def first_id(desk: Desk) -> str:
-    letter_id: str = desk.json("dead", "list", "emails")[0]["id"]
-    return letter_id
+    dead_letter_id: str = desk.json("dead", "list", "emails")[0]["id"]
+    return dead_letter_id
 
 
 def test_letters_are_listed_oldest_first(buried: Desk) -> None:

@@ -54,7 +54,7 @@ class Watched:
     async def work(self, fate: Fate = Fate.ACK, limit: int = 1) -> None:
         request = ClaimRequest(queue="emails", holder=new_id(), limit=limit, lease_seconds=30)
         messages = await self.store.messages.claim(DEFAULT, request)
-        endings = [Ending(held=each.held, fate=fate, reason="x") for each in messages]
+        endings = [Ending(claim=each.current_claim, fate=fate, reason="x") for each in messages]
         await self.store.messages.settle(DEFAULT, Settlement(tuple(endings)))
 
     def watch(self, children: Children, *options: str) -> Child:

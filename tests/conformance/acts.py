@@ -11,6 +11,7 @@ from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
+    BatchWithItems,
     ClaimRequest,
     Counts,
     Ending,
@@ -23,7 +24,6 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
     Tenant,
-    WholeBatch,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -91,10 +91,10 @@ async def claim(
     scope: Scope = DEFAULT,
     limit: int = ALL,
     lease_seconds: float | None = None,
-    apart: bool = False,
+    separate: bool = False,
 ) -> tuple[Message, ...]:
     request = ClaimRequest(
-        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, apart=apart
+        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, separate=separate
     )
     return await store.messages.claim(scope, request)
 
@@ -125,9 +125,9 @@ def whole(
     queue: str = WORK,
     batch_id: UUID | None = None,
     completion_queue: str | None = None,
-) -> WholeBatch:
+) -> BatchWithItems:
     """A batch for an ending to make."""
-    return WholeBatch(
+    return BatchWithItems(
         id=batch_id or new_id(),
         queue=queue,
         completion_queue=completion_queue,
@@ -136,19 +136,19 @@ def whole(
 
 
 def ack(message: Message, *sends: Send, **fields: Any) -> Ending:
-    return Ending(held=message.held, fate=Fate.ACK, sends=sends, **fields)
+    return Ending(claim=message.current_claim, fate=Fate.ACK, sends=sends, **fields)
 
 
 def retry(message: Message, **fields: Any) -> Ending:
-    return Ending(held=message.held, fate=Fate.RETRY, **fields)
+    return Ending(claim=message.current_claim, fate=Fate.RETRY, **fields)
 
 
 def release(message: Message, **fields: Any) -> Ending:
-    return Ending(held=message.held, fate=Fate.RELEASE, **fields)
+    return Ending(claim=message.current_claim, fate=Fate.RELEASE, **fields)
 
 
 def dead(message: Message, **fields: Any) -> Ending:
-    return Ending(held=message.held, fate=Fate.DEAD, **fields)
+    return Ending(claim=message.current_claim, fate=Fate.DEAD, **fields)
 
 
 async def settle(store: Store, *endings: Ending, scope: Scope = DEFAULT) -> SettleResult:
@@ -165,7 +165,7 @@ async def kill_holders(store: Store, clock: VirtualClock, times: int) -> None:
     """Lets so many holders die, one after the other, each with all it is given."""
     for _ in range(times):
         node = await join(store)
-        assert await claim(store, node) or await claim(store, node, apart=True)
+        assert await claim(store, node) or await claim(store, node, separate=True)
         await die(store, clock)
 
 

@@ -60,8 +60,8 @@ class Asking(RuleBasedStateMachine):
     def _settle(self, scope: Scope, *endings: Ending) -> Any:
         answer = self._ask(lambda store: store.messages.settle(scope, Settlement(endings)))
         if not isinstance(answer, Failed):
-            ended = {ending.held for ending in endings}
-            self._open = [message for message in self._open if message.held not in ended]
+            ended = {ending.claim for ending in endings}
+            self._open = [message for message in self._open if message.current_claim not in ended]
         return answer
 
     def _put_queue(self, place: Place, settings: QueueSettings) -> None:

@@ -109,15 +109,15 @@ class StoreMachine(Workbench):
         )
         self._claim(place.scope, request)
 
-    def claim_apart_or_for_all(self, place: Place, limit: int, *, apart: bool) -> None:
-        holder, place = self._node(0, alive=True), place if apart else SHARED
-        limit = limit if apart else ALL
-        request = ClaimRequest(queue=place.queue, holder=holder, limit=limit, apart=apart)
+    def claim_separately_or_for_all(self, place: Place, limit: int, *, separate: bool) -> None:
+        holder, place = self._node(0, alive=True), place if separate else SHARED
+        limit = limit if separate else ALL
+        request = ClaimRequest(queue=place.queue, holder=holder, limit=limit, separate=separate)
         self._claim(place.scope, request)
 
     def extend(self, pick: int, lease_seconds: float) -> None:
         for message in self._some_handed([pick]):
-            held = message.held
+            held = message.current_claim
             self._ask(lambda store, held=held: store.messages.extend(SYSTEM, held, lease_seconds))
 
     # Done with
@@ -131,7 +131,7 @@ class StoreMachine(Workbench):
             SYSTEM,
             *(
                 Ending(
-                    held=message.held,
+                    claim=message.current_claim,
                     fate=fate,
                     delay_seconds=delay_seconds,
                     reason="given up" if fate is Fate.DEAD else None,
@@ -148,7 +148,7 @@ class StoreMachine(Workbench):
         self._settle(
             SYSTEM,
             *(
-                Ending(held=message.held, fate=fate, delay_seconds=3, reason="mixed")
+                Ending(claim=message.current_claim, fate=fate, delay_seconds=3, reason="mixed")
                 for message, fate in zip(messages, fates, strict=False)
             ),
         )
@@ -159,7 +159,9 @@ class StoreMachine(Workbench):
             place = Place(scope, queue)
             following = self._new_message(fields)
             sends = (Send(queue, following),)
-            answer = self._settle(scope, Ending(held=message.held, fate=fate, sends=sends))
+            answer = self._settle(
+                scope, Ending(claim=message.current_claim, fate=fate, sends=sends)
+            )
             if not isinstance(answer, Failed):
                 self._sent.append((place, following))
 
@@ -168,13 +170,13 @@ class StoreMachine(Workbench):
             scope = Scope(message.tenant)
             stranger = TWO if scope == ONE else ONE
             forged = {
-                "holder": structs.replace(message.held, holder=self._new_id()),
-                "claim": structs.replace(message.held, claim=message.claim + 1_000),
-                "tenant": structs.replace(message.held, tenant=str(stranger.tenant)),
-                "scope": message.held,
+                "holder": structs.replace(message.current_claim, holder=self._new_id()),
+                "claim": structs.replace(message.current_claim, number=message.claim + 1_000),
+                "tenant": structs.replace(message.current_claim, tenant=str(stranger.tenant)),
+                "scope": message.current_claim,
             }[how]
             sends = (Send("shared", self._new_message({})),)
-            ending = Ending(held=forged, fate=fate, reason="forged", sends=sends, firing=FIRED)
+            ending = Ending(claim=forged, fate=fate, reason="forged", sends=sends, firing=FIRED)
             answer = self._settle(stranger if how == "scope" else scope, ending)
             assert answer.refused == (forged,)
 
@@ -213,10 +215,10 @@ class StoreMachine(Workbench):
         if reap:
             self._ask(lambda store: store.reaper.reap(SYSTEM, ALL))
 
-    def kill(self, place: Place, *, apart: bool) -> None:
+    def kill(self, place: Place, *, separate: bool) -> None:
         """A node takes all it can get, and dies."""
         holder = self._join()
-        request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, apart=apart)
+        request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, separate=separate)
         self._claim(place.scope, request)
         self.die(TTL_SECONDS, reap=True)
 

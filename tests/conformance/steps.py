@@ -115,8 +115,8 @@ steps = st.one_of(
     ),
     *_times(
         2,
-        "claim_apart_or_for_all",
-        apart=st.booleans(),
+        "claim_separately_or_for_all",
+        separate=st.booleans(),
         place=every_place,
         limit=st.sampled_from([ALL, 1, 2]),
     ),
@@ -173,7 +173,7 @@ steps = st.one_of(
         seconds=st.sampled_from([TTL_SECONDS] * 5 + [1, 5, 10] * 2 + [LEASE_SECONDS, 600]),
         reap=usually,
     ),
-    *_times(2, "kill", place=every_place, apart=st.sampled_from([False, False, True])),
+    *_times(2, "kill", place=every_place, separate=st.sampled_from([False, False, True])),
     *_times(1, "look", place=every_place),
     *_times(
         2,

@@ -73,7 +73,7 @@ async def test_a_batch_is_made_whole_with_the_end_of_a_message(
     batch = await get(store, made.id)
     assert numbers(batch) == (BatchStatus.RUNNING, 3, 0, 0)
     assert batch.created_at == clock.now()
-    assert await counts(store, ITEMS) == Counts(ready=1, held=2)
+    assert await counts(store, ITEMS) == Counts(ready=1, blocked=2)
     assert await ack_all(store, queue=ITEMS) == ids(made.items)
     assert numbers(await get(store, made.id)) == (BatchStatus.COMPLETED, 3, 3, 0)
     (event,) = await store.messages.peek(DEFAULT, DONE, ALL)
@@ -110,9 +110,9 @@ async def test_of_an_ending_that_does_not_count_nothing_is_made(
         store,
         *(ack(each, batches=(one,)) for each, one in zip([lost, first], made[:2], strict=True)),
     )
-    assert result == SettleResult(refused=(lost.held,))
+    assert result == SettleResult(refused=(lost.current_claim,))
     assert await settle(store, ack(double, batches=(made[2],))) == SettleResult(
-        duplicates=(double.held,)
+        duplicates=(double.current_claim,)
     )
     assert numbers(await get(store, made[1].id)) == (BatchStatus.RUNNING, 2, 0, 0)
     for each in (made[0], made[2]):

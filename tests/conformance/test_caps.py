@@ -28,7 +28,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, Counts, Ending, Message
+from tickwork.core.model import LOST_CLAIMS_SEPARATE, SYSTEM, Counts, Ending, Message
 from tickwork.store.contract import Store
 
 CAP = 3
@@ -83,10 +83,10 @@ async def test_push_and_pull_and_what_runs_apart_count_together(
     node = await join(store)
     assert len(await claim(store, node, limit=1)) == 1
     assert len(await pull(store, limit=2)) == 2
-    assert await claim(store, node, apart=True) == ()
+    assert await claim(store, node, separate=True) == ()
     await store.nodes.leave(SYSTEM, node)
     again = await join(store)
-    assert len(await claim(store, again, apart=True)) == 1
+    assert len(await claim(store, again, separate=True)) == 1
     assert await claim(store, again) == ()
 
 
@@ -95,13 +95,13 @@ async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_cap_leaves
 ) -> None:
     await make_queue(store)
     await send_many(store, 10)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     await make_queue(store, tenant_claimed_max=CAP)
     await send(store)
     node = await join(store)
     assert len(await claim(store, node)) == 1
-    assert len(await claim(store, node, apart=True)) == CAP - 1
-    assert await claim(store, node, apart=True) == ()
+    assert len(await claim(store, node, separate=True)) == CAP - 1
+    assert await claim(store, node, separate=True) == ()
 
 
 async def test_each_tenant_has_its_own_cap(store: Store) -> None:
@@ -153,7 +153,7 @@ async def test_what_waits_behind_its_key_is_not_handed_out(store: Store) -> None
     for _ in range(3):
         await send(store, key="a")
     (message,) = await pull(store)
-    assert await counts(store) == Counts(claimed=1, held=2)
+    assert await counts(store) == Counts(claimed=1, blocked=2)
     await settle(store, ack(message))
     assert (await pull_one(store)).key == "a"
 

@@ -185,9 +185,9 @@ async def test_a_dead_node_is_told_so_also_where_nothing_waits(
     clock.advance(seconds=14.999)
     assert await claim(store, node) == ()
     clock.advance(seconds=0.001)
-    for apart in (False, True):
+    for separate in (False, True):
         with pytest.raises(NodeExpired):
-            await claim(store, node, apart=apart)
+            await claim(store, node, separate=separate)
     await store.queues.pause(DEFAULT, WORK)
     with pytest.raises(NodeExpired):
         await claim(store, node)
@@ -250,4 +250,4 @@ async def test_looking_hands_out_nothing(store: Store, clock: VirtualClock) -> N
 async def test_nothing_ordinary_is_handed_out_apart(store: Store) -> None:
     await make_queue(store)
     await send(store)
-    assert await claim(store, await join(store), apart=True) == ()
+    assert await claim(store, await join(store), separate=True) == ()

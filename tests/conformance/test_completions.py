@@ -32,14 +32,14 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.batch import (
     BATCH_COMPLETED,
-    BATCH_SECONDS,
+    BATCH_RETENTION_SECONDS,
     Batch,
     BatchStatus,
     ItemStatus,
     completion_event,
 )
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Ending, Fate, SettleResult
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -220,13 +220,13 @@ async def test_an_event_that_still_waits_is_not_told_again(
     await make_queue(store)
     await make_queue(store, "audit")
     batch = await create_batch(store, [], completion_queue=WORK)
-    clock.advance(seconds=BATCH_SECONDS)
+    clock.advance(seconds=BATCH_RETENTION_SECONDS)
     await store.pruner.prune(SYSTEM, ALL)
     await store.subscriptions.put(DEFAULT, BATCH_COMPLETED, "audit")
     anew = await create_batch(store, [], batch_id=batch.id, completion_queue=WORK)
     assert (anew.status, anew.created_at) == (BatchStatus.COMPLETED, clock.now())
     stats = await store.stats.queue(DEFAULT, WORK)
-    assert [(each.passing, each.messages) for each in stats.kinds] == [(Passing.SENT, 1)]
+    assert [(each.counter, each.messages) for each in stats.kinds] == [(CounterName.SENT, 1)]
     assert await counts(store) == Counts(ready=1)
     assert await counts(store, "audit") == Counts()
 
@@ -359,7 +359,7 @@ async def test_its_event_takes_no_room_from_what_is_sent_with_the_last_end(
     await make_queue(store, DONE, backlog_bytes_max=LIMIT)
     batch = await create_batch(store, news(1), completion_queue=DONE)
     last = await pull_one(store)
-    ending = Ending(held=last.held, fate=fate, sends=(sending(DONE, body=FULL),))
+    ending = Ending(claim=last.current_claim, fate=fate, sends=(sending(DONE, body=FULL),))
     assert await settle(store, ending) == SettleResult()
     assert (await store.batches.get(DEFAULT, batch.id)).status is BatchStatus.COMPLETED
     assert await counts(store, DONE) == Counts(ready=2)

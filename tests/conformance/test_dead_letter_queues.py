@@ -133,7 +133,7 @@ async def test_a_moved_message_waits_behind_those_of_its_key(
     for _ in sent:
         await kill_all(store)
         clock.advance(seconds=1)
-    assert await counts(store, GRAVE) == Counts(ready=1, held=3)
+    assert await counts(store, GRAVE) == Counts(ready=1, blocked=3)
     assert await ack_all(store, queue=GRAVE) == ids([first, *sent])
 
 

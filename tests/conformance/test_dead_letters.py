@@ -158,7 +158,9 @@ async def test_letters_that_died_alike_are_a_group(store: Store, clock: VirtualC
     groups = await store.dead_letters.groups(DEFAULT, WORK, ALL)
     alike = fingerprint("no answer after 7 s")
     assert groups[0] == DeadGroup("timeout", alike, "paid", 4, first.failed_at, last.failed_at)
-    assert [(each.reason, each.fingerprint, each.type, each.letters) for each in groups[1:]] == [
+    assert [
+        (each.reason, each.fingerprint, each.type, each.dead_letters) for each in groups[1:]
+    ] == [
         ("broken", "boom", None, 1),
         ("broken", "ouch", None, 1),
         ("expired", "", None, 1),
@@ -242,7 +244,7 @@ async def test_letters_are_a_queues_own(store: Store) -> None:
     assert await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(others.id,))) == 0
     pace, both = Pace(), Selection(ids=(mine.id, others.id))
     replayed = await store.dead_letters.replay(DEFAULT, WORK, both, pace)
-    assert [each.letter_id for each in replayed] == [mine.id]
+    assert [each.dead_letter_id for each in replayed] == [mine.id]
     assert await letters(store, "other") == (others,)
 
 

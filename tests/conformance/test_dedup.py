@@ -31,8 +31,8 @@ from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     DEFAULT,
-    EVENT_SECONDS,
-    LOST_CLAIMS_APART,
+    EVENT_RETENTION_SECONDS,
+    LOST_CLAIMS_SEPARATE,
     SYSTEM,
     Counts,
     Scope,
@@ -99,7 +99,7 @@ async def test_what_must_run_apart_is_acked_unseen_too(store: Store, clock: Virt
         await claim(store, await join(store))
         await die(store, clock)
     await do_event(store)
-    found = await claim(store, await join(store), apart=True)
+    found = await claim(store, await join(store), separate=True)
     assert ids(found) == [sent[1].id]
     assert await counts(store) == Counts(claimed=1)
 
@@ -109,12 +109,12 @@ async def test_the_place_of_a_double_is_not_for_one_that_must_be_alone(
 ) -> None:
     await make_queue(store)
     deadlier, _, other = [await send(store, event_id=event_id) for event_id in (None, PAID, None)]
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
-    await claim(store, await join(store), apart=True, limit=1)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
+    await claim(store, await join(store), separate=True, limit=1)
     await die(store, clock)
     await do_event(store)
     node = await join(store)
-    found = [await claim(store, node, apart=True) for _ in range(2)]
+    found = [await claim(store, node, separate=True) for _ in range(2)]
     assert [ids(each) for each in found] == [[other.id], [deadlier.id]]
 
 
@@ -147,7 +147,7 @@ async def test_a_double_frees_its_key_and_the_next_is_had_at_once(store: Store) 
     for _ in range(3):
         await send(store, event_id=PAID, key="a")
     last = await send(store, key="a")
-    assert await counts(store) == Counts(ready=1, held=3)
+    assert await counts(store) == Counts(ready=1, blocked=3)
     assert ids(await pull(store)) == [last.id]
     assert await counts(store) == Counts(claimed=1)
 
@@ -185,7 +185,7 @@ async def test_of_two_in_flight_one_wins_and_the_third_is_not_handed_out(store: 
     await send(store, event_id=PAID)
     assert await settle(store, ack(one)) == SettleResult()
     assert await pull(store) == ()
-    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.held,))
+    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.current_claim,))
     assert await counts(store) == Counts()
 
 
@@ -213,7 +213,7 @@ async def test_many_claims_at_once_hand_out_no_double(
 async def test_after_fifteen_days_an_event_may_run_again(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await do_event(store)
-    clock.advance(seconds=EVENT_SECONDS - 1)
+    clock.advance(seconds=EVENT_RETENTION_SECONDS - 1)
     assert (await store.pruner.prune(SYSTEM, ALL)).events == 0
     await send(store, event_id=PAID)
     assert await pull(store) == ()

@@ -34,7 +34,7 @@ async def test_the_second_ack_of_an_event_is_a_duplicate(store: Store) -> None:
     one, two = await pull(store)
     first, second = sending("next"), sending("next")
     assert await settle(store, ack(one, first)) == SettleResult()
-    assert await settle(store, ack(two, second)) == SettleResult(duplicates=(two.held,))
+    assert await settle(store, ack(two, second)) == SettleResult(duplicates=(two.current_claim,))
     assert await counts(store) == Counts()
     assert ids(await pull(store, queue="next")) == [first.message.id]
 
@@ -79,9 +79,9 @@ async def test_two_doubles_in_one_settlement_have_one_winner(store: Store) -> No
     result = await settle(store, *endings)
     assert not result.refused
     assert len(result.duplicates) == 2
-    winner = {ending.held for ending in endings} - set(result.duplicates)
+    winner = {ending.claim for ending in endings} - set(result.duplicates)
     (sent,) = await pull(store, queue="next")
-    assert [e.sends[0].message.id for e in endings if e.held in winner] == [sent.id]
+    assert [e.sends[0].message.id for e in endings if e.claim in winner] == [sent.id]
     assert await counts(store) == Counts()
 
 
@@ -96,7 +96,7 @@ async def test_of_two_doubles_in_one_settlement_the_first_given_wins(
         await send(store, key=key)
     first, second, *others = await pull(store)
     result = await settle(store, ack(second), ack(first), *map(ack, others))
-    assert (result.refused, result.duplicates) == ((), (first.held,))
+    assert (result.refused, result.duplicates) == ((), (first.current_claim,))
 
 
 async def test_messages_without_an_event_are_never_doubles(store: Store) -> None:
@@ -138,7 +138,7 @@ async def test_a_refused_ack_makes_no_event_done(store: Store) -> None:
         await send(store, event_id="paid-1")
     one, two = await pull(store)
     await settle(store, release(one, delay_seconds=60))
-    assert await settle(store, ack(one)) == SettleResult(refused=(one.held,))
+    assert await settle(store, ack(one)) == SettleResult(refused=(one.current_claim,))
     assert await settle(store, ack(two)) == SettleResult()
 
 

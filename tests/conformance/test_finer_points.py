@@ -106,7 +106,7 @@ async def test_of_two_with_one_id_in_one_call_the_first_counts(
         await store.messages.send_bulk(DEFAULT, WORK, [*pair, behind])
     stored = await store.messages.get(DEFAULT, WORK, plain.id)
     assert (stored.key, stored.body) == (pair[0].key, pair[0].body)
-    expected = Counts(ready=1, held=1) if is_keyed_first else Counts(ready=2)
+    expected = Counts(ready=1, blocked=1) if is_keyed_first else Counts(ready=2)
     assert await counts(store) == expected
     assert sorted(await ack_all(store)) == sorted([plain.id, behind.id])
     assert await counts(store) == Counts()
@@ -122,7 +122,7 @@ async def test_a_duplicate_ack_records_no_firing(store: Store, clock: VirtualClo
         await send(store, schedule_id=schedule_id, slot=clock.now(), run=run, event_id="paid-1")
     one, two = await pull(store)
     assert (await settle(store, ack(one, firing=SUCCEEDED))).duplicates == ()
-    assert (await settle(store, ack(two, firing=SUCCEEDED))).duplicates == (two.held,)
+    assert (await settle(store, ack(two, firing=SUCCEEDED))).duplicates == (two.current_claim,)
     (firing,) = await store.firings.list(DEFAULT, schedule_id, ALL)
     assert firing.run == one.run
 

@@ -123,7 +123,7 @@ async def test_an_ending_that_did_not_count_records_nothing(
     message = await slot_message(store, clock, schedule_id)
     await settle(store, release(message))
     result = await settle(store, ack(message, firing=SUCCEEDED))
-    assert result.refused == (message.held,)
+    assert result.refused == (message.current_claim,)
     assert await store.firings.list(DEFAULT, schedule_id, ALL) == ()
 
 

@@ -50,7 +50,7 @@ async def test_what_is_newer_and_must_run_apart_waits_too(
         assert await claim(store, await join(store))
         await die(store, clock)
     await make_newer(home, sent.id)
-    assert await claim(store, await join(store), apart=True) == ()
+    assert await claim(store, await join(store), separate=True) == ()
 
 
 async def test_what_is_newer_is_not_read(home: Home, store: Store) -> None:

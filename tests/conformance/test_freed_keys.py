@@ -56,7 +56,7 @@ async def test_a_head_that_expires_frees_its_key(store: Store, clock: VirtualClo
     ]
     clock.advance(seconds=60)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
-    assert await counts(store) == Counts(ready=1, held=1, dead=1)
+    assert await counts(store) == Counts(ready=1, blocked=1, dead=1)
     clock.advance(seconds=600)
     # By retention: it counts from when a message could first be had.
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
@@ -75,7 +75,7 @@ async def test_what_waits_behind_its_key_expires_in_its_own_time(
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     (letter,) = await letters(store)
     assert (letter.message_id, letter.reason) == (middle.id, REASON_EXPIRED)
-    assert await counts(store) == Counts(ready=1, held=1, dead=1)
+    assert await counts(store) == Counts(ready=1, blocked=1, dead=1)
     assert await ack_all(store) == [first.id, last.id]
 
 
@@ -111,7 +111,7 @@ async def test_a_deleted_message_leaves_its_key_to_the_next(store: Store, which:
     sent = [await send(store, key="a") for _ in range(3)]
     gone = sent.pop(which)
     assert await store.messages.delete(DEFAULT, WORK, gone.id)
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == ids(sent)
 
 
@@ -122,7 +122,7 @@ async def test_a_purge_takes_who_waits_and_frees_the_key(store: Store) -> None:
     message = await pull_one(store)
     assert await store.queues.purge(DEFAULT, WORK) == 2
     behind = await send(store, key="a")
-    assert await counts(store) == Counts(claimed=1, held=1)
+    assert await counts(store) == Counts(claimed=1, blocked=1)
     await settle(store, ack(message))
     assert await ack_all(store) == [behind.id]
     for _ in range(3):
@@ -139,9 +139,9 @@ async def test_a_purge_of_a_tenants_own_frees_its_key_and_nobody_elses(store: St
         for _ in range(2):
             await send(store, scope=scope, key="a")
     assert await store.queues.purge(one, WORK) == 2
-    assert await counts(store, scope=SYSTEM) == Counts(ready=1, held=1)
+    assert await counts(store, scope=SYSTEM) == Counts(ready=1, blocked=1)
     await send(store, scope=one, key="a")
-    assert await counts(store, scope=SYSTEM) == Counts(ready=2, held=1)
+    assert await counts(store, scope=SYSTEM) == Counts(ready=2, blocked=1)
 
 
 async def test_a_cancelled_batch_frees_its_keys(store: Store) -> None:
@@ -181,7 +181,7 @@ async def test_an_ack_and_a_send_of_one_key_in_one_settlement(store: Store) -> N
     behind = await send(store, key="a")
     following = sending(WORK, key="a")
     await settle(store, ack(await pull_one(store), following))
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == [behind.id, following.message.id]
     # And where nobody waits, what is sent need not wait either.
     await send(store, key="a")
@@ -197,6 +197,6 @@ async def test_one_settlement_frees_many_keys(store: Store) -> None:
     a, b, c, d, *rest = heads
     endings = [ack(a), dead(b, reason="x"), retry(c), release(d), *map(ack, rest)]
     await settle(store, *endings)
-    assert await counts(store) == Counts(ready=6, held=8, dead=1)
+    assert await counts(store) == Counts(ready=6, blocked=8, dead=1)
     forward = {message.key: message.id for message in await pull(store)}
     assert forward == {key: sent[key][0 if key in "cd" else 1].id for key in "abcdef"}

@@ -73,7 +73,7 @@ async def test_a_claim_apart_passes_by_too(home: Home, store: Store, clock: Virt
         await store.reaper.reap(SYSTEM, ALL)
     async with rival(home.url) as other:
         await other.does("SELECT FROM tickwork_messages WHERE id = $1 FOR UPDATE", first.id)
-        claiming = asyncio.create_task(claim(store, await join(store), apart=True))
+        claiming = asyncio.create_task(claim(store, await join(store), separate=True))
         assert await done_or_waiting(claiming, other), "the claim waits for the other one"
         assert ids(await claiming) == [second.id]
 
@@ -130,7 +130,7 @@ async def test_what_must_run_apart_is_not_handed_to_the_dead_either(
     node = await join(store)
     async with rival(home.url) as reaper:
         await reaper.does("SELECT FROM tickwork_nodes WHERE id = $1 FOR UPDATE", node)
-        claiming = asyncio.create_task(claim(store, node, apart=True))
+        claiming = asyncio.create_task(claim(store, node, separate=True))
         assert not await done_or_waiting(claiming, reaper), "the claim did not wait"
         await reaper.does("DELETE FROM tickwork_nodes WHERE id = $1", node)
         await reaper.commits()
@@ -154,7 +154,7 @@ async def test_leaving_waits_for_a_claim_and_gives_back_what_it_took(
         (message,) = await claiming
         assert await leaving == 1
     assert await counts(store) == Counts(ready=1)
-    assert await settle(store, ack(message)) == SettleResult(refused=(message.held,))
+    assert await settle(store, ack(message)) == SettleResult(refused=(message.current_claim,))
 
 
 async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(

@@ -108,7 +108,7 @@ async def test_of_two_first_messages_of_a_key_one_is_first(
         await eventually(held.somebody_waits_for_who_is_held)
         await held.opens()
         await asyncio.gather(one, two)
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == [first.id, second.id]
 
 

@@ -68,12 +68,14 @@ async def test_who_settles_while_the_reaper_gives_back_is_refused(
     async with barrier(home.url, before=GIVE_BACK) as held:
         reaping = asyncio.create_task(store.reaper.reap(SYSTEM, ALL))
         await held.reached()
-        ending = Ending(held=message.held, fate=fate, reason="late", sends=(sending("next"),))
+        ending = Ending(
+            claim=message.current_claim, fate=fate, reason="late", sends=(sending("next"),)
+        )
         settling = asyncio.create_task(settle(store, ending))
         await eventually(held.somebody_waits_for_who_is_held)
         await held.opens()
         assert (await reaping).released == 1
-        assert await settling == SettleResult(refused=(message.held,))
+        assert await settling == SettleResult(refused=(message.current_claim,))
     assert await counts(store) == Counts(ready=1)
     assert await counts(store, "next") == Counts()
     (back,) = await store.messages.peek(DEFAULT, WORK, ALL)
@@ -89,7 +91,7 @@ async def test_what_is_acked_while_its_node_is_ended_stays_acked(
     await send(store)
     await kill_holders(store, clock, deaths)
     node = await join(store)
-    message = await claim_one(store, node, apart=deaths > 0)
+    message = await claim_one(store, node, separate=deaths > 0)
     clock.advance(seconds=TTL_SECONDS)
     async with barrier(home.url, before=ACK) as held:
         acking = asyncio.create_task(settle(store, ack(message)))
@@ -134,7 +136,7 @@ async def test_a_lease_that_is_being_extended_can_be_settled(
         await extending.does(
             "UPDATE tickwork_messages SET lease_until = lease_until + interval '1 s'"
         )
-        ending = Ending(held=message.held, fate=fate, reason="done")
+        ending = Ending(claim=message.current_claim, fate=fate, reason="done")
         settling = asyncio.create_task(settle(store, ending))
         assert not await done_or_waiting(settling, extending)
         await extending.commits()
@@ -158,7 +160,7 @@ async def test_of_two_settlements_in_two_processes_one_counts(
             await eventually(held.somebody_waits_for_who_is_held)
             await held.opens()
             assert await first == SettleResult()
-            assert await second == SettleResult(refused=(message.held,))
+            assert await second == SettleResult(refused=(message.current_claim,))
     finally:
         await other.close()
     assert await counts(store, "next") == Counts(ready=1)
@@ -182,7 +184,7 @@ async def test_of_two_doubles_in_two_processes_one_counts(
             await eventually(held.somebody_waits_for_who_is_held)
             await held.opens()
             assert await first == SettleResult()
-            assert await second == SettleResult(duplicates=(two.held,))
+            assert await second == SettleResult(duplicates=(two.current_claim,))
     finally:
         await other.close()
     assert await counts(store) == Counts()

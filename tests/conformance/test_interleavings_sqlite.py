@@ -108,7 +108,7 @@ async def test_who_settles_after_the_reaper_gave_back_is_refused(home: Home, sto
         reaper.does("UPDATE tickwork_messages SET state = 'ready', holder = NULL, lost = lost + 1")
         settling = asyncio.create_task(settle(store, ack(message)))
         result = await reaper.ends_before(settling)
-        assert result == SettleResult(refused=(message.held,))
+        assert result == SettleResult(refused=(message.current_claim,))
     assert await counts(store) == Counts(ready=1)
 
 

@@ -117,7 +117,7 @@ async def test_the_double_of_an_event_undoes_everything(store: Store, ledger: Le
         await settle_with(store, ledger, "second", ack(two))
     assert await ledger.entries() == ["first"]
     assert await counts(store) == Counts(claimed=1)
-    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.held,))
+    assert await settle(store, ack(two)) == SettleResult(duplicates=(two.current_claim,))
 
 
 async def test_a_bad_or_lost_send_undoes_everything(store: Store, ledger: Ledger) -> None:
@@ -163,7 +163,7 @@ async def test_keys_and_batches_and_letters_go_on_with_the_callers_rows(
     first = await pull_one(store)
     with pytest.raises(LedgerBroken):
         await settle_with(store, ledger, "never", ack(first), fails=True)
-    assert await counts(store) == Counts(claimed=1, held=1)
+    assert await counts(store) == Counts(claimed=1, blocked=1)
     assert (await store.batches.get(DEFAULT, batch.id)).processing == 1
     await settle_with(store, ledger, "first", ack(first))
     second = await pull_one(store)

@@ -45,15 +45,15 @@ from tickwork.store.contract import Store
 async def test_of_one_key_one_is_in_flight_and_the_others_wait_behind_it(store: Store) -> None:
     await make_queue(store)
     sent = [await send(store, key="a") for _ in range(3)]
-    assert await counts(store) == Counts(ready=1, held=2)
+    assert await counts(store) == Counts(ready=1, blocked=2)
     states = [(await store.messages.get(DEFAULT, WORK, each.id)).state for each in sent]
-    assert states == [State.READY, State.HELD, State.HELD]
+    assert states == [State.READY, State.BLOCKED, State.BLOCKED]
     first = await pull_one(store)
     assert first.id == sent[0].id
     assert await pull(store) == ()
-    assert await counts(store) == Counts(claimed=1, held=2)
+    assert await counts(store) == Counts(claimed=1, blocked=2)
     await settle(store, ack(first))
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == ids(sent[1:])
 
 
@@ -82,7 +82,7 @@ async def test_the_order_of_one_call_is_the_order_of_its_keys(store: Store, way:
             store,
             *(ack(each, *sends[i * share : (i + 1) * share]) for i, each in enumerate(held)),
         )
-    assert await counts(store) == Counts(ready=2, held=18)
+    assert await counts(store) == Counts(ready=2, blocked=18)
     found = await ack_all(store)
     for key in "ab":
         mine = ids(each for each in messages if each.key == key)
@@ -96,7 +96,7 @@ async def test_what_comes_back_later_holds_its_key(
     await make_queue(store)
     first, second = [await send(store, key="a") for _ in range(2)]
     await settle(store, fate(await pull_one(store), delay_seconds=60))
-    assert await counts(store) == Counts(delayed=1, held=1)
+    assert await counts(store) == Counts(delayed=1, blocked=1)
     assert await pull(store) == ()
     clock.advance(seconds=60)
     assert await ack_all(store) == [first.id, second.id]
@@ -107,7 +107,7 @@ async def test_what_its_holder_lost_holds_its_key(store: Store, clock: VirtualCl
     first, second = [await send(store, key="a") for _ in range(2)]
     await claim_one(store)
     await die(store, clock)
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     await pull_one(store, lease_seconds=1)
     clock.advance(seconds=1)
     await store.reaper.reap(SYSTEM, ALL)
@@ -120,7 +120,7 @@ async def test_what_must_run_alone_holds_its_key_too(store: Store, clock: Virtua
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
     node = await join(store)
     assert await claim(store, node) == ()
-    assert ids(await claim(store, node, apart=True)) == [first.id]
+    assert ids(await claim(store, node, separate=True)) == [first.id]
     clock.advance(seconds=TTL_SECONDS)
     assert (await store.reaper.reap(SYSTEM, ALL)).dead == 1
     assert ids(await pull(store)) == [second.id]
@@ -136,7 +136,7 @@ async def test_what_a_node_gives_back_holds_its_key(store: Store, way: str) -> N
         await store.nodes.leave(SYSTEM, node)
     else:
         await store.nodes.give_back_unknown(SYSTEM, node, [])
-    assert await counts(store) == Counts(ready=1, held=1)
+    assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == [first.id, second.id]
 
 
@@ -164,7 +164,7 @@ async def test_a_delayed_message_holds_its_key(store: Store, clock: VirtualClock
     await make_queue(store)
     first = await send(store, key="a", delay_seconds=60)
     second = await send(store, key="a")
-    assert await counts(store) == Counts(delayed=1, held=1)
+    assert await counts(store) == Counts(delayed=1, blocked=1)
     assert await pull(store) == ()
     clock.advance(seconds=60)
     assert await ack_all(store) == [first.id, second.id]
@@ -194,7 +194,7 @@ async def test_a_repeat_under_another_key_leaves_no_key_stuck(store: Store) -> N
     both = [new(key="c"), new(id=message.id, key="c"), new(key="c")]
     await store.messages.send_batch(DEFAULT, WORK, both)
     behind = await send(store, key="b")
-    assert await counts(store) == Counts(ready=3, held=1)
+    assert await counts(store) == Counts(ready=3, blocked=1)
     found = await ack_all(store)
     assert sorted(found) == sorted([message.id, behind.id, both[0].id, both[2].id])
 
@@ -205,7 +205,7 @@ async def test_many_at_once_keep_the_order_of_their_keys_over_all_pieces(store: 
     keys = ["abc"[number % 3] if number % 100 < 3 else None for number in range(6_000)]
     messages = [new(key=key) for key in keys][::-1]
     await store.messages.send_bulk(DEFAULT, WORK, messages)
-    assert await counts(store) == Counts(ready=5_823, held=178)
+    assert await counts(store) == Counts(ready=5_823, blocked=178)
     found: list[Message] = []
     while some := await pull(store):
         found += some
@@ -221,7 +221,7 @@ async def test_many_at_once_with_repeats_among_them_leave_no_key_stuck(store: St
     more = [new(key=key) for key in "abc"]
     again = [new(id=known[0].id, key="d"), more[0], known[1]]
     await store.messages.send_bulk(DEFAULT, WORK, [*known, *more, *again])
-    assert await counts(store) == Counts(ready=3, held=2)
+    assert await counts(store) == Counts(ready=3, blocked=2)
     found = await ack_all(store)
     assert sorted(found) == sorted(ids([*known, *more]))
     for first, second in zip(known, more[:2], strict=True):
@@ -239,11 +239,11 @@ async def test_a_key_is_its_queues_and_its_tenants_own(store: Store) -> None:
             for _ in range(2):
                 await send(store, queue=queue, scope=scope, key="a")
     for queue in (WORK, "other"):
-        assert await counts(store, queue, scope=SYSTEM) == Counts(ready=2, held=2)
+        assert await counts(store, queue, scope=SYSTEM) == Counts(ready=2, blocked=2)
     await settle(store, ack(await pull_one(store, scope=one)), scope=one)
     assert await counts(store, scope=one) == Counts(ready=1)
-    assert await counts(store, scope=two) == Counts(ready=1, held=1)
-    assert await counts(store, "other", scope=one) == Counts(ready=1, held=1)
+    assert await counts(store, scope=two) == Counts(ready=1, blocked=1)
+    assert await counts(store, "other", scope=one) == Counts(ready=1, blocked=1)
 
 
 async def test_a_replay_goes_to_the_end_of_its_key(store: Store) -> None:
@@ -252,7 +252,7 @@ async def test_a_replay_goes_to_the_end_of_its_key(store: Store) -> None:
     await kill_all(store)
     second, third = [await send(store, key="a") for _ in range(2)]
     (replayed,) = await store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace())
-    assert await counts(store) == Counts(ready=1, held=2)
+    assert await counts(store) == Counts(ready=1, blocked=2)
     assert await ack_all(store) == [second.id, third.id, replayed.message_id]
 
 
@@ -309,7 +309,7 @@ async def test_after_a_crash_the_order_stays(home: Home, clock: VirtualClock) ->
     await home.crash(store)
     again = await home.open(clock)
     try:
-        assert await counts(again) == Counts(claimed=1, held=1)
+        assert await counts(again) == Counts(claimed=1, blocked=1)
         fourth = await send(again, key="a")
         await die(again, clock)
         assert await ack_all(again) == ids([second, third, fourth])

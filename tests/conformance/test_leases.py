@@ -83,7 +83,7 @@ async def test_an_extended_lease_lasts_from_now(store: Store, clock: VirtualCloc
     await send(store)
     message = await pull_one(store, lease_seconds=30)
     clock.advance(seconds=20)
-    assert await store.messages.extend(DEFAULT, message.held, 30)
+    assert await store.messages.extend(DEFAULT, message.current_claim, 30)
     clock.advance(seconds=29)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
     assert await store.messages.get(DEFAULT, WORK, message.id) == message
@@ -95,7 +95,7 @@ async def test_a_lease_may_be_shortened(store: Store, clock: VirtualClock) -> No
     await make_queue(store)
     await send(store)
     message = await pull_one(store, lease_seconds=30)
-    assert await store.messages.extend(DEFAULT, message.held, 1)
+    assert await store.messages.extend(DEFAULT, message.current_claim, 1)
     clock.advance(seconds=1)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
 
@@ -104,15 +104,15 @@ async def test_only_what_is_held_is_extended(store: Store, clock: VirtualClock) 
     await make_queue(store)
     await send_many(store, 2)
     first, second = (await pull(store, lease_seconds=1, limit=2))[:2]
-    held = second.held
+    held = second.current_claim
     for wrong in (
-        structs.replace(held, claim=2),
+        structs.replace(held, number=2),
         structs.replace(held, holder=new_id()),
         structs.replace(held, id=new_id()),
     ):
         assert not await store.messages.extend(DEFAULT, wrong, 60)
     await settle(store, ack(first))
-    assert not await store.messages.extend(DEFAULT, first.held, 60)
+    assert not await store.messages.extend(DEFAULT, first.current_claim, 60)
     clock.advance(seconds=1)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
     assert not await store.messages.extend(DEFAULT, held, 60)
@@ -123,17 +123,17 @@ async def test_another_tenants_lease_is_not_extended(store: Store, clock: Virtua
     owner, stranger = await make_tenants(store, "owner", "stranger")
     await send(store, scope=owner)
     message = await pull_one(store, scope=owner, lease_seconds=10)
-    assert not await store.messages.extend(stranger, message.held, 60)
+    assert not await store.messages.extend(stranger, message.current_claim, 60)
     clock.advance(seconds=9)
-    assert await store.messages.extend(owner, message.held, 10)
-    assert await store.messages.extend(SYSTEM, message.held, 10)
+    assert await store.messages.extend(owner, message.current_claim, 10)
+    assert await store.messages.extend(SYSTEM, message.current_claim, 10)
 
 
 async def test_a_nodes_claim_has_no_lease_to_extend(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     message = await claim_one(store)
-    assert not await store.messages.extend(DEFAULT, message.held, 60)
+    assert not await store.messages.extend(DEFAULT, message.current_claim, 60)
     clock.advance(seconds=1)
     assert await settle(store, ack(message)) == SettleResult()
 

@@ -77,7 +77,7 @@ async def test_a_replay_sends_what_died_up_to_a_moment(store: Store, clock: Virt
     made = await make_letters(store, clock)
     selection = Selection(failed_before=made[1].failed_at)
     replayed = await store.dead_letters.replay(DEFAULT, WORK, selection, Pace())
-    assert [each.letter_id for each in replayed] == [each.id for each in made[:2]]
+    assert [each.dead_letter_id for each in replayed] == [each.id for each in made[:2]]
     assert [*await letters(store)] == made[2:]
     assert await store.dead_letters.replay(DEFAULT, WORK, selection, Pace()) == ()
 
@@ -120,7 +120,7 @@ async def test_a_resolved_letter_is_not_found_by_its_id(
     both = Selection(ids=(resolved.id, still_open.id, new_id()), limit=ALL)
     assert await store.dead_letters.list(DEFAULT, WORK, both) == (still_open,)
     (replayed,) = await store.dead_letters.replay(DEFAULT, WORK, both, Pace())
-    assert replayed.letter_id == still_open.id
+    assert replayed.dead_letter_id == still_open.id
     assert ids(await pull(store)) == [replayed.message_id]
     assert replayed.message_id not in sent
     assert await store.dead_letters.discard(DEFAULT, WORK, both) == 0

@@ -25,10 +25,10 @@ from tickwork.core.message.batch import ItemStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
+    Claim,
     Counts,
     Ending,
     Fate,
-    Held,
     QueueSettings,
     Scope,
     Settlement,
@@ -165,7 +165,7 @@ async def test_a_claim_asks_for_neither_too_much_nor_too_little(store: Store) ->
 async def test_a_lease_is_not_extended_beyond_its_limit(store: Store) -> None:
     await make_queue(store)
     await send(store)
-    held = (await pull_one(store)).held
+    held = (await pull_one(store)).current_claim
     for lease_seconds in (-1, 43_201, NAN):
         with pytest.raises(InvalidInput) as raised:
             await store.messages.extend(DEFAULT, held, lease_seconds)
@@ -187,10 +187,10 @@ async def test_a_bad_ending_is_refused_and_its_whole_settlement_with_it(store: S
     for _ in range(2):
         await send(store)
     (one, two) = await claim(store, new_id(), lease_seconds=30)
-    fine = Ending(held=one.held, fate=Fate.ACK)
+    fine = Ending(claim=one.current_claim, fate=Fate.ACK)
     for field, value, limit in BAD_ENDINGS:
         for fate in (Fate.RETRY, Fate.DEAD):
-            both = Settlement((fine, Ending(held=two.held, fate=fate, **{field: value})))
+            both = Settlement((fine, Ending(claim=two.current_claim, fate=fate, **{field: value})))
             for settling in (
                 store.messages.settle(DEFAULT, both),
                 store.messages.settle_jointly(DEFAULT, both, lambda _: None),
@@ -204,10 +204,10 @@ async def test_a_bad_ending_is_refused_and_its_whole_settlement_with_it(store: S
 
 async def test_what_cannot_have_been_handed_out_is_not_held(store: Store) -> None:
     await make_queue(store)
-    numbers = [Held("default", new_id(), claim, new_id()) for claim in (-1, 2**63, 2**200)]
-    tenants = [Held(tenant, new_id(), 1, new_id()) for tenant in (NUL, SURROGATE, "")]
+    numbers = [Claim("default", new_id(), claim, new_id()) for claim in (-1, 2**63, 2**200)]
+    tenants = [Claim(tenant, new_id(), 1, new_id()) for tenant in (NUL, SURROGATE, "")]
     for held in numbers + tenants:
-        result = await settle(store, Ending(held=held, fate=Fate.ACK), scope=SYSTEM)
+        result = await settle(store, Ending(claim=held, fate=Fate.ACK), scope=SYSTEM)
         assert result.refused == (held,)
         assert not await store.messages.extend(SYSTEM, held, 30)
 

@@ -33,8 +33,8 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_ALONE,
-    LOST_CLAIMS_APART,
     LOST_CLAIMS_MAX,
+    LOST_CLAIMS_SEPARATE,
     REASON_WORKER_LOST,
     SYSTEM,
     Counts,
@@ -230,14 +230,14 @@ async def test_after_two_deaths_messages_are_handed_out_only_among_their_like(
 ) -> None:
     await make_queue(store)
     sent = await send_many(store, 3)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     ordinary = await send(store)
     node = await join(store)
     assert ids(await claim(store, node)) == [ordinary.id]
     assert await claim(store, node) == ()
-    found = [await claim(store, node, apart=True, limit=2) for _ in range(3)]
+    found = [await claim(store, node, separate=True, limit=2) for _ in range(3)]
     assert [ids(each) for each in found] == [ids(sent[:2]), ids(sent[2:]), []]
-    assert {each.lost for each in found[0]} == {LOST_CLAIMS_APART}
+    assert {each.lost for each in found[0]} == {LOST_CLAIMS_SEPARATE}
 
 
 async def test_after_three_deaths_a_message_is_handed_out_alone(
@@ -247,10 +247,10 @@ async def test_after_three_deaths_a_message_is_handed_out_alone(
     sent = await send_many(store, 2)
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
     later = await send_many(store, 2)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     node = await join(store)
     # Those that need not be alone come first: there may be many of them.
-    found = [await claim(store, node, apart=True) for _ in range(4)]
+    found = [await claim(store, node, separate=True) for _ in range(4)]
     assert [ids(each) for each in found] == [ids(later), [sent[0].id], [sent[1].id], []]
 
 
@@ -259,11 +259,11 @@ async def test_who_must_be_alone_is_not_among_those_who_need_not(
 ) -> None:
     await make_queue(store)
     deadlier, *others = await send_many(store, 3)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
-    assert ids(await claim(store, await join(store), apart=True, limit=1)) == [deadlier.id]
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
+    assert ids(await claim(store, await join(store), separate=True, limit=1)) == [deadlier.id]
     await die(store, clock)
     node = await join(store)
-    found = [await claim(store, node, apart=True) for _ in range(3)]
+    found = [await claim(store, node, separate=True) for _ in range(3)]
     assert [ids(each) for each in found] == [ids(others), [deadlier.id], []]
 
 
@@ -274,11 +274,11 @@ async def test_only_suspects_of_one_tenant_are_handed_out_together(
     one, two = await make_tenants(store, "one", "two")
     for scope in (one, two, one):
         await send(store, scope=scope)
-    for _ in range(LOST_CLAIMS_APART):
+    for _ in range(LOST_CLAIMS_SEPARATE):
         assert len(await claim(store, await join(store), scope=SYSTEM)) == 3
         await die(store, clock)
     node = await join(store)
-    found = [await claim(store, node, scope=SYSTEM, apart=True) for _ in range(3)]
+    found = [await claim(store, node, scope=SYSTEM, separate=True) for _ in range(3)]
     assert [[each.tenant for each in some] for some in found] == [["one", "one"], ["two"], []]
 
 
@@ -287,7 +287,7 @@ async def test_a_message_that_cost_four_holders_is_dead(store: Store, clock: Vir
     sent = await send(store)
     await kill_holders(store, clock, LOST_CLAIMS_MAX - 1)
     node = await join(store)
-    (last,) = await claim(store, node, apart=True)
+    (last,) = await claim(store, node, separate=True)
     assert last.claim == LOST_CLAIMS_MAX == 4
     clock.advance(seconds=TTL_SECONDS)
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(nodes=(node,), dead=1)
@@ -302,13 +302,13 @@ async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: Virtu
     killer, *neighbours = await send_many(store, 5)
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
     node = await join(store)
-    (first,) = await claim(store, node, apart=True)
+    (first,) = await claim(store, node, separate=True)
     assert first.id == killer.id
     await die(store, clock)
     assert [letter.message_id for letter in await letters(store)] == [killer.id]
     node = await join(store)
     for neighbour in neighbours:
-        (message,) = await claim(store, node, apart=True)
+        (message,) = await claim(store, node, separate=True)
         assert (message.id, message.attempts) == (neighbour.id, 0)
         assert await settle(store, ack(message)) == SettleResult()
 
@@ -316,9 +316,9 @@ async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: Virtu
 async def test_a_pull_may_ask_for_what_must_run_apart(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send(store)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     assert await pull(store) == ()
-    assert ids(await pull(store, apart=True)) == [sent.id]
+    assert ids(await pull(store, separate=True)) == [sent.id]
 
 
 async def test_what_must_run_apart_waits_like_anything_else(
@@ -326,16 +326,16 @@ async def test_what_must_run_apart_waits_like_anything_else(
 ) -> None:
     await make_queue(store)
     await send(store)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     await store.queues.pause(DEFAULT, WORK)
-    assert await pull(store, apart=True) == ()
+    assert await pull(store, separate=True) == ()
     await store.queues.resume(DEFAULT, WORK)
-    (message,) = await pull(store, apart=True)
+    (message,) = await pull(store, separate=True)
     await settle(store, release(message, delay_seconds=60))
-    assert await pull(store, apart=True) == ()
+    assert await pull(store, separate=True) == ()
     clock.advance(seconds=60)
-    (again,) = await pull(store, apart=True)
-    assert (again.lost, again.attempts) == (LOST_CLAIMS_APART, 0)
+    (again,) = await pull(store, separate=True)
+    assert (again.lost, again.attempts) == (LOST_CLAIMS_SEPARATE, 0)
 
 
 async def test_who_lived_through_an_attempt_is_no_suspect_any_more(
@@ -344,8 +344,8 @@ async def test_who_lived_through_an_attempt_is_no_suspect_any_more(
     await make_queue(store)
     await send(store)
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
-    await settle(store, retry(await pull_one(store, apart=True), delay_seconds=0))
-    assert await pull(store, apart=True) == ()
+    await settle(store, retry(await pull_one(store, separate=True), delay_seconds=0))
+    assert await pull(store, separate=True) == ()
     (again,) = await pull(store)
     assert (again.lost, again.attempts) == (0, 1)
 
@@ -363,14 +363,14 @@ async def test_queues_with_suspects_are_known_if_these_may_run(
 
     await send(store, expires_after_seconds=1_000)
     await send(store, queue="other")
-    await kill_holders(store, clock, LOST_CLAIMS_APART - 1)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE - 1)
     assert await with_suspects() == []
     await kill_holders(store, clock, 1)
     assert await with_suspects() == [WORK]
     await store.queues.pause(DEFAULT, WORK)
     assert await with_suspects() == []
     await store.queues.resume(DEFAULT, WORK)
-    message = await pull_one(store, apart=True)
+    message = await pull_one(store, separate=True)
     assert await with_suspects() == []
     await settle(store, release(message, delay_seconds=60))
     assert await with_suspects() == []
@@ -388,8 +388,8 @@ async def test_queues_with_suspects_are_known_if_these_may_run(
 async def test_what_ran_apart_ends_like_anything_else(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 2)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     node = await join(store)
-    one, two = await claim(store, node, apart=True)
+    one, two = await claim(store, node, separate=True)
     assert await settle(store, ack(one), dead(two, reason="poison")) == SettleResult()
     assert await counts(store) == Counts(dead=1)

@@ -22,10 +22,10 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.message.batch import BATCH_SECONDS, ItemStatus
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
-from tickwork.core.model import DEFAULT, EVENT_SECONDS, SYSTEM, Counts, Pruned
-from tickwork.core.queue.stats import TALLY_SECONDS
+from tickwork.core.message.batch import BATCH_RETENTION_SECONDS, ItemStatus
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
+from tickwork.core.model import DEFAULT, EVENT_RETENTION_SECONDS, SYSTEM, Counts, Pruned
+from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRING_SECONDS, FiringResult, FiringStatus
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
@@ -65,11 +65,11 @@ async def make_tallies(store: Store, number: int) -> None:
 
 
 KINDS: dict[str, tuple[Callable[[Store, int], Awaitable[None]], int]] = {
-    "dead_letters": (make_letters, DEAD_LETTER_SECONDS),
-    "events": (make_events, EVENT_SECONDS),
-    "batches": (make_batches, BATCH_SECONDS),
+    "dead_letters": (make_letters, DEAD_LETTER_RETENTION_SECONDS),
+    "events": (make_events, EVENT_RETENTION_SECONDS),
+    "batches": (make_batches, BATCH_RETENTION_SECONDS),
     "firings": (make_firings, FIRING_SECONDS),
-    "tallies": (make_tallies, TALLY_SECONDS),
+    "tallies": (make_tallies, COUNTER_RETENTION_SECONDS),
 }
 
 
@@ -118,7 +118,7 @@ async def test_letters_go_open_or_resolved(store: Store, clock: VirtualClock) ->
     first, second, third = await letters(store)
     await store.dead_letters.replay(DEFAULT, WORK, Selection(ids=(first.id,)), Pace())
     await store.dead_letters.discard(DEFAULT, WORK, Selection(ids=(second.id,)))
-    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    clock.advance(seconds=DEAD_LETTER_RETENTION_SECONDS + 1)
     assert await pruned(store, "dead_letters") == 3
     for letter in (first, second, third):
         with pytest.raises(NotFound):
@@ -132,7 +132,7 @@ async def test_a_batch_goes_with_its_items_after_its_completion(
     await make_queue(store, retention_seconds=14 * DAY_SECONDS)
     ended, running = [await create_batch(store, news(3)) for _ in range(2)]
     await settle(store, *map(ack, await pull(store, limit=3)))
-    clock.advance(seconds=BATCH_SECONDS + 1)
+    clock.advance(seconds=BATCH_RETENTION_SECONDS + 1)
     for _ in range(5):
         await store.pruner.prune(SYSTEM, ALL)
     with pytest.raises(NotFound):
@@ -152,7 +152,7 @@ async def test_a_batch_larger_than_a_pass_goes_in_several(
     await make_queue(store)
     batch = await create_batch(store, news(25))
     await settle(store, *map(ack, await pull(store)))
-    clock.advance(seconds=BATCH_SECONDS + 1)
+    clock.advance(seconds=BATCH_RETENTION_SECONDS + 1)
     for _ in range(20):
         await store.pruner.prune(SYSTEM, 3)
     with pytest.raises(NotFound):
@@ -169,7 +169,7 @@ async def test_nothing_that_lives_is_pruned(store: Store, clock: VirtualClock) -
     clock.advance(seconds=100 * DAY_SECONDS)
     found = await store.pruner.prune(SYSTEM, ALL)
     assert found == Pruned(receipts=found.receipts)
-    assert await counts(store) == Counts(delayed=2, held=1)
+    assert await counts(store) == Counts(delayed=2, blocked=1)
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)

@@ -26,7 +26,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, Counts
+from tickwork.core.model import LOST_CLAIMS_SEPARATE, SYSTEM, Counts
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
@@ -91,12 +91,12 @@ async def test_a_rate_is_all_tenants_and_all_ways_together(
     for scope in (one, two):
         await send_many(store, 10, scope=scope)
     node = await join(store)
-    assert len(await claim(store, node, scope=one, apart=True)) == 1
+    assert len(await claim(store, node, scope=one, separate=True)) == 1
     assert len(await pull(store, scope=two, limit=1)) == 1
     assert len(await claim(store, node, scope=SYSTEM)) == 2
     for scope in (one, two, SYSTEM):
         assert await pull(store, scope=scope) == ()
-        assert await claim(store, node, scope=scope, apart=True) == ()
+        assert await claim(store, node, scope=scope, separate=True) == ()
 
 
 async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_rate_allows(
@@ -104,11 +104,11 @@ async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_rate_allow
 ) -> None:
     await make_queue(store)
     await send_many(store, 10)
-    await kill_holders(store, clock, LOST_CLAIMS_APART)
+    await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     await make_queue(store, rate_per_second=4)
     node = await join(store)
-    assert len(await claim(store, node, apart=True)) == 4
-    assert await claim(store, node, apart=True) == ()
+    assert len(await claim(store, node, separate=True)) == 4
+    assert await claim(store, node, separate=True) == ()
 
 
 async def test_each_queue_has_its_own_rate(store: Store) -> None:

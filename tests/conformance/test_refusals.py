@@ -31,10 +31,10 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
+    Claim,
     Counts,
     Ending,
     Fate,
-    Held,
     Message,
     Scope,
     SettleResult,
@@ -45,10 +45,10 @@ from tickwork.store.ids import new_id
 FATES = pytest.mark.parametrize("fate", [*Fate])
 
 
-def ending(held: Held, fate: Fate) -> Ending:
+def ending(held: Claim, fate: Fate) -> Ending:
     """An ending that would leave traces everywhere, if it counted."""
     return Ending(
-        held=held,
+        claim=held,
         fate=fate,
         delay_seconds=5,
         reason="stale",
@@ -58,7 +58,7 @@ def ending(held: Held, fate: Fate) -> Ending:
 
 
 async def assert_refused(
-    store: Store, held: Held, fate: Fate, *, scope: Scope = DEFAULT, seen_by: Scope = DEFAULT
+    store: Store, held: Claim, fate: Fate, *, scope: Scope = DEFAULT, seen_by: Scope = DEFAULT
 ) -> None:
     """The ending is refused, and everything is as it was before."""
 
@@ -94,7 +94,7 @@ async def test_after_its_death_a_holder_is_refused(
     await send(store)
     lost = await claim_one(store)
     await die(store, clock)
-    await assert_refused(store, lost.held, fate)
+    await assert_refused(store, lost.current_claim, fate)
 
 
 @FATES
@@ -102,7 +102,7 @@ async def test_after_the_next_claim_the_former_holder_is_refused(
     store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
     lost, current = await lost_and_claimed_anew(store, clock)
-    await assert_refused(store, lost.held, fate)
+    await assert_refused(store, lost.current_claim, fate)
     assert await store.messages.get(DEFAULT, WORK, current.id) == current
     assert await settle(store, ack(current)) == SettleResult()
 
@@ -114,7 +114,7 @@ async def test_the_right_number_in_another_hand_is_refused(store: Store, fate: F
     await make_queue(store, "next")
     await send(store)
     message = await claim_one(store)
-    await assert_refused(store, structs.replace(message.held, holder=new_id()), fate)
+    await assert_refused(store, structs.replace(message.current_claim, holder=new_id()), fate)
     assert await store.messages.get(DEFAULT, WORK, message.id) == message
 
 
@@ -124,9 +124,9 @@ async def test_another_number_in_the_right_hand_is_refused(store: Store, fate: F
     await make_queue(store, "next")
     await send(store)
     await settle(store, retry(await pull_one(store)))
-    held = (await pull_one(store)).held
+    held = (await pull_one(store)).current_claim
     for step in (-1, 1):
-        await assert_refused(store, structs.replace(held, claim=held.claim + step), fate)
+        await assert_refused(store, structs.replace(held, number=held.number + step), fate)
 
 
 @FATES
@@ -136,9 +136,9 @@ async def test_another_tenant_is_refused(store: Store, fate: Fate) -> None:
     owner, stranger = await make_tenants(store, "owner", "stranger")
     await send(store, scope=owner)
     message = await pull_one(store, scope=owner)
-    await assert_refused(store, message.held, fate, scope=stranger, seen_by=SYSTEM)
+    await assert_refused(store, message.current_claim, fate, scope=stranger, seen_by=SYSTEM)
     # Nor does it help to pass the message off as one's own.
-    pretended = structs.replace(message.held, tenant="stranger")
+    pretended = structs.replace(message.current_claim, tenant="stranger")
     await assert_refused(store, pretended, fate, scope=stranger, seen_by=SYSTEM)
     assert await settle(store, ack(message), scope=owner) == SettleResult()
 
@@ -147,7 +147,7 @@ async def test_another_tenant_is_refused(store: Store, fate: Fate) -> None:
 async def test_a_message_that_was_never_there_is_refused(store: Store, fate: Fate) -> None:
     await make_queue(store)
     await make_queue(store, "next")
-    await assert_refused(store, Held("default", new_id(), 1, new_id()), fate)
+    await assert_refused(store, Claim("default", new_id(), 1, new_id()), fate)
 
 
 async def test_a_handing_out_ends_once(store: Store) -> None:
@@ -155,8 +155,8 @@ async def test_a_handing_out_ends_once(store: Store) -> None:
     await make_queue(store, "next")
     for first in Fate:
         await send(store)
-        held = (await pull_one(store)).held
-        ended = Ending(held=held, fate=first, reason="first", delay_seconds=60)
+        held = (await pull_one(store)).current_claim
+        ended = Ending(claim=held, fate=first, reason="first", delay_seconds=60)
         assert await settle(store, ended) == SettleResult()
         for fate in Fate:
             await assert_refused(store, held, fate)
@@ -171,7 +171,7 @@ async def test_of_two_ends_in_one_settlement_the_first_counts(store: Store) -> N
     result = await settle(
         store, retry(message, error="first", sends=(first,)), ack(message, second)
     )
-    assert result == SettleResult(refused=(message.held,))
+    assert result == SettleResult(refused=(message.current_claim,))
     (back,) = await store.messages.peek(DEFAULT, WORK, ALL)
     assert (back.attempts, back.last_error) == (1, "first")
     assert ids(await pull(store, queue="next")) == [first.message.id]
@@ -198,7 +198,7 @@ async def test_a_stale_and_a_current_holder_at_once(store: Store, clock: Virtual
     late, timely = await asyncio.gather(
         settle(store, ack(lost, stale)), settle(store, ack(current, fresh))
     )
-    assert late == SettleResult(refused=(lost.held,))
+    assert late == SettleResult(refused=(lost.current_claim,))
     assert timely == SettleResult()
     assert ids(await pull(store, queue="next")) == [fresh.message.id]
 
@@ -221,7 +221,7 @@ async def test_a_refused_ending_leaves_those_beside_it_alone(
         release(two),
         dead(three, reason="permanent"),
     )
-    assert result == SettleResult(refused=(lost.held,))
+    assert result == SettleResult(refused=(lost.current_claim,))
     assert await counts(store) == Counts(ready=1, claimed=1, dead=1)
     assert await counts(store, "next") == Counts(ready=1)
     assert await settle(store, ack(current)) == SettleResult()
@@ -234,7 +234,7 @@ async def test_a_message_given_back_by_its_node_is_no_longer_held(store: Store) 
     node = await join(store)
     message = await claim_one(store, node)
     assert await store.nodes.leave(SYSTEM, node) == 1
-    await assert_refused(store, message.held, Fate.ACK)
+    await assert_refused(store, message.current_claim, Fate.ACK)
 
 
 async def test_a_lease_that_ran_out_is_held_until_somebody_takes_it(

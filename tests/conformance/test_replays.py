@@ -57,7 +57,7 @@ async def test_a_replay_is_a_new_message_that_says_where_it_comes_from(
     (letter,) = await kill_all(store)
     clock.advance(seconds=60)
     (replayed,) = await replay(store)
-    assert replayed.letter_id == letter.id
+    assert replayed.dead_letter_id == letter.id
     assert replayed.message_id != sent.id
     message = await store.messages.get(DEFAULT, WORK, replayed.message_id)
     for field in ("body", "content_type", "priority", "key", "type", "source", "hops"):
@@ -100,7 +100,7 @@ async def test_replays_go_oldest_first_behind_what_waits(store: Store, clock: Vi
     waiting = await send(store)
     clock.advance(seconds=1)
     replayed = await replay(store)
-    assert [each.letter_id for each in replayed] == [letter.id for letter in dead_ones]
+    assert [each.dead_letter_id for each in replayed] == [letter.id for letter in dead_ones]
     found = [each.message_id for each in replayed]
     assert await ack_all(store) == [waiting.id, *found]
 
@@ -109,11 +109,14 @@ async def test_a_canary_first_and_then_the_rest(store: Store, clock: VirtualCloc
     await make_queue(store)
     dead_ones = await several(store, clock, 5)
     canary = await replay(store, Selection(limit=2))
-    assert [each.letter_id for each in canary] == [each.id for each in dead_ones[:2]]
+    assert [each.dead_letter_id for each in canary] == [each.id for each in dead_ones[:2]]
     assert [each.id for each in await letters(store)] == [each.id for each in dead_ones[2:]]
     one = await replay(store, Selection(ids=(dead_ones[3].id,)))
-    assert [each.letter_id for each in one] == [dead_ones[3].id]
-    assert [each.letter_id for each in await replay(store)] == [dead_ones[2].id, dead_ones[4].id]
+    assert [each.dead_letter_id for each in one] == [dead_ones[3].id]
+    assert [each.dead_letter_id for each in await replay(store)] == [
+        dead_ones[2].id,
+        dead_ones[4].id,
+    ]
 
 
 async def test_replays_at_a_pace_come_one_after_the_other(
@@ -200,7 +203,7 @@ async def test_two_replays_at_once_never_send_a_letter_twice(
             )
             replayed = [each for answer in answers for each in answer]
             replayed += await replay(store)
-            assert sorted(each.letter_id for each in replayed) == sorted(
+            assert sorted(each.dead_letter_id for each in replayed) == sorted(
                 letter.id for letter in dead_ones
             )
             found = await pull(store)

@@ -270,7 +270,7 @@ async def test_a_buffered_schedule_gives_up_its_line(store: Store, clock: Virtua
     resumed = await resume(store, paused)
     await plan_now(store, clock)
     found = await messages(store, resumed)
-    assert [each.state for each in found] == [State.READY] + [State.HELD] * (len(found) - 1)
+    assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
     assert {each.key for each in found} == {key_of(made.id)}
     clock.advance(seconds=30)
     await end_next(store)

@@ -241,7 +241,7 @@ async def test_ends_of_one_schedule_that_settle_together_count_by_their_slots(
     first, second, third, fourth = sorted(found, key=lambda each: str(each.slot))
     failed = [
         Ending(
-            held=each.held,
+            claim=each.current_claim,
             fate=Fate.RETRY,
             delay_seconds=600,
             firing=FiringResult(status=FiringStatus.FAILED, error=text),

@@ -130,7 +130,7 @@ async def test_buffered_firings_stand_in_line(store: Store, clock: VirtualClock)
     )
     found = await messages(store, made)
     assert {each.key for each in found} == {key_of(made.id)}
-    assert [each.state for each in found] == [State.READY] + [State.HELD] * (len(found) - 1)
+    assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
     clock.advance(seconds=60)
     done = []
     while claimed := await pull(store):

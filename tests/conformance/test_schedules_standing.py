@@ -63,7 +63,9 @@ def ending(message: Message, status: FiringStatus, error: str) -> Ending:
     if status in (GOOD, PART, UNSEEN):
         return ack(message, firing=record)
     if status is BAD:
-        return Ending(held=message.held, fate=Fate.RETRY, delay_seconds=600, firing=record)
+        return Ending(
+            claim=message.current_claim, fate=Fate.RETRY, delay_seconds=600, firing=record
+        )
     return dead(message, firing=record)
 
 

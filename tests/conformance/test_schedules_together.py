@@ -20,7 +20,7 @@ from tests.stores.home import KINDS
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Message, QueueSettings, Settlement
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.store.contract import Store
@@ -119,5 +119,5 @@ async def test_they_are_counted_as_of_one_source(store: Store, clock: VirtualClo
     ends = tuple(succeeded(each, 1) for each in found)
     await store.messages.settle(SYSTEM, Settlement(ends))
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
-    done = [(each.source, each.messages) for each in kinds if each.passing is Passing.DONE]
+    done = [(each.source, each.messages) for each in kinds if each.counter is CounterName.DONE]
     assert done == [(AN_ID, 3)]

@@ -34,7 +34,7 @@ from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import (
     DEFAULT,
     REASON_MAX_RETRIES,
-    REASONS_UNSEEN,
+    REASONS_NOT_HANDLED,
     SYSTEM,
     Counts,
     Send,
@@ -159,7 +159,7 @@ async def test_a_dead_letter_says_everything_about_its_message(
     [
         (REASON_MAX_RETRIES, 1),
         ("permanent", 1),
-        *((reason, 0) for reason in sorted(REASONS_UNSEEN)),
+        *((reason, 0) for reason in sorted(REASONS_NOT_HANDLED)),
     ],
 )
 async def test_a_death_counts_an_attempt_if_a_handler_ran(
@@ -297,7 +297,7 @@ async def test_settlements_at_once_are_each_answered_for_themselves(store: Store
         return_exceptions=True,
     )
     assert isinstance(answers[10], NotFound)
-    assert answers[20] == SettleResult(refused=(messages[20].held,))
+    assert answers[20] == SettleResult(refused=(messages[20].current_claim,))
     fine = [answer for number, answer in enumerate(answers) if number not in (10, 20)]
     assert fine == [SettleResult()] * 28
     assert await counts(store) == Counts(claimed=1)

@@ -27,19 +27,21 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.queue.stats import KindTally, Passing
+from tickwork.core.queue.stats import CounterName, TypeCount
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def passed(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> dict[Passing, int]:
+async def passed(
+    store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
+) -> dict[CounterName, int]:
     """What passed within the last minutes."""
-    sums: Counter[Passing] = Counter()
+    sums: Counter[CounterName] = Counter()
     for each in (await store.stats.queue(scope, queue)).minutes:
-        sums[each.passing] += each.messages
+        sums[each.counter] += each.messages
     return dict(sums)
 
 
@@ -57,7 +59,7 @@ async def test_a_message_that_stands_twice_in_a_send_is_counted_once(
     await make_queue(store, backlog_bytes_max=cap)
     message = new()
     await store.messages.send_batch(DEFAULT, WORK, [message, new(), message])
-    assert await passed(store) == {Passing.SENT: 2}
+    assert await passed(store) == {CounterName.SENT: 2}
     assert (await counts(store)).ready == 2
 
 
@@ -71,7 +73,7 @@ async def test_the_counts_are_the_queues(store: Store) -> None:
     await pull(store, limit=2)
     stats = await store.stats.queue(DEFAULT, WORK)
     assert stats.counts == await counts(store)
-    assert (stats.counts.held, stats.counts.dead, stats.counts.claimed) == (1, 1, 2)
+    assert (stats.counts.blocked, stats.counts.dead, stats.counts.claimed) == (1, 1, 2)
 
 
 async def test_the_age_is_that_of_the_oldest_that_could_be_had(
@@ -100,10 +102,10 @@ async def test_what_passes_is_counted_by_the_minute(store: Store, clock: Virtual
     await settle(store, ack(one), retry(two, delay_seconds=60), release(three))
     await settle(store, dead(four, reason="x"))
     assert await passed(store) == {
-        Passing.SENT: 5,
-        Passing.DONE: 1,
-        Passing.RETRIED: 1,
-        Passing.DEAD: 1,
+        CounterName.SENT: 5,
+        CounterName.DONE: 1,
+        CounterName.RETRIED: 1,
+        CounterName.DEAD: 1,
     }
     first = (await store.stats.queue(DEFAULT, WORK)).minutes
     assert {each.minute for each in first} == {clock.now().replace(second=0)}
@@ -111,9 +113,9 @@ async def test_what_passes_is_counted_by_the_minute(store: Store, clock: Virtual
     await send(store)
     minutes = (await store.stats.queue(DEFAULT, WORK)).minutes
     assert minutes[:-1] == first
-    assert (minutes[-1].passing, minutes[-1].messages) == (Passing.SENT, 1)
+    assert (minutes[-1].counter, minutes[-1].messages) == (CounterName.SENT, 1)
     assert minutes[-1].minute == first[0].minute + timedelta(minutes=1)
-    assert [*minutes] == sorted(minutes, key=lambda each: (each.minute, each.passing))
+    assert [*minutes] == sorted(minutes, key=lambda each: (each.minute, each.counter))
 
 
 async def test_what_is_removed_is_counted(store: Store) -> None:
@@ -123,7 +125,7 @@ async def test_what_is_removed_is_counted(store: Store) -> None:
     await store.queues.purge(DEFAULT, WORK)
     batch = await create_batch(store, news(4))
     await store.batches.cancel(DEFAULT, batch.id)
-    assert await passed(store) == {Passing.SENT: 7, Passing.PURGED: 7}
+    assert await passed(store) == {CounterName.SENT: 7, CounterName.PURGED: 7}
 
 
 async def test_what_is_done_about_dead_letters_is_counted(
@@ -135,10 +137,14 @@ async def test_what_is_done_about_dead_letters_is_counted(
     await store.dead_letters.replay(DEFAULT, WORK, Selection(limit=1), Pace())
     await store.dead_letters.discard(DEFAULT, WORK, Selection(limit=2))
     found = await passed(store)
-    assert (found[Passing.DEAD], found[Passing.REPLAYED], found[Passing.DISCARDED]) == (6, 1, 2)
-    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    assert (found[CounterName.DEAD], found[CounterName.REPLAYED], found[CounterName.DISCARDED]) == (
+        6,
+        1,
+        2,
+    )
+    clock.advance(seconds=DEAD_LETTER_RETENTION_SECONDS + 1)
     assert (await store.pruner.prune(SYSTEM, ALL)).dead_letters == 6
-    assert (await passed(store))[Passing.PRUNED] == 6
+    assert (await passed(store))[CounterName.PRUNED] == 6
 
 
 async def test_copies_and_doubles_are_counted_where_they_are(store: Store) -> None:
@@ -152,8 +158,8 @@ async def test_copies_and_doubles_are_counted_where_they_are(store: Store) -> No
     await settle(store, ack(two))
     await send(store, event_id="paid-1")
     assert await pull(store) == ()
-    assert await passed(store) == {Passing.SENT: 3, Passing.DONE: 3}
-    assert await passed(store, "audit") == {Passing.SENT: 2}
+    assert await passed(store) == {CounterName.SENT: 3, CounterName.DONE: 3}
+    assert await passed(store, "audit") == {CounterName.SENT: 2}
 
 
 async def test_a_repeat_is_not_counted(store: Store) -> None:
@@ -161,7 +167,7 @@ async def test_a_repeat_is_not_counted(store: Store) -> None:
     message = await send(store)
     await store.messages.send(DEFAULT, WORK, message)
     await store.messages.send_batch(DEFAULT, WORK, [message, new()])
-    assert await passed(store) == {Passing.SENT: 2}
+    assert await passed(store) == {CounterName.SENT: 2}
 
 
 async def test_expired_messages_and_leases_are_counted(store: Store, clock: VirtualClock) -> None:
@@ -172,7 +178,7 @@ async def test_expired_messages_and_leases_are_counted(store: Store, clock: Virt
     for _ in range(2):
         assert len(await pull(store, lease_seconds=0)) == 1
         await store.reaper.reap(SYSTEM, ALL)
-    assert await passed(store) == {Passing.SENT: 2, Passing.RETRIED: 1, Passing.DEAD: 2}
+    assert await passed(store) == {CounterName.SENT: 2, CounterName.RETRIED: 1, CounterName.DEAD: 2}
 
 
 async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
@@ -182,12 +188,12 @@ async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
     await settle(store, *map(ack, await pull(store)))
     kinds = (await store.stats.queue(DEFAULT, WORK)).kinds
     assert kinds == (
-        KindTally(None, None, Passing.DONE, 1),
-        KindTally(None, None, Passing.SENT, 1),
-        KindTally("paid", None, Passing.DONE, 1),
-        KindTally("paid", None, Passing.SENT, 1),
-        KindTally("paid", "shop", Passing.DONE, 2),
-        KindTally("paid", "shop", Passing.SENT, 2),
+        TypeCount(None, None, CounterName.DONE, 1),
+        TypeCount(None, None, CounterName.SENT, 1),
+        TypeCount("paid", None, CounterName.DONE, 1),
+        TypeCount("paid", None, CounterName.SENT, 1),
+        TypeCount("paid", "shop", CounterName.DONE, 2),
+        TypeCount("paid", "shop", CounterName.SENT, 2),
     )
 
 
@@ -197,17 +203,17 @@ async def test_of_a_repeat_only_what_is_new_is_counted(store: Store) -> None:
     await store.messages.send(DEFAULT, WORK, known)
     await store.messages.send_batch(DEFAULT, WORK, [known, fresh, fresh])
     assert (await store.stats.queue(DEFAULT, WORK)).kinds == (
-        KindTally("paid", None, Passing.SENT, 1),
-        KindTally("refunded", None, Passing.SENT, 1),
+        TypeCount("paid", None, CounterName.SENT, 1),
+        TypeCount("refunded", None, CounterName.SENT, 1),
     )
 
 
 async def test_what_is_long_past_is_not_shown(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, type="paid")
-    assert await passed(store) == {Passing.SENT: 1}
+    assert await passed(store) == {CounterName.SENT: 1}
     clock.advance(seconds=28 * 60)
-    assert await passed(store) == {Passing.SENT: 1}
+    assert await passed(store) == {CounterName.SENT: 1}
     clock.advance(seconds=3 * 60)
     stats = await store.stats.queue(DEFAULT, WORK)
     assert stats.minutes == ()
@@ -221,9 +227,9 @@ async def test_a_shared_queue_tells_each_tenant_its_own(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     await send_many(store, 2, scope=one)
     await send_many(store, 3, scope=two)
-    assert await passed(store, scope=one) == {Passing.SENT: 2}
-    assert await passed(store, scope=two) == {Passing.SENT: 3}
-    assert await passed(store, scope=SYSTEM) == {Passing.SENT: 5}
+    assert await passed(store, scope=one) == {CounterName.SENT: 2}
+    assert await passed(store, scope=two) == {CounterName.SENT: 3}
+    assert await passed(store, scope=SYSTEM) == {CounterName.SENT: 5}
     stats = await store.stats.queue(one, WORK)
     assert (stats.counts.ready, [each.messages for each in stats.kinds]) == (2, [2])
 
@@ -237,9 +243,9 @@ async def test_what_one_process_wrote_down_another_reads(
         await send_many(store, 2)
         await store.stats.flush(SYSTEM)
         await send_many(other, 3)
-        assert await passed(other) == {Passing.SENT: 5}
+        assert await passed(other) == {CounterName.SENT: 5}
         await store.stats.flush(SYSTEM)
-        assert await passed(store) == {Passing.SENT: 5}
+        assert await passed(store) == {CounterName.SENT: 5}
     finally:
         await other.close()
 
@@ -252,7 +258,7 @@ async def test_what_did_not_happen_is_not_counted(store: Store) -> None:
     assert (await settle(store, ack(message))).refused
     with pytest.raises(InvalidInput):
         await store.messages.send_batch(DEFAULT, WORK, [new(), new(priority=10)])
-    assert await passed(store) == {Passing.SENT: 1, Passing.DONE: 1}
+    assert await passed(store) == {CounterName.SENT: 1, CounterName.DONE: 1}
 
 
 async def test_only_the_system_writes_down(store: Store) -> None:

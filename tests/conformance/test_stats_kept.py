@@ -22,9 +22,9 @@ from tests.conformance.acts import (
 from tests.conformance.test_stats import passed
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.store.contract import Store
 
 
@@ -45,19 +45,19 @@ async def work_off(store: Store) -> None:
 
 
 Act = Callable[[Store], Awaitable[Any]]
-ACTS: dict[str, tuple[Act, dict[Passing, int]]] = {
-    "purge": (lambda store: store.queues.purge(DEFAULT, WORK), {Passing.PURGED: 3}),
-    "delete": (delete_one, {Passing.SENT: 1, Passing.PURGED: 1}),
-    "cancel": (cancel, {Passing.SENT: 2, Passing.PURGED: 2}),
+ACTS: dict[str, tuple[Act, dict[CounterName, int]]] = {
+    "purge": (lambda store: store.queues.purge(DEFAULT, WORK), {CounterName.PURGED: 3}),
+    "delete": (delete_one, {CounterName.SENT: 1, CounterName.PURGED: 1}),
+    "cancel": (cancel, {CounterName.SENT: 2, CounterName.PURGED: 2}),
     "discard": (
         lambda store: store.dead_letters.discard(DEFAULT, WORK, Selection()),
-        {Passing.DISCARDED: 2},
+        {CounterName.DISCARDED: 2},
     ),
     "replay": (
         lambda store: store.dead_letters.replay(DEFAULT, WORK, Selection(), Pace()),
-        {Passing.SENT: 2, Passing.REPLAYED: 2},
+        {CounterName.SENT: 2, CounterName.REPLAYED: 2},
     ),
-    "settle": (work_off, {Passing.SENT: 3, Passing.DONE: 2, Passing.RETRIED: 1}),
+    "settle": (work_off, {CounterName.SENT: 3, CounterName.DONE: 2, CounterName.RETRIED: 1}),
 }
 
 
@@ -91,11 +91,11 @@ async def test_what_was_pruned_outlives_the_process(home: Home, clock: VirtualCl
     await make_queue(first)
     await send(first)
     await kill_all(first)
-    clock.advance(seconds=DEAD_LETTER_SECONDS + 1)
+    clock.advance(seconds=DEAD_LETTER_RETENTION_SECONDS + 1)
     assert (await first.pruner.prune(SYSTEM, ALL)).dead_letters == 1
     await first.close()
     second = await home.open(clock)
     try:
-        assert (await passed(second))[Passing.PRUNED] == 1
+        assert (await passed(second))[CounterName.PRUNED] == 1
     finally:
         await second.close()

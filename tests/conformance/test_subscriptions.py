@@ -29,7 +29,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.subscription import Subscription, copy_for
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, Send, SettleResult
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -199,7 +199,7 @@ async def test_a_refused_settlement_copies_nothing(store: Store) -> None:
     message = await pull_one(store)
     await settle(store, retry(message))
     ending = ack(message, sending(WORK, type="paid"))
-    assert (await settle(store, ending)).refused == (message.held,)
+    assert (await settle(store, ending)).refused == (message.current_claim,)
     assert await counts(store, AUDIT) == Counts()
 
 
@@ -225,7 +225,7 @@ async def test_tenants_that_send_the_same_id_at_once_are_copied_each(store: Stor
     for queue in (WORK, AUDIT):
         assert await counts(store, queue, scope=SYSTEM) == Counts(ready=4)
         (kind,) = (await store.stats.queue(SYSTEM, queue)).kinds
-        assert (kind.passing, kind.messages) == (Passing.SENT, 4)
+        assert (kind.counter, kind.messages) == (CounterName.SENT, 4)
 
 
 async def test_a_tenants_subscription_is_to_its_own_messages(store: Store) -> None:

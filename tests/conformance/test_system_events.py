@@ -26,7 +26,7 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tickwork.core.limits import BODY_BYTES_MAX
-from tickwork.core.message.system_events import SYSTEM_SOURCE, of_stall
+from tickwork.core.message.system_events import SYSTEM_SOURCE, shard_stalled_event
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_MAX,
@@ -245,9 +245,9 @@ async def test_what_is_in_no_queue_is_told_to_subscribers_once(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_both(store, "shard.*")
-    event = of_stall(7, clock.now(), 31.0)
+    event = shard_stalled_event(7, clock.now(), 31.0)
     assert await store.messages.tell(DEFAULT, event) == 1
-    await store.messages.tell(DEFAULT, of_stall(7, clock.now(), 62.0))
+    await store.messages.tell(DEFAULT, shard_stalled_event(7, clock.now(), 62.0))
     (told,) = await heard(store)
     assert (told.type, json.loads(told.body)["shard"]) == ("shard.stalled", 7)
     (one,) = await make_tenants(store, "one")

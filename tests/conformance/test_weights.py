@@ -158,10 +158,10 @@ async def test_of_a_suspended_tenant_nothing_runs_apart_either(
             await die(store, clock)
     await put_tenant(store, "first", suspended=True)
     node = await join(store)
-    assert await claim(store, node, scope=first, apart=True) == ()
-    (message,) = await claim(store, node, scope=SYSTEM, apart=True)
+    assert await claim(store, node, scope=first, separate=True) == ()
+    (message,) = await claim(store, node, scope=SYSTEM, separate=True)
     assert message.tenant == "second"
-    assert await claim(store, node, scope=SYSTEM, apart=True) == ()
+    assert await claim(store, node, scope=SYSTEM, separate=True) == ()
 
 
 async def test_other_processes_learn_of_a_suspension(

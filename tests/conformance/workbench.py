@@ -23,6 +23,7 @@ from tickwork.core.message.batch import Batch, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (
     SYSTEM,
+    BatchWithItems,
     ContentType,
     Ending,
     Fate,
@@ -32,7 +33,6 @@ from tickwork.core.model import (
     Settlement,
     SettleResult,
     Tenant,
-    WholeBatch,
 )
 from tickwork.errors import BacklogFull, Conflict
 from tickwork.store.contract import Store
@@ -53,7 +53,7 @@ class Workbench(Asking):
         for message in self._some_handed(chosen):
             self._settle(
                 SYSTEM,
-                Ending(held=message.held, fate=Fate.DEAD, reason="buried", error=error),
+                Ending(claim=message.current_claim, fate=Fate.DEAD, reason="buried", error=error),
             )
             self._graves.append(Place(Scope(message.tenant), self._queue_names[message.queue_id]))
             self._stores.clock.advance(seconds=1)
@@ -129,15 +129,17 @@ class Workbench(Asking):
             for _, known, old in self._some(self._batches, [pick] * again):
                 batch, items = structs.replace(known, queue=queue), old
             old_ones = self._some(self._sent, [] if taken is None else [taken])
-            made = WholeBatch(
+            made = BatchWithItems(
                 id=batch.id,
                 queue=queue,
                 completion_queue="own",
                 items=(*items, *(old for _, old in old_ones)),
             )
-            ending = Ending(held=message.held, fate=fate, reason="made", batches=(made,))
+            ending = Ending(claim=message.current_claim, fate=fate, reason="made", batches=(made,))
             if self._ask(lambda store, each=ending: _settled_or_not(store, each)) is not None:
-                self._open = [each for each in self._open if each.held != message.held]
+                self._open = [
+                    each for each in self._open if each.current_claim != message.current_claim
+                ]
                 self._sent += [(place, item) for item in items]
                 self._batches.append((place, batch, items))
 
@@ -149,7 +151,7 @@ class Workbench(Asking):
         for message in [each for each in self._open if each.batch_id == batch.id]:
             scope, following = Scope(message.tenant), self._new_message(fields)
             sends = (Send("own", following),)
-            ending = Ending(held=message.held, fate=fate, reason="finished", sends=sends)
+            ending = Ending(claim=message.current_claim, fate=fate, reason="finished", sends=sends)
             if not isinstance(self._settle(scope, ending), Failed):
                 self._sent.append((Place(scope, "own"), following))
 

@@ -12,8 +12,8 @@ from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.backoff import (
     BACKOFF_SECONDS_MAX,
     FACTOR_MAX,
+    JITTER_MAX,
     LIST_LENGTH_MAX,
-    SPREAD_MAX,
     Backoff,
     Exponential,
     Fixed,
@@ -58,17 +58,17 @@ def test_a_fixed_one_is_always_the_same(seconds: float, attempt: int) -> None:
 
 @given(BACKOFFS, ATTEMPTS, SPREADS)
 def test_a_spread_makes_it_longer_by_no_more_than_a_tenth(
-    backoff: Backoff, attempt: int, spread: float
+    backoff: Backoff, attempt: int, jitter: float
 ) -> None:
     plain = delay_seconds(backoff, attempt)
-    assert plain <= delay_seconds(backoff, attempt, spread=spread) <= plain + plain * SPREAD_MAX
+    assert plain <= delay_seconds(backoff, attempt, jitter=jitter) <= plain + plain * JITTER_MAX
 
 
 @given(BACKOFFS, ATTEMPTS, SPREADS)
 def test_no_wait_is_negative_or_longer_than_a_store_takes(
-    backoff: Backoff, attempt: int, spread: float
+    backoff: Backoff, attempt: int, jitter: float
 ) -> None:
-    assert 0 <= delay_seconds(backoff, attempt, spread=spread) <= DELAY_SECONDS_MAX
+    assert 0 <= delay_seconds(backoff, attempt, jitter=jitter) <= DELAY_SECONDS_MAX
 
 
 @given(BACKOFFS)

@@ -33,7 +33,7 @@ from tickwork.core.message.outcome import (
     Succeeded,
     TooManyHops,
     UnhandledType,
-    counted,
+    effective_outcome,
 )
 from tickwork.core.model import Ending, Fate, Message, NewMessage, QueueSettings, Send, Settlement
 
@@ -91,10 +91,10 @@ def delivered(outcome: Outcome, queue: QueueSettings, deliveries_max: int) -> li
 @settings(deadline=None)
 @given(MESSAGES, OUTCOMES, SETTINGS, st.floats(0, 1), st.integers(0, 2))
 def test_a_store_takes_every_ending(
-    message: Message, outcome: Outcome, queue: QueueSettings, spread: float, number: int
+    message: Message, outcome: Outcome, queue: QueueSettings, jitter: float, number: int
 ) -> None:
-    ending = decide.settle(message, outcome, queue, spread=spread, sends=sends(number))
-    assert ending.held == message.held
+    ending = decide.settle(message, outcome, queue, jitter=jitter, sends=sends(number))
+    assert ending.claim == message.current_claim
     check_settlement(Settlement((ending,)))
     assert (ending.fate is Fate.DEAD) == (ending.reason is not None)
 
@@ -114,13 +114,13 @@ def test_the_backoff_is_waited_for() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 0.0, 7, DELAY_SECONDS_MAX])
 def test_a_delay_that_is_asked_for_wins_also_nought(seconds: float) -> None:
-    ending = decide.settle(handed_out(), RetryRequested(seconds), PLAIN, spread=1.0)
+    ending = decide.settle(handed_out(), RetryRequested(seconds), PLAIN, jitter=1.0)
     assert (ending.fate, ending.delay_seconds) == (Fate.RETRY, seconds)
 
 
 @pytest.mark.parametrize("ended", [Failed("the reason"), Permanent("the reason")])
 def test_an_error_after_a_retry_that_is_asked_for_is_told_with_it(ended: Outcome) -> None:
-    outcome = counted(RetryRequested(7), ended)
+    outcome = effective_outcome(RetryRequested(7), ended)
     retried = decide.settle(handed_out(), outcome, PLAIN)
     assert (retried.fate, retried.delay_seconds) == (Fate.RETRY, 7)
     dead = decide.settle(handed_out(), outcome, QueueSettings(max_retries=0))
@@ -142,25 +142,25 @@ def test_an_error_after_a_retry_that_is_asked_for_is_told_with_it(ended: Outcome
 def test_what_a_handler_said_counts_and_else_how_it_ended(
     said: Outcome | None, ended: Outcome | None, counts: Outcome
 ) -> None:
-    assert counted(said, ended) == counts
+    assert effective_outcome(said, ended) == counts
 
 
 @given(MESSAGES, st.floats(0, 1))
-def test_a_spread_only_touches_the_backoff(message: Message, spread: float) -> None:
+def test_a_spread_only_touches_the_backoff(message: Message, jitter: float) -> None:
     queue = QueueSettings(max_retries=100, backoff=Fixed(100))
     message = structs.replace(message, attempts=5)
-    retried = decide.settle(message, Failed("no"), queue, spread=spread)
+    retried = decide.settle(message, Failed("no"), queue, jitter=jitter)
     assert 100 <= retried.delay_seconds <= 110
-    snoozed = decide.settle(message, Snoozed(100), queue, spread=spread)
+    snoozed = decide.settle(message, Snoozed(100), queue, jitter=jitter)
     assert snoozed.delay_seconds == 100
 
 
 @given(MESSAGES)
 def test_the_spread_of_an_attempt_is_stable(message: Message) -> None:
-    assert decide.spread_of(message) == decide.spread_of(structs.replace(message, claim=77))
-    assert 0 <= decide.spread_of(message) <= 1
+    assert decide.jitter_of(message) == decide.jitter_of(structs.replace(message, claim=77))
+    assert 0 <= decide.jitter_of(message) <= 1
     another = structs.replace(message, attempts=message.attempts + 1)
-    assert decide.spread_of(message) != decide.spread_of(another)
+    assert decide.jitter_of(message) != decide.jitter_of(another)
 
 
 def test_snoozing_costs_no_attempt_however_often() -> None:
@@ -245,12 +245,12 @@ def test_a_sender_may_begin_a_story_of_its_own() -> None:
 
 def test_a_chain_of_messages_ends_as_a_dead_letter() -> None:
     message, hops = handed_out(), 0
-    while decide.unseen(message) is None:
+    while decide.early_outcome(message) is None:
         (send,) = decide.settle(message, Succeeded(), PLAIN, sends=sends(1)).sends
         message = handed_out(hops=send.message.hops)
         hops += 1
     assert hops == HOPS_MAX
-    assert decide.unseen(message) == TooManyHops()
+    assert decide.early_outcome(message) == TooManyHops()
 
 
 def test_a_handler_that_ran_too_far_out_sends_nothing() -> None:

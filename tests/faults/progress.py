@@ -92,7 +92,7 @@ class Completions:
             self.batches[event.source] += 1
             self.events.append(event.body)
         if found:
-            endings = tuple(Ending(held=each.held, fate=Fate.ACK) for each in found)
+            endings = tuple(Ending(claim=each.current_claim, fate=Fate.ACK) for each in found)
             assert not (await self._store.messages.settle(DEFAULT, Settlement(endings))).refused
 
 

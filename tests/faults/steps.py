@@ -48,9 +48,9 @@ async def join(store: Store, ttl_seconds: float = LONG_SECONDS) -> UUID:
 
 
 async def claim(
-    store: Store, holder: UUID, *, limit: int = 10, apart: bool = False
+    store: Store, holder: UUID, *, limit: int = 10, separate: bool = False
 ) -> tuple[Message, ...]:
-    request = ClaimRequest(queue=QUEUE, holder=holder, limit=limit, apart=apart)
+    request = ClaimRequest(queue=QUEUE, holder=holder, limit=limit, separate=separate)
     return await store.messages.claim(DEFAULT, request)
 
 
@@ -63,7 +63,9 @@ def ending(message: Message, fate: Fate = Fate.ACK, *, sends: int = 0) -> Ending
     """An end with so many messages to the outputs."""
     outputs = [new_message(causation_id=str(message.id)) for _ in range(sends)]
     return Ending(
-        held=message.held, fate=fate, sends=tuple(Send(OUTPUTS, output) for output in outputs)
+        claim=message.current_claim,
+        fate=fate,
+        sends=tuple(Send(OUTPUTS, output) for output in outputs),
     )
 
 

@@ -129,7 +129,7 @@ async def test_a_claim_number_given_twice_by_a_failover_opens_no_fence(
     await tables.fetch(home.url, lagging)
     message = await claim_one(store, await join(store))
     assert message.claim == stale.claim
-    assert (await settle(store, ending(stale, sends=1))).refused == (stale.held,)
+    assert (await settle(store, ending(stale, sends=1))).refused == (stale.current_claim,)
     assert (await store.messages.get(DEFAULT, QUEUE, message.id)).holder == message.holder
     assert await settle(store, ending(message, sends=1)) == SettleResult()
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1

@@ -26,7 +26,7 @@ async def killed_again_and_again(
     async with opened(home.url) as store:
         for queue in (INPUTS, OUTPUTS):
             counts = await store.queues.counts(SYSTEM, queue)
-            found = (counts.ready, counts.delayed, counts.claimed, counts.held)
+            found = (counts.ready, counts.delayed, counts.claimed, counts.blocked)
             assert tables.rows_are(found, await tables.states_in(home.url, queue))
 
 

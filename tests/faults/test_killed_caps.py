@@ -17,7 +17,14 @@ from tests.faults.watching import Watching
 from tests.kit.checkers import held_at_most
 from tests.kit.process import Children
 from tests.stores.home import Home
-from tickwork.core.model import LOST_CLAIMS_APART, SYSTEM, NewMessage, QueueSettings, Scope, Tenant
+from tickwork.core.model import (
+    LOST_CLAIMS_SEPARATE,
+    SYSTEM,
+    NewMessage,
+    QueueSettings,
+    Scope,
+    Tenant,
+)
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -79,7 +86,7 @@ async def put_up(store: Store, url: str) -> None:
     await store.queues.put(SYSTEM, handler.OUTPUTS, QueueSettings())
     await send_each(store, LONELY)
     # As if they had cost two workers their life: they are handed out apart, and count, too.
-    await tables.fetch(url, f"UPDATE tickwork_messages SET lost = {LOST_CLAIMS_APART}")
+    await tables.fetch(url, f"UPDATE tickwork_messages SET lost = {LOST_CLAIMS_SEPARATE}")
     await send_each(store, BACKLOG)
 
 

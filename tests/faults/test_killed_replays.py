@@ -44,7 +44,9 @@ async def leave_dead(store: Store, letters: int) -> None:
     await store.messages.send_bulk(DEFAULT, QUEUE, messages)
     while left:
         found = await claim(store, holder, limit=1_000)
-        endings = tuple(Ending(held=each.held, fate=Fate.DEAD, error="it broke") for each in found)
+        endings = tuple(
+            Ending(claim=each.current_claim, fate=Fate.DEAD, error="it broke") for each in found
+        )
         await store.messages.settle(DEFAULT, Settlement(endings))
         left -= len(found)
     assert await store.queues.counts(DEFAULT, QUEUE) == Counts(dead=letters)

@@ -206,7 +206,7 @@ async def test_the_repeat_of_a_settlement_leaves_the_next_claim_apart(
     assert result == SettleResult()
     now = await bench.past.messages.get(DEFAULT, QUEUE, message.id)
     assert (now.claim, now.holder, now.attempts) == (2, taken[0].holder, 1)
-    assert (await settle(bench.past, ending(message))).refused == (message.held,)
+    assert (await settle(bench.past, ending(message))).refused == (message.current_claim,)
     assert await settle(bench.past, ending(taken[0])) == SettleResult()
 
 
@@ -223,7 +223,7 @@ async def test_a_settlement_that_did_not_arrive_before_its_node_was_ended_is_ref
     await bench.past.nodes.leave(SYSTEM, node_id)
     other = await claim_one(bench.past, await join(bench.past))
     bench.let_through()
-    assert (await settling).refused == (message.held,)
+    assert (await settling).refused == (message.current_claim,)
     assert await bench.messages(OUTPUTS) == []
     assert await settle(bench.past, ending(other, sends=1)) == SettleResult()
 

@@ -167,10 +167,10 @@ async def test_a_line_that_swallows_everything_is_given_up_in_bounded_time(
     began = time.monotonic()
     answers = await asyncio.gather(
         send(store),
-        claim(store, message.held.holder),
+        claim(store, message.current_claim.holder),
         settle(store, ending(message, sends=1)),
         store.messages.settle_jointly(DEFAULT, joint, effect),
-        store.nodes.heartbeat(SYSTEM, message.held.holder, 600),
+        store.nodes.heartbeat(SYSTEM, message.current_claim.holder, 600),
         store.queues.counts(DEFAULT, QUEUE),
         store.reaper.reap(SYSTEM, 10),
         PostgresStore.open(proxy.url),

@@ -80,7 +80,7 @@ class User:
         fates = [Fate.RETRY, Fate.RELEASE, *[Fate.ACK] * len(others)]
         endings = [ending(each, fate) for each, fate in zip(others, fates, strict=False)]
         assert await settled(self._store, *endings) == SettleResult()
-        self.done += [first.id, *(end.held.id for end in endings if end.fate is Fate.ACK)]
+        self.done += [first.id, *(end.claim.id for end in endings if end.fate is Fate.ACK)]
 
 
 async def test_many_users_work_over_few_server_connections(
@@ -113,7 +113,7 @@ async def test_every_noun_works_through_it(store: Store) -> None:
         await store.messages.get(DEFAULT, QUEUE, third)
     pull = ClaimRequest(queue=QUEUE, holder=new_id(), limit=1, lease_seconds=600)
     (pulled,) = await store.messages.claim(DEFAULT, pull)
-    assert await store.messages.extend(DEFAULT, pulled.held, 0)
+    assert await store.messages.extend(DEFAULT, pulled.current_claim, 0)
     await eventually(lambda: _released(store))
     await store.queues.pause(DEFAULT, QUEUE)
     assert await claim(store, await join(store)) == ()

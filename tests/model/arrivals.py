@@ -9,7 +9,7 @@ from uuid import UUID
 from tests.model.tables import Now, Row, Tables
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue, State
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull
 
 
@@ -43,9 +43,9 @@ class Arrivals:
         if self._tables.has(row):
             return False
         if self._tables.same_key(row.message):
-            row = row.changed(state=State.HELD)
+            row = row.changed(state=State.BLOCKED)
         self._tables.put(row)
-        self._tables.tally(Passing.SENT, row.message)
+        self._tables.tally(CounterName.SENT, row.message)
         self._tables.watchers.wake({queue.id})
         return True
 

@@ -20,7 +20,7 @@ from tickwork.core.message.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.model import NewMessage, Queue, Scope, State, WholeBatch
+from tickwork.core.model import BatchWithItems, NewMessage, Queue, Scope, State
 from tickwork.errors import Conflict, NotFound
 
 PIECE_ITEMS = 1_000
@@ -93,7 +93,7 @@ class MemoryBatches:
                 self._departures.drop(message, REASON_CANCELLED)
         return self._seen(self.seal(self._row(scope, batch_id)))
 
-    def make(self, scope: Scope, batch: WholeBatch) -> None:
+    def make(self, scope: Scope, batch: BatchWithItems) -> None:
         """A batch with all its items, unless it is there; part of the caller's transaction."""
         queue, tenant = self._tables.queue(scope, batch.queue), own_tenant(scope)
         known = self._tables.batches.get((tenant, batch.id))

@@ -10,7 +10,7 @@ from tests.model.tables import Now, Row, Tables
 from tickwork.core.model import (
     FORMAT_VERSION,
     LOST_CLAIMS_ALONE,
-    LOST_CLAIMS_APART,
+    LOST_CLAIMS_SEPARATE,
     ClaimRequest,
     Message,
     Queue,
@@ -63,8 +63,8 @@ class Claiming:
         queue = self._tables.queue(scope, request.queue)
         self._check_holder(request)
         found: list[Row] = []
-        choose, limit = self._suspects if request.apart else self._next, request.limit
-        while not queue.paused and len(found) < limit and not (found and request.apart):
+        choose, limit = self._suspects if request.separate else self._next, request.limit
+        while not queue.paused and len(found) < limit and not (found and request.separate):
             chosen = choose(scope, queue, min(limit - len(found), self._allowance(queue)))
             if not chosen:
                 break
@@ -83,7 +83,7 @@ class Claiming:
         """What may be in one answer with anything."""
         waiting: dict[str, list[Row]] = {}
         for row in sorted(self._tables.rows(scope, queue), key=Row.order):
-            if self._may_go(row) and row.message.lost < LOST_CLAIMS_APART:
+            if self._may_go(row) and row.message.lost < LOST_CLAIMS_SEPARATE:
                 waiting.setdefault(row.message.tenant, []).append(row)
         left = {tenant: self._left(queue, tenant) for tenant in waiting}
         waiting = {t: rows[: left[t]] for t, rows in waiting.items() if left[t]}
@@ -116,7 +116,7 @@ class Claiming:
         )
 
     def _is_suspect(self, row: Row) -> bool:
-        return self._may_go(row) and row.message.lost >= LOST_CLAIMS_APART
+        return self._may_go(row) and row.message.lost >= LOST_CLAIMS_SEPARATE
 
     def _may_go(self, row: Row) -> bool:
         now, message = self._now(), row.message

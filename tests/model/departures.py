@@ -13,9 +13,9 @@ from tests.model.tables import BatchRow, Now, Row, Tables
 from tickwork.core.message.batch import BatchItem, ItemStatus, completion_event
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.error_summary import fingerprint
-from tickwork.core.message.system_events import Death, of_death
+from tickwork.core.message.system_events import DeadMessage, dead_message_events
 from tickwork.core.model import Ending, Message, NewMessage, Scope, State
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord, FiringResult
 from tickwork.store.ids import new_id
 from tickwork.store.shared.counters import warn_untold
@@ -51,20 +51,20 @@ class Departures:
         if message.event_id is not None:
             event = (message.tenant, message.queue_id, message.event_id)
             self._tables.events_done.setdefault(event, self._now())
-        self._tables.tally(Passing.DONE, message)
+        self._tables.tally(CounterName.DONE, message)
         self._remove(row)
         self._count(message, ItemStatus.COMPLETED, None)
 
     def drop(self, row: Row, reason: str) -> None:
         """Nobody wants it any more: purged, deleted, cancelled."""
-        self._tables.tally(Passing.PURGED, row.message)
+        self._tables.tally(CounterName.PURGED, row.message)
         self._remove(row)
         self._count(row.message, ItemStatus.FAILED, reason)
 
     def put_back(self, row: Row, ending: Ending) -> None:
         """Ready again after the ending's delay; it goes on holding its key."""
         if ending.counts_attempt:
-            self._tables.tally(Passing.RETRIED, row.message)
+            self._tables.tally(CounterName.RETRIED, row.message)
         self._tables.put(
             row.changed(
                 state=State.READY,
@@ -80,11 +80,11 @@ class Departures:
         """A dead letter, and no message any more; but one in the dead-letter queue, if any."""
         letter = self._letter(row.message, ending)
         self._tables.letters[letter.id] = letter
-        self._tables.tally(Passing.DEAD, row.message)
+        self._tables.tally(CounterName.DEAD, row.message)
         self._remove(row)
         self._move(row.message)
         self._count(row.message, ItemStatus.FAILED, letter.reason)
-        for event in of_death(self._death(letter)):
+        for event in dead_message_events(self._death(letter)):
             self._arrivals.announce(letter.tenant, None, event)
 
     def record(self, message: Message, record: FiringResult | None) -> None:
@@ -140,7 +140,7 @@ class Departures:
         """The next of its key is the earliest of those that wait."""
         del self._tables.messages[row.name]
         waiting = self._tables.same_key(row.message)
-        if waiting and all(each.message.state is State.HELD for each in waiting):
+        if waiting and all(each.message.state is State.BLOCKED for each in waiting):
             visible_at = max(waiting[0].message.visible_at, self._now())
             self._tables.put(waiting[0].changed(state=State.READY, visible_at=visible_at))
             self._tables.watchers.wake({row.message.queue_id})
@@ -176,12 +176,14 @@ class Departures:
         self._tables.batches[batch.tenant, batch.id] = batch
         self.complete(batch)
 
-    def _death(self, letter: DeadLetter) -> Death:
+    def _death(self, letter: DeadLetter) -> DeadMessage:
         copied = {
-            name: getattr(letter, name) for name in Death.__struct_fields__ if hasattr(letter, name)
+            name: getattr(letter, name)
+            for name in DeadMessage.__struct_fields__
+            if hasattr(letter, name)
         }
         queue = self._tables.queues[letter.queue_id].name
-        return Death(**copied | {"letter_id": letter.id, "queue": queue})
+        return DeadMessage(**copied | {"dead_letter_id": letter.id, "queue": queue})
 
     def _letter(self, message: Message, ending: Ending) -> DeadLetter:
         copied = {

@@ -20,7 +20,7 @@ from tickwork.core.message.dead_letter import (
     replay_of,
 )
 from tickwork.core.model import ContentType, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 
@@ -39,10 +39,10 @@ class MemoryDeadLetters:
         begin = None if after is None else letter_order(await self.get(scope, after))
         return tuple(self._selected(scope, queue, selection, begin))
 
-    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
-        letter = self._tables.letters.get(letter_id)
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
+        letter = self._tables.letters.get(dead_letter_id)
         if letter is None or not (scope.is_system or scope.tenant == letter.tenant):
-            raise NotFound("dead letter", letter_id)
+            raise NotFound("dead letter", dead_letter_id)
         return letter
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
@@ -55,21 +55,21 @@ class MemoryDeadLetters:
             for what, same in alike.items()
         ]
         groups.sort(
-            key=lambda each: (-each.letters, each.reason, each.fingerprint, each.type or "")
+            key=lambda each: (-each.dead_letters, each.reason, each.fingerprint, each.type or "")
         )
         return tuple(groups[:limit])
 
     async def edit(
-        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+        self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
         check_body(body)
-        letter = await self.get(scope, letter_id)
+        letter = await self.get(scope, dead_letter_id)
         if letter.resolution is not None:
-            raise Conflict(f"dead letter {letter_id} is {letter.resolution}")
+            raise Conflict(f"dead letter {dead_letter_id} is {letter.resolution}")
         edited = structs.replace(
             letter, body=body, content_type=content_type, edited_at=self._now()
         )
-        self._tables.letters[letter_id] = edited
+        self._tables.letters[dead_letter_id] = edited
         return edited
 
     async def replay(
@@ -86,7 +86,7 @@ class MemoryDeadLetters:
                 self._arrivals.store(letter.tenant, found, anew)
                 edited = letter.edited_at is not None
                 self._resolve(letter, Resolution.FIXED if edited else Resolution.REPLAYED, anew.id)
-                self._tables.tally(Passing.REPLAYED, letter)
+                self._tables.tally(CounterName.REPLAYED, letter)
                 replayed.append(Replayed(letter.id, anew.id))
             self._arrivals.check_backlogs({found.id} if replayed else ())
         return tuple(replayed)
@@ -96,7 +96,7 @@ class MemoryDeadLetters:
         letters = self._selected(scope, queue, selection)
         for letter in letters:
             self._resolve(letter, Resolution.DISCARDED, None)
-            self._tables.tally(Passing.DISCARDED, letter)
+            self._tables.tally(CounterName.DISCARDED, letter)
         return len(letters)
 
     def _selected(
@@ -129,4 +129,4 @@ class MemoryDeadLetters:
 
 
 def _largest_first(group: DeadGroup) -> tuple[int, str, str, str]:
-    return -group.letters, group.reason, group.fingerprint, group.type or ""
+    return -group.dead_letters, group.reason, group.fingerprint, group.type or ""

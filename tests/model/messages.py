@@ -24,10 +24,10 @@ from tickwork.core.limits import (
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import (
     FORMAT_VERSION,
+    Claim,
     ClaimRequest,
     Ending,
     Fate,
-    Held,
     Message,
     NewMessage,
     Scope,
@@ -100,7 +100,7 @@ class MemoryMessages:
             if isawaitable(wanted):
                 await wanted
 
-    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
         row = self._held(scope, held)
@@ -141,44 +141,48 @@ class MemoryMessages:
         with self._tables.transaction():
             self._arrivals.send(own_tenant(scope), queue, messages)
 
-    def _held(self, scope: Scope, held: Held) -> Row | None:
+    def _held(self, scope: Scope, held: Claim) -> Row | None:
         """The row of a message that is held exactly so."""
         row = self._tables.messages.get((held.tenant, held.id))
-        if row is None or row.message.state is not State.CLAIMED or row.message.held != held:
+        if (
+            row is None
+            or row.message.state is not State.CLAIMED
+            or row.message.current_claim != held
+        ):
             return None
         return row if scope.is_system or scope.tenant == held.tenant else None
 
     def _carry_out(self, scope: Scope, settlement: Settlement) -> SettleResult:
         self._check(settlement)
-        refused: list[Held] = []
-        duplicates: list[Held] = []
+        refused: list[Claim] = []
+        duplicates: list[Claim] = []
         counted: list[Ending] = []
         for ending in settlement.endings:
-            row = self._held(scope, ending.held)
+            row = self._held(scope, ending.claim)
             if row is None:
-                refused.append(ending.held)
+                refused.append(ending.claim)
             elif ending.fate is Fate.ACK and self._departures.is_done(row.message):
                 self._departures.ack(row)
-                duplicates.append(ending.held)
+                duplicates.append(ending.claim)
             else:
                 self._departures.record(row.message, ending.firing)
                 self._end(row, ending)
                 counted.append(ending)
         for ending in counted:
             for send in ending.sends:
-                self._send(Scope(ending.held.tenant), send.queue, [send.message])
+                self._send(Scope(ending.claim.tenant), send.queue, [send.message])
         for ending in counted:
             for batch in ending.batches:
-                self._batches.make(Scope(ending.held.tenant), batch)
+                self._batches.make(Scope(ending.claim.tenant), batch)
         return SettleResult(tuple(refused), tuple(duplicates))
 
     def _check(self, settlement: Settlement) -> None:
         check_settlement(settlement)
         for ending in settlement.endings:
             for send in ending.sends:
-                self._tables.queue(Scope(ending.held.tenant), send.queue)
+                self._tables.queue(Scope(ending.claim.tenant), send.queue)
             for batch in ending.batches:
-                self._tables.queue(Scope(ending.held.tenant), batch.queue)
+                self._tables.queue(Scope(ending.claim.tenant), batch.queue)
 
     def _end(self, row: Row, ending: Ending) -> None:
         if ending.fate is Fate.ACK:

@@ -138,7 +138,9 @@ class MemoryReaper:
             else:
                 record = of_lease(row.message.terms, row.message.run, is_used_up=False)
                 self._departures.record(row.message, record)
-                ending = Ending(held=row.message.held, fate=Fate.RETRY, error=LEASE_RAN_OUT)
+                ending = Ending(
+                    claim=row.message.current_claim, fate=Fate.RETRY, error=LEASE_RAN_OUT
+                )
                 self._departures.put_back(row, ending)
                 released += 1
         return released
@@ -179,11 +181,11 @@ class MemoryReaper:
 
     def _bury(self, row: Row, reason: str) -> None:
         # Nobody holds a message that expires: it is taken by the reaper itself.
-        held = structs.replace(row.message, holder=row.message.holder or new_id()).held
+        held = structs.replace(row.message, holder=row.message.holder or new_id()).current_claim
         error = LEASE_RAN_OUT if reason == REASON_MAX_RETRIES else None
         record = of_dead(row.message.terms, row.message.run, reason, error)
         self._departures.record(row.message, record)
-        self._departures.bury(row, Ending(held=held, fate=Fate.DEAD, reason=reason))
+        self._departures.bury(row, Ending(claim=held, fate=Fate.DEAD, reason=reason))
 
 
 class MemoryWakeups:

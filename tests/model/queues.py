@@ -134,6 +134,6 @@ def queue_counts(tables: Tables, now: Now, scope: Scope, queue: Queue) -> Counts
         ready=ready,
         delayed=states.count(State.READY) - ready,
         claimed=states.count(State.CLAIMED),
-        held=states.count(State.HELD),
+        blocked=states.count(State.BLOCKED),
         dead=len(tables.open_letters(scope, queue)),
     )

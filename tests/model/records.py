@@ -10,17 +10,17 @@ from uuid import UUID
 from tests.model.queues import queue_counts
 from tests.model.tables import Now, Tables, letter_order
 from tickwork.core.limits import check_limit, check_system
-from tickwork.core.message.batch import BATCH_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
-from tickwork.core.model import EVENT_SECONDS, Pruned, Queue, Scope
+from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Queue, Scope
 from tickwork.core.queue.stats import (
+    COUNTER_RETENTION_SECONDS,
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
-    TALLY_SECONDS,
-    KindTally,
-    MinuteTally,
-    Passing,
+    CounterName,
+    MinuteCount,
     QueueStats,
+    TypeCount,
 )
 from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord
 
@@ -74,22 +74,22 @@ class MemoryStats:
             self._tables.tallies[minute, tally] = known + messages
         self._tables.counted.clear()
 
-    def _minutes(self, scope: Scope, queue: Queue) -> tuple[MinuteTally, ...]:
+    def _minutes(self, scope: Scope, queue: Queue) -> tuple[MinuteCount, ...]:
         begin = self._now() - timedelta(minutes=RECENT_MINUTES)
-        sums: Counter[tuple[datetime, Passing]] = Counter()
+        sums: Counter[tuple[datetime, CounterName]] = Counter()
         for (minute, (queue_id, tenant, passing, _, _)), messages in self._tables.tallies.items():
             if queue_id == queue.id and minute > begin and scope.tenant in (None, tenant):
                 sums[minute, passing] += messages
-        return tuple(MinuteTally(*what, messages) for what, messages in sorted(sums.items()))
+        return tuple(MinuteCount(*what, messages) for what, messages in sorted(sums.items()))
 
-    def _kinds(self, scope: Scope, queue: Queue) -> tuple[KindTally, ...]:
+    def _kinds(self, scope: Scope, queue: Queue) -> tuple[TypeCount, ...]:
         begin = self._now() - timedelta(seconds=RECENT_KINDS_SECONDS)
-        sums: Counter[tuple[str, str, Passing]] = Counter()
+        sums: Counter[tuple[str, str, CounterName]] = Counter()
         for (minute, (queue_id, tenant, passing, *kind)), messages in self._tables.tallies.items():
             if queue_id == queue.id and minute > begin and scope.tenant in (None, tenant):
                 sums[kind[0], kind[1], passing] += messages
         return tuple(
-            KindTally(type_ or None, source or None, passing, messages)
+            TypeCount(type_ or None, source or None, passing, messages)
             for (type_, source, passing), messages in sorted(sums.items())
         )
 
@@ -108,27 +108,30 @@ class MemoryPruner:
             events=self._prune_events(limit),
             batches=self._prune_batches(limit),
             firings=self._prune_firings(limit),
-            tallies=self._prune_tallies(limit),
+            counters=self._prune_tallies(limit),
         )
 
     def _prune_letters(self, limit: int) -> int:
         letters = sorted(self._tables.letters.values(), key=letter_order)
-        old = [each for each in letters if self._is_old(each.failed_at, DEAD_LETTER_SECONDS)]
+        old = [
+            each for each in letters if self._is_old(each.failed_at, DEAD_LETTER_RETENTION_SECONDS)
+        ]
         for letter in old[:limit]:
-            self._tables.tally(Passing.PRUNED, letter)
+            self._tables.tally(CounterName.PRUNED, letter)
             del self._tables.letters[letter.id]
         return len(old[:limit])
 
     def _prune_events(self, limit: int) -> int:
         done = sorted(self._tables.events_done.items(), key=lambda each: each[1])
-        old = [event for event, done_at in done if self._is_old(done_at, EVENT_SECONDS)]
+        old = [event for event, done_at in done if self._is_old(done_at, EVENT_RETENTION_SECONDS)]
         return _drop(self._tables.events_done, old[:limit])
 
     def _prune_batches(self, limit: int) -> int:
         old = [
             name
             for name, batch in self._tables.batches.items()
-            if batch.completed_at is not None and self._is_old(batch.completed_at, BATCH_SECONDS)
+            if batch.completed_at is not None
+            and self._is_old(batch.completed_at, BATCH_RETENTION_SECONDS)
         ][:limit]
         _drop(self._tables.items, [name for name in self._tables.items if name[:2] in old])
         return _drop(self._tables.batches, old)
@@ -140,7 +143,11 @@ class MemoryPruner:
         return len(old)
 
     def _prune_tallies(self, limit: int) -> int:
-        old = [each for each in self._tables.tallies if self._is_old(each[0], TALLY_SECONDS)]
+        old = [
+            each
+            for each in self._tables.tallies
+            if self._is_old(each[0], COUNTER_RETENTION_SECONDS)
+        ]
         return _drop(self._tables.tallies, sorted(old)[:limit])
 
     def _is_old(self, since: datetime, kept_seconds: float) -> bool:

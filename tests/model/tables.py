@@ -16,7 +16,7 @@ from tickwork.core.message.batch import BatchItem
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, State, Tenant
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import NotFound
 from tickwork.store.shared.waiting import Watchers
@@ -26,7 +26,7 @@ Now = Callable[[], datetime]
 Name = tuple[str, UUID]
 """A tenant and the id of something of its own."""
 
-Tally = tuple[UUID, str, Passing, str, str]
+Tally = tuple[UUID, str, CounterName, str, str]
 """A queue, a tenant, what happened, and the type and source of what it happened to."""
 
 _AN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -175,7 +175,7 @@ class Tables:
             assert row.message.state in LEGAL[before.message.state]
         self.messages[row.name] = row
 
-    def tally(self, passing: Passing, passed: Message | DeadLetter) -> None:
+    def tally(self, passing: CounterName, passed: Message | DeadLetter) -> None:
         source = passed.source or ""
         kind = passed.type or "", "(id)" if _AN_ID.fullmatch(source) else source
         self.counted[passed.queue_id, passed.tenant, passing, *kind] += 1

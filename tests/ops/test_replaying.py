@@ -36,7 +36,7 @@ ALL = Selection()
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done in thousands is done in fours."""
-    monkeypatch.setattr(replaying, "REPLAY_LETTERS_MAX", 4)
+    monkeypatch.setattr(replaying, "DEAD_LETTERS_AT_ONCE_MAX", 4)
 
 
 async def make_letters(store: Store, number: int, *, error: str = "no", kind: str = "a") -> None:

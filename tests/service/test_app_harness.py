@@ -12,10 +12,10 @@ import pytest
 from tests.service.programs import virtual
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.model import (
     DEFAULT,
-    LOST_CLAIMS_APART,
+    LOST_CLAIMS_SEPARATE,
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     SYSTEM,
@@ -131,7 +131,7 @@ async def test_what_nobody_handles_expires(app: Tickwork, database: str | None) 
         assert dead.letter.failed_at == began + timedelta(seconds=60)
         await h.advance(hours=2)
         assert [each.body for each in await h.dead("work")] == ["short", "long"]
-        await h.advance(seconds=DEAD_LETTER_SECONDS)
+        await h.advance(seconds=DEAD_LETTER_RETENTION_SECONDS)
         assert await h.dead("work") == []
 
 
@@ -183,7 +183,7 @@ async def test_what_cost_nodes_their_life_runs_with_nothing_beside_it(
 
     async with harness(app, database=database) as h:
         await work.send("poison")
-        for _ in range(LOST_CLAIMS_APART):
+        for _ in range(LOST_CLAIMS_SEPARATE):
             node = new_id()
             await h.store.nodes.join(SYSTEM, node, name="other", roles=[], ttl_seconds=15)
             request = ClaimRequest(queue="work", holder=node)

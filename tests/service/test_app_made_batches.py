@@ -52,7 +52,7 @@ async def do_the_same_event(h: Harness, event_id: str) -> None:
     request = ClaimRequest(queue="work", holder=new_id(), limit=1, lease_seconds=30)
     (double,) = await h.store.messages.claim(DEFAULT, request)
     assert double.event_id == event_id
-    ending = Ending(held=double.held, fate=Fate.ACK)
+    ending = Ending(claim=double.current_claim, fate=Fate.ACK)
     assert await h.store.messages.settle(SYSTEM, Settlement((ending,))) == SettleResult()
 
 
@@ -120,7 +120,7 @@ async def test_a_batch_of_a_claim_that_was_lost_is_not_made(
     async def split(message: Message[Any]) -> None:
         seen.append((await app.batch("items", [len(seen)])).id)
         if len(seen) == 1:  # As when this process is taken for dead, and another has the message.
-            await h.store.nodes.leave(SYSTEM, message.stored.held.holder)
+            await h.store.nodes.leave(SYSTEM, message.stored.current_claim.holder)
 
     async with harness(app, database=database) as h:
         await work.send("x")
@@ -210,10 +210,10 @@ async def test_what_a_batch_handler_makes_happens_once_if_any_of_its_messages_co
         await out.send(len(batch))
         if len(calls) > 1 or lost == "none":
             return
-        _, late, third = (each.stored.held for each in batch)
-        gone = [Ending(held=late, fate=Fate.RELEASE)]
+        _, late, third = (each.stored.current_claim for each in batch)
+        gone = [Ending(claim=late, fate=Fate.RELEASE)]
         if lost == "all":
-            gone.append(Ending(held=third, fate=Fate.ACK))
+            gone.append(Ending(claim=third, fate=Fate.ACK))
         await h.store.messages.settle(SYSTEM, Settlement(tuple(gone)))
         await do_the_same_event(h, "of a")
 

@@ -135,7 +135,7 @@ async def test_what_was_begun_of_a_refused_batch_goes_on_and_nobody_is_told(
             len(begun),
             0,
         )
-        endings = [Ending(held=each.held, fate=Fate.ACK) for each in begun]
+        endings = [Ending(claim=each.current_claim, fate=Fate.ACK) for each in begun]
         await h.store.messages.settle(DEFAULT, Settlement(tuple(endings)))
         await h.advance(hours=2)
         assert (told.numbers, told.ends) == ([], [])

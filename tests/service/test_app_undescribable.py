@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.workplace import Workplace
 from tickwork import Permanent, Snooze
-from tickwork.core.message.error_summary import telling_line
+from tickwork.core.message.error_summary import summary_line
 from tickwork.core.message.outcome import Failed, Snoozed
 from tickwork.facade.app import Tickwork
 from tickwork.service.worker.invoke import meaning, run_safely
@@ -86,7 +86,7 @@ async def test_an_error_that_cannot_be_told_costs_its_own_message(
         assert seen == ["good"]
         dead = await h.dead("work")
     assert [each.reason for each in dead] == [reason, reason]
-    assert all(told in telling_line(each.error) for each in dead)
+    assert all(told in summary_line(each.error) for each in dead)
 
 
 async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.core.model import ContentType, QueueSettings, Send, State
 from tickwork.core.model import Message as Stored
-from tickwork.core.queue.rate_limit import AUTO_MAX
+from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.send import compose
 from tickwork.service.isolation import PROCESSES_PER_CORE, auto_slots_max
@@ -226,7 +226,7 @@ async def test_what_a_carried_row_may_hold() -> None:
     ("isolation", "most"),
     [
         (Isolation.PROCESS, PROCESSES_PER_CORE * (os.cpu_count() or 1)),
-        (Isolation.THREAD, AUTO_MAX),
+        (Isolation.THREAD, AUTO_CONCURRENCY_MAX),
     ],
 )
 async def test_nobody_gets_hundreds_of_processes_without_asking(
@@ -234,7 +234,7 @@ async def test_nobody_gets_hundreds_of_processes_without_asking(
 ) -> None:
     handler = structs.replace(declared(handlers.plain), isolation=isolation)
     queue = QueueDeclaration(name="work", settings=QueueSettings(), payload=Payload())
-    assert auto_slots_max(Consumer(queue, None, {None: handler})) == min(most, AUTO_MAX)
+    assert auto_slots_max(Consumer(queue, None, {None: handler})) == min(most, AUTO_CONCURRENCY_MAX)
 
 
 async def test_when_no_process_can_be_started_the_message_fails(

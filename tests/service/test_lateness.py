@@ -122,15 +122,18 @@ async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
     slow.gates[0].set()
     await sifts[0]
     (given,) = here.intake.give_up()
-    assert given.held == first.held
-    await settle(store, Ending(held=given.held, fate=Fate.RELEASE))
+    assert given.current_claim == first.current_claim
+    await settle(store, Ending(claim=given.current_claim, fate=Fate.RELEASE))
     (again,) = await claim(store, node)
     sifts.append(asyncio.create_task(late.sift([again])))
     await eventually(lambda: len(slow.gates) == 3)
     for gate in slow.gates:
         gate.set()
     await asyncio.gather(*sifts)
-    assert {each.held for each in here.intake.give_up()} == {second.held, again.held}
+    assert {each.current_claim for each in here.intake.give_up()} == {
+        second.current_claim,
+        again.current_claim,
+    }
     assert late.waiting == []
 
 

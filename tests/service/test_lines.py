@@ -178,7 +178,7 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
 
 def end(number: int, fate: Fate = Fate.ACK) -> End:
     message = handed_out(id=UUID(int=number))
-    return End(message, Ending(held=message.held, fate=fate), None, 0.0, 0.001)
+    return End(message, Ending(claim=message.current_claim, fate=fate), None, 0.0, 0.001)
 
 
 def test_of_many_successes_some_are_told_and_the_rest_is_counted(

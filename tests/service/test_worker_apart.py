@@ -17,7 +17,13 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message, MessageBatch
 from tickwork.clock import monotonic
-from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, LOST_CLAIMS_APART, SYSTEM, ClaimRequest
+from tickwork.core.model import (
+    DEFAULT,
+    LOST_CLAIMS_ALONE,
+    LOST_CLAIMS_SEPARATE,
+    SYSTEM,
+    ClaimRequest,
+)
 from tickwork.core.model import Message as Stored
 from tickwork.facade.app import Tickwork
 from tickwork.service import node
@@ -56,7 +62,7 @@ async def die_with(store: Store, count: int) -> None:
     request = ClaimRequest(queue="work", holder=dead, limit=count)
     found = await store.messages.claim(DEFAULT, request)
     if not found:
-        found = await store.messages.claim(DEFAULT, structs.replace(request, apart=True))
+        found = await store.messages.claim(DEFAULT, structs.replace(request, separate=True))
     assert len(found) == count
 
     async def are_back() -> bool:
@@ -210,7 +216,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slo
         mixed = mixed or min(running["work"], running["other"]) > 0
 
     await work.send_batch([*range(100)])
-    for _ in range(LOST_CLAIMS_APART):
+    for _ in range(LOST_CLAIMS_SEPARATE):
         await die_with(await app.open(), 100)
     await other.send_batch([*range(10)])
     async with app.running():
@@ -305,7 +311,7 @@ async def test_of_batches_as_many_run_as_fit_into_one(app: Tickwork) -> None:
         sizes.append(len(batch))
 
     await work.send_batch([*range(25)])
-    for _ in range(LOST_CLAIMS_APART):
+    for _ in range(LOST_CLAIMS_SEPARATE):
         await die_with(await app.open(), 25)
     async with app.running():
         await until(lambda: sum(sizes) == 25, "all of them")
@@ -326,7 +332,7 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
         order.append("batch")
 
     await work.send_batch([*range(5)])
-    for _ in range(LOST_CLAIMS_APART):
+    for _ in range(LOST_CLAIMS_SEPARATE):
         await die_with(await app.open(), 5)
     store = await app.open()
     await store.queues.pause(DEFAULT, "work")
@@ -382,7 +388,7 @@ async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tic
             await other.send(message.body)
 
     await work.send_batch([*range(3)])
-    for _ in range(LOST_CLAIMS_APART):
+    for _ in range(LOST_CLAIMS_SEPARATE):
         await die_with(await app.open(), 3)
     await other.send_batch([*range(3)])
     async with app.running():

@@ -16,9 +16,9 @@ from tickwork.app.handling import Made, Rows, Written
 from tickwork.clock import monotonic
 from tickwork.core.model import (
     REASON_MAX_RETRIES,
+    Claim,
     Ending,
     Fate,
-    Held,
     NewMessage,
     Queue,
     QueueSettings,
@@ -54,8 +54,8 @@ class Server:
         self.jointly: list[Settlement] = []
         self.raised: list[Exception] = []
         self.raised_jointly: list[Exception] = []
-        self.refused: tuple[Held, ...] = ()
-        self.duplicates: tuple[Held, ...] = ()
+        self.refused: tuple[Claim, ...] = ()
+        self.duplicates: tuple[Claim, ...] = ()
         self.raised_by_nodes: list[Exception] = []
         self.is_ended = False
         self.gate = asyncio.Event()
@@ -66,7 +66,7 @@ class Server:
         if self.raised:
             raise self.raised.pop(0)
         self.settled.append(settlement)
-        held = {each.held for each in settlement.endings}
+        held = {each.claim for each in settlement.endings}
         return SettleResult(
             tuple(each for each in self.refused if each in held),
             tuple(each for each in self.duplicates if each in held),
@@ -83,7 +83,7 @@ class Server:
     async def list(self, _: object) -> list[Any]:
         if self.raised_by_nodes:
             raise self.raised_by_nodes.pop(0)
-        return [] if self.is_ended else [SimpleNamespace(id=end(1).ending.held.holder)]
+        return [] if self.is_ended else [SimpleNamespace(id=end(1).ending.claim.holder)]
 
     async def give_back_unknown(self, *_: object) -> int:
         if self.raised_by_nodes:
@@ -93,14 +93,14 @@ class Server:
     def fates(self) -> Fates:
         """What became of which message."""
         endings = [each for settlement in self.settled for each in settlement.endings]
-        return sorted((each.held.id.int, each.fate, each.reason) for each in endings)
+        return sorted((each.claim.id.int, each.fate, each.reason) for each in endings)
 
 
 class Notes(Unmoved):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
-        self.lost: list[Held] = []
+        self.lost: list[Claim] = []
         self.troubles: list[str] = []
         self.handled_ends: list[Fate] = []
 
@@ -135,7 +135,7 @@ def settler(server: Server, notes: Notes) -> Settler:
 
 def end(number: int, *sends: Send, rows: Written | None = None) -> End:
     message = handed_out(id=UUID(int=number))
-    return End(message, Ending(held=message.held, fate=Fate.ACK, sends=sends), rows)
+    return End(message, Ending(claim=message.current_claim, fate=Fate.ACK, sends=sends), rows)
 
 
 def send(body: bytes = b"1") -> Send:
@@ -192,7 +192,7 @@ async def test_rows_have_a_transaction_of_their_own(server: Server, settler: Set
     await settler.drain()
     assert server.fates() == [(1, Fate.ACK, None)]
     (jointly,) = server.jointly
-    assert [(each.held.id.int, each.sends) for each in jointly.endings] == [(2, (send(),))]
+    assert [(each.claim.id.int, each.sends) for each in jointly.endings] == [(2, (send(),))]
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ async def test_rows_that_cannot_be_written_end_their_message_as_they_should(
 
 async def test_what_came_too_late_is_told(server: Server, settler: Settler, notes: Notes) -> None:
     late = end(1)
-    server.refused = (late.ending.held,)
+    server.refused = (late.ending.claim,)
     settler.add(late)
     await settler.drain()
-    assert notes.lost == [late.ending.held]
+    assert notes.lost == [late.ending.claim]
 
 
 def carriers(server: Server) -> list[int]:
     """The messages whose ends carried what was made as a whole, in order."""
     endings = [each for settled in server.settled for each in settled.endings]
-    return [each.held.id.int for each in endings if b"all" in [s.message.body for s in each.sends]]
+    return [each.claim.id.int for each in endings if b"all" in [s.message.body for s in each.sends]]
 
 
 ALL = Made((send(b"all"),))
@@ -241,7 +241,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
     server: Server, settler: Settler
 ) -> None:
     first, second, third = end(1), end(2, send(b"own")), end(3)
-    retried = structs.replace(first, ending=Ending(held=first.ending.held, fate=Fate.RETRY))
+    retried = structs.replace(first, ending=Ending(claim=first.ending.claim, fate=Fate.RETRY))
     settler.add_together([retried, second, third], ALL)
     assert settler.waiting == len(settler.unsettled()) == 3
     await settler.drain()
@@ -254,7 +254,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
 async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Settler) -> None:
     """The next one carries it, until one counts; and nobody, if none does."""
     ends = [end(number) for number in range(1, 5)]
-    held = [each.ending.held for each in ends]
+    held = [each.ending.claim for each in ends]
     server.refused, server.duplicates = (held[0],), (held[1],)
     settler.add_together(ends, ALL)
     await settler.drain()
@@ -271,7 +271,7 @@ async def test_rows_carry_too(server: Server, settler: Settler) -> None:
     server.raised_jointly = [EventDone(["x"]), ClaimLost(["x"]), ValueError("the caller's own")]
     settler.add_together([end(number, rows=own_rows()) for number in range(1, 6)], ALL)
     await settler.drain()
-    assert [settled.endings[0].held.id.int for settled in server.jointly] == [4, 5]
+    assert [settled.endings[0].claim.id.int for settled in server.jointly] == [4, 5]
     assert [len(settled.endings[0].sends) for settled in server.jointly] == [1, 0]
     assert server.fates() == [(1, Fate.ACK, None), (3, Fate.DEAD, REASON_MAX_RETRIES)]
 
@@ -280,7 +280,7 @@ async def test_what_all_of_them_made_and_cannot_be_stored_fails_all(
     server: Server, settler: Settler
 ) -> None:
     ends = [end(number) for number in range(1, 4)]
-    retried = structs.replace(ends[0], ending=Ending(held=ends[0].ending.held, fate=Fate.RETRY))
+    retried = structs.replace(ends[0], ending=Ending(claim=ends[0].ending.claim, fate=Fate.RETRY))
     server.raised = [BacklogFull("out", 7)]
     settler.add_together([retried, *ends[1:]], ALL)
     await settler.drain()
@@ -295,7 +295,7 @@ async def test_a_refusal_after_a_lost_answer_is_a_success_of_a_node_that_lives(
     ends = [end(number) for number in range(1, 4)]
     server.raised = [StoreUnavailable("the answer got lost")]
     server.raised_by_nodes = [StoreUnavailable("away"), StoreUnavailable("away")]
-    server.refused = (ends[0].ending.held,)
+    server.refused = (ends[0].ending.claim,)
     settler.add_together(ends, ALL)
     await settler.drain()
     assert (carriers(server), notes.lost) == ([1], [])
@@ -318,7 +318,7 @@ async def test_a_refusal_is_believed_of_a_node_that_was_ended(
     """Then all that it held was given to others, and nobody is left to carry anything."""
     ends = [end(number) for number in range(1, 3)]
     server.raised, server.is_ended = [StoreUnavailable("the answer got lost")], True
-    server.refused = tuple(each.ending.held for each in ends)
+    server.refused = tuple(each.ending.claim for each in ends)
     settler.add_together(ends, ALL)
     await settler.drain()
     assert notes.lost == [*server.refused]
@@ -329,7 +329,7 @@ async def test_what_fails_after_a_lost_answer_may_have_been_done(
 ) -> None:
     ends = [end(number) for number in range(1, 3)]
     server.raised = [StoreUnavailable("the answer got lost"), NotFound("queue", "out")]
-    server.refused = (ends[0].ending.held,)
+    server.refused = (ends[0].ending.claim,)
     settler.add_together(ends, ALL)
     await settler.drain()
     assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES), (2, Fate.ACK, None)]
@@ -343,7 +343,7 @@ async def test_a_failure_whose_answer_got_lost_is_a_failure(
     """It was not done before, so the others fail with it."""
     ends = [end(number) for number in range(1, 3)]
     server.raised = [BacklogFull("out", 7), StoreUnavailable("the answer got lost")]
-    server.refused = (ends[0].ending.held,)
+    server.refused = (ends[0].ending.claim,)
     settler.add_together(ends, ALL)
     await settler.drain()
     assert [fate for _, fate, _ in server.fates()] == [Fate.DEAD, Fate.DEAD]
@@ -378,7 +378,7 @@ async def test_who_comes_from_far_is_told_of_once(
 ) -> None:
     for hops, type_ in [(3, "near"), (4, "far"), (5, "far"), (4, None)]:
         message = handed_out(id=UUID(int=1), hops=hops, type=type_)
-        settler.add(End(message, Ending(held=message.held, fate=Fate.ACK)))
+        settler.add(End(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
     await settler.drain()
     told = [record.getMessage() for record in caplog.records]
     assert [("type far has 4 hops" in each, "type None" in each) for each in told] == [

@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.acts import ALL, WORK, ack_all, counts, ids, pull, send, settle
 from tests.kit.databases import PostgresHost
 from tests.stores.clock import START, VirtualClock
-from tickwork.core.model import SYSTEM, Counts, Ending, Fate, Held, SettleResult
+from tickwork.core.model import SYSTEM, Claim, Counts, Ending, Fate, SettleResult
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
@@ -133,7 +133,7 @@ def clock() -> VirtualClock:
 
 
 def ack_from_before(message_id: UUID) -> Ending:
-    return Ending(held=Held("default", message_id, 1, HOLDER), fate=Fate.ACK)
+    return Ending(claim=Claim("default", message_id, 1, HOLDER), fate=Fate.ACK)
 
 
 async def test_those_of_a_key_come_one_at_a_time_in_the_order_of_their_sending(
@@ -142,13 +142,15 @@ async def test_those_of_a_key_come_one_at_a_time_in_the_order_of_their_sending(
     sent = [(key, before.sent(key)) for key in ("a", "b", "a", "a", "b")]
     store = await before.migrated(clock)
     try:
-        assert await counts(store) == Counts(ready=2, held=3)
+        assert await counts(store) == Counts(ready=2, blocked=3)
         last = await send(store, key="a")
-        assert await counts(store) == Counts(ready=2, held=4)
+        assert await counts(store) == Counts(ready=2, blocked=4)
         in_hand = await pull(store)
         assert sorted(ids(in_hand)) == sorted(each for _, each in sent[:2])
         assert await pull(store) == ()
-        await settle(store, *(Ending(held=each.held, fate=Fate.RELEASE) for each in in_hand))
+        await settle(
+            store, *(Ending(claim=each.current_claim, fate=Fate.RELEASE) for each in in_hand)
+        )
         done = await ack_all(store)
         for key in ("a", "b"):
             own = [each for name, each in sent if name == key]
@@ -164,7 +166,7 @@ async def test_who_was_in_hand_holds_its_key(before: Before, clock: VirtualClock
     second, third = before.sent("a"), before.sent("a")
     store = await before.migrated(clock)
     try:
-        assert await counts(store) == Counts(claimed=1, held=2)
+        assert await counts(store) == Counts(claimed=1, blocked=2)
         last = await send(store, key="a")
         assert await pull(store) == ()
         assert await settle(store, ack_from_before(first)) == SettleResult()
@@ -181,7 +183,7 @@ async def test_who_was_in_hand_and_is_lost_is_still_the_first(
     try:
         clock.advance(seconds=LEASE_SECONDS)
         assert (await store.reaper.reap(SYSTEM, ALL)).released == 1
-        assert await counts(store) == Counts(ready=1, held=1)
+        assert await counts(store) == Counts(ready=1, blocked=1)
         assert await ack_all(store) == [first, second]
     finally:
         await store.close()

@@ -181,7 +181,7 @@ async def test_many_acks_while_who_waits_behind_them_is_taken_away(
             )
             await store.queues.purge(DEFAULT, WORK)
             left = await counts(store)
-            assert (left.ready, left.held, left.claimed) == (0, 0, 0)
+            assert (left.ready, left.blocked, left.claimed) == (0, 0, 0)
     assert await keys_left(home.url) == 0
 
 

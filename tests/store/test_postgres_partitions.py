@@ -39,9 +39,9 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 async def record(store: Store, clock: VirtualClock) -> None:
     """One more firing, now."""
     await send(store, schedule_id=SCHEDULE, slot=clock.now())
-    held = (await pull_one(store)).held
+    held = (await pull_one(store)).current_claim
     succeeded = FiringResult(status=FiringStatus.SUCCEEDED)
-    await settle(store, Ending(held=held, fate=Fate.ACK, firing=succeeded))
+    await settle(store, Ending(claim=held, fate=Fate.ACK, firing=succeeded))
 
 
 async def firings(store: Store) -> int:

@@ -90,7 +90,7 @@ async def test_a_purge_lets_others_in_between(
     async def look() -> None:
         await send(beside, queue=OTHER)
         now = await counts(beside)
-        left.append(now.ready + now.delayed + now.held)
+        left.append(now.ready + now.delayed + now.blocked)
 
     after_each(store, look, monkeypatch)
     assert await store.queues.purge(DEFAULT, WORK) == MANY

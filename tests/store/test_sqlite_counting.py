@@ -6,7 +6,7 @@ import pytest
 from tests.store.acts import WORK, acked, new, pull, send, together, write
 from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate, QueueSettings, Send, Settlement
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, NotFound, StoreError
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
@@ -22,9 +22,9 @@ def break_commit(transaction: Transaction) -> None:
     transaction.execute("UPDATE tickwork_queues SET tenant = 'nobody'")
 
 
-async def passed(store: SqliteStore, queue: str = WORK) -> dict[Passing, int]:
+async def passed(store: SqliteStore, queue: str = WORK) -> dict[CounterName, int]:
     found = await store.stats.queue(DEFAULT, queue)
-    return {kind.passing: kind.messages for kind in found.kinds}
+    return {kind.counter: kind.messages for kind in found.kinds}
 
 
 async def backlog(store: SqliteStore) -> int | None:
@@ -44,13 +44,15 @@ async def test_who_failed_in_a_group_is_not_counted(store: SqliteStore) -> None:
     await send(store)
     (message,) = await pull(store)
     ending = Ending(
-        held=message.held, fate=Fate.ACK, sends=(Send(WORK, new()), Send("nowhere", new()))
+        claim=message.current_claim,
+        fate=Fate.ACK,
+        sends=(Send(WORK, new()), Send("nowhere", new())),
     )
     answers = await together(
         store, send(store), store.messages.settle(DEFAULT, Settlement((ending,))), send(store)
     )
     assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [NotFound]
-    assert await passed(store) == {Passing.SENT: 3}
+    assert await passed(store) == {CounterName.SENT: 3}
 
 
 async def test_who_was_refused_after_it_wrote_is_not_counted(store: SqliteStore) -> None:
@@ -59,7 +61,7 @@ async def test_who_was_refused_after_it_wrote_is_not_counted(store: SqliteStore)
         store, *(send(store, body=bytes(60_000)) for _ in range(3)), send(store, body=b"1")
     )
     assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [BacklogFull]
-    assert await passed(store) == {Passing.SENT: 3}
+    assert await passed(store) == {CounterName.SENT: 3}
     assert await backlog(store) == 120_001
 
 
@@ -73,7 +75,7 @@ async def test_what_could_not_be_written_down_is_written_later(store: SqliteStor
     await send(store)
     answers = await together(store, store.stats.flush(SYSTEM), write(store, break_commit))
     assert all(isinstance(answer, StoreError) for answer in answers)
-    assert await passed(store) == {Passing.SENT: 1}
+    assert await passed(store) == {CounterName.SENT: 1}
 
 
 async def test_bytes_are_counted_through_everything(store: SqliteStore) -> None:
@@ -90,7 +92,7 @@ async def test_bytes_are_counted_through_everything(store: SqliteStore) -> None:
     assert await backlog(store) == 24
     first, second, *_ = await pull(store)
     await store.messages.settle(DEFAULT, acked(first))
-    dead = Ending(held=second.held, fate=Fate.DEAD)
+    dead = Ending(claim=second.current_claim, fate=Fate.DEAD)
     await store.messages.settle(DEFAULT, Settlement((dead,)))
     await backlog(store)
     await store.queues.purge(DEFAULT, WORK)

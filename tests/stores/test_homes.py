@@ -37,7 +37,7 @@ async def use(store: Store) -> None:
     await store.batches.create(DEFAULT, batch, [item])
     request = ClaimRequest(queue="shared", holder=new_id(), lease_seconds=30)
     (message,) = await store.messages.claim(DEFAULT, request)
-    ending = Ending(held=message.held, fate=Fate.DEAD, reason="x")
+    ending = Ending(claim=message.current_claim, fate=Fate.DEAD, reason="x")
     await store.messages.settle(DEFAULT, Settlement((ending,)))
     await store.stats.flush(SYSTEM)
     await store.nodes.join(SYSTEM, new_id(), name="node", roles=["worker"], ttl_seconds=15)

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from tickwork.core.hashing import derived_id
 from tickwork.core.limits import ENDING_ITEMS_MAX, check_ending_items, check_message
-from tickwork.core.model import Message, Send, WholeBatch
+from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 SENDS_MAX = 10_000
@@ -234,7 +234,7 @@ class Made(NamedTuple):
     """What a handler sent, and the batches that it made."""
 
     sends: tuple[Send, ...] = ()
-    batches: tuple[WholeBatch, ...] = ()
+    batches: tuple[BatchWithItems, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.sends or self.batches)
@@ -264,7 +264,7 @@ class Handling:
     def __init__(self, given: object = None, *, has_store: bool = True) -> None:
         self.given, self.has_store = given, has_store
         self._sends: list[Send] = []
-        self._batches: list[WholeBatch] = []
+        self._batches: list[BatchWithItems] = []
         self._batches_named = self._items = self._items_bytes = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
@@ -275,7 +275,7 @@ class Handling:
         self._check_open()
         keep(send, self._sends)
 
-    def batch(self, batch: WholeBatch) -> None:
+    def batch(self, batch: BatchWithItems) -> None:
         """Keeps a batch until the end."""
         self._check_open()
         items = self._items + (len(batch.items) or 1)

@@ -134,7 +134,7 @@ def groups_command(
         print_json(groups)
         return
     heading = ("letters", "reason", "type", "last", "fingerprint")
-    rows = [(g.letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
+    rows = [(g.dead_letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
     print_table(heading, rows, none="there are no dead letters")
 
 
@@ -143,10 +143,10 @@ def show_command(
     letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show everything about one dead letter."""
-    letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+    dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
 
     async def find(store: Store) -> dict[str, object]:
-        found = await store.dead_letters.get(scope, letter_id)
+        found = await store.dead_letters.get(scope, dead_letter_id)
         names = await queue_names(store, scope)
         return {"queue": names.get(found.queue_id), **_shown(found)}
 
@@ -170,14 +170,14 @@ def edit_command(
 
     Bytes are given as base64, as they are shown; those of a file or of stdin as they are.
     """
-    letter_id, scope = identity(letter, "ID"), scope_of(tenant)
+    dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
     said, wanted = required(body, "--body"), _content_type(content_type)
     given = _read(said)
 
     async def edit(store: Store) -> DeadLetter:
-        kind = wanted or (await store.dead_letters.get(scope, letter_id)).content_type
+        kind = wanted or (await store.dead_letters.get(scope, dead_letter_id)).content_type
         new = _checked(given, kind, is_word=not said.startswith("@"))
-        return await store.dead_letters.edit(scope, letter_id, new, kind)
+        return await store.dead_letters.edit(scope, dead_letter_id, new, kind)
 
     edited = ask(database, scope, edit)
     if as_json:
@@ -312,10 +312,10 @@ def _tell(summary: ReplaySummary, *, as_json: bool) -> None:
 
 
 def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
-    from tickwork.core.message.error_summary import telling_line
+    from tickwork.core.message.error_summary import summary_line
 
     for each in letters:
-        error = shortened(telling_line(each.error))
+        error = shortened(summary_line(each.error))
         yield (each.id, each.failed_at, each.reason, each.attempts, each.type, error)
 
 

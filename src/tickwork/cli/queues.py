@@ -191,7 +191,7 @@ def _stats_lines(stats: QueueStats) -> Iterator[str]:
     counts = stats.counts
     yield (
         f"{counts.ready} ready, {counts.delayed} delayed, {counts.claimed} claimed, "
-        f"{counts.held} held, {counts.dead} dead letters"
+        f"{counts.blocked} held, {counts.dead} dead letters"
     )
     if stats.oldest_age_seconds is not None:
         yield f"the oldest has waited {stats.oldest_age_seconds:.0f} s"
@@ -201,9 +201,9 @@ def _stats_lines(stats: QueueStats) -> Iterator[str]:
 
 def _passed_lines(heading: str, passed: Sequence[Passed]) -> Iterator[str]:
     """A table with the columns that have something in them."""
-    from tickwork.core.queue.stats import Passing
+    from tickwork.core.queue.stats import CounterName
 
-    seen = [kind for kind in Passing if any(kind in each.counts for each in passed)]
+    seen = [kind for kind in CounterName if any(kind in each.counts for each in passed)]
     if seen:
         rows = [[each.label, *(each.counts.get(kind, 0) for kind in seen)] for each in passed]
         yield ""

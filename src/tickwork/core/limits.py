@@ -9,17 +9,17 @@ from uuid import UUID
 
 from tickwork.core.message.backoff import backoff_faults
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, NewBatch
-from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Pace, Selection
 from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import (
+    BatchWithItems,
+    Claim,
     ClaimRequest,
     Ending,
-    Held,
     NewMessage,
     QueueSettings,
     Scope,
     Settlement,
-    WholeBatch,
 )
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.schedule.firing import FiringResult
@@ -238,10 +238,10 @@ def check_subscription(types: str) -> None:
 def check_selection(selection: Selection) -> None:
     """Raises `InvalidInput` for a choice of dead letters that is too large, or empty."""
     faults: list[FieldError] = []
-    if not 1 <= selection.limit <= REPLAY_LETTERS_MAX:
-        faults.append(FieldError("limit", f"must be from 1 to {REPLAY_LETTERS_MAX}"))
-    if selection.ids is not None and len(selection.ids) > REPLAY_LETTERS_MAX:
-        faults.append(FieldError("ids", f"must be at most {REPLAY_LETTERS_MAX}"))
+    if not 1 <= selection.limit <= DEAD_LETTERS_AT_ONCE_MAX:
+        faults.append(FieldError("limit", f"must be from 1 to {DEAD_LETTERS_AT_ONCE_MAX}"))
+    if selection.ids is not None and len(selection.ids) > DEAD_LETTERS_AT_ONCE_MAX:
+        faults.append(FieldError("ids", f"must be at most {DEAD_LETTERS_AT_ONCE_MAX}"))
     if faults:
         raise InvalidInput(faults)
 
@@ -273,9 +273,9 @@ def is_name(text: str) -> bool:
     return not text_faults("name", text, NAME_LENGTH_MAX)
 
 
-def can_be_held(held: Held) -> bool:
+def is_possible_claim(claim: Claim) -> bool:
     """Whether a store can ever have handed this out."""
-    return 0 < held.claim <= CLAIM_NUMBER_MAX and is_name(held.tenant)
+    return 0 < claim.number <= CLAIM_NUMBER_MAX and is_name(claim.tenant)
 
 
 def lease_faults(lease_seconds: float) -> list[FieldError]:
@@ -310,7 +310,7 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
         yield from _firing_faults(ending.firing, f"{prefix}firing.")
 
 
-def _batches_faults(batches: Sequence[WholeBatch], prefix: str) -> Iterator[FieldError]:
+def _batches_faults(batches: Sequence[BatchWithItems], prefix: str) -> Iterator[FieldError]:
     if sum(len(batch.items) or 1 for batch in batches) > ENDING_ITEMS_MAX:
         yield FieldError(f"{prefix}batches", f"have more than {ENDING_ITEMS_MAX} items together")
         return

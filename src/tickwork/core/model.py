@@ -1,6 +1,6 @@
 """The values that cross the layers: frozen, without behaviour, the same for every store.
 
-A message is named by its tenant and id. One handing-out of it is named by a `Held`: the
+A message is named by its tenant and id. One handing-out of it is named by a `Claim`: the
 number of the claim and who holds it. A number alone could repeat when a database fails over
 to a replica that lags; a holder's identity is never used twice, so the pair cannot.
 
@@ -27,7 +27,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tickwork.core.message.backoff import Backoff, Exponential
 from tickwork.core.schedule.firing import FiringResult
@@ -38,13 +38,13 @@ class State(StrEnum):
 
     READY = "ready"
     CLAIMED = "claimed"
-    HELD = "held"
+    BLOCKED = "held"
 
 
 LEGAL: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.CLAIMED}),
     State.CLAIMED: frozenset({State.READY}),
-    State.HELD: frozenset({State.READY}),
+    State.BLOCKED: frozenset({State.READY}),
 }
 
 
@@ -52,7 +52,7 @@ FORMAT_VERSION = 1
 """The format of a message row; a reader refuses what it does not know."""
 
 
-LOST_CLAIMS_APART = 2
+LOST_CLAIMS_SEPARATE = 2
 """After so many holders died with a message it is handed out only among its like: most of them had
 nothing to do with it. …"""
 
@@ -69,7 +69,7 @@ REASON_INVALID_PAYLOAD = "invalid_payload"
 REASON_UNHANDLED_TYPE = "unhandled_type"
 REASON_TOO_MANY_HOPS = "too_many_hops"
 
-REASONS_UNSEEN = frozenset(
+REASONS_NOT_HANDLED = frozenset(
     {
         REASON_EXPIRED,
         REASON_WORKER_LOST,
@@ -80,7 +80,7 @@ REASONS_UNSEEN = frozenset(
 )
 """What a message dies of without a handler that ran to an end: it costs no attempt."""
 
-EVENT_SECONDS = 15 * 86_400
+EVENT_RETENTION_SECONDS = 15 * 86_400
 """So long a producer's event is remembered: longer than any message or dead letter lives."""
 
 
@@ -144,7 +144,7 @@ class QueueSettings(
     backlog_bytes_max: int | None = None
 
     @property
-    def is_governed(self) -> bool:
+    def has_claim_limits(self) -> bool:
         """Whether claims have to agree with each other on what they may take."""
         return self.tenant_claimed_max is not None or self.rate_per_second is not None
 
@@ -227,18 +227,18 @@ class Message(Struct, frozen=True, gc=False):
         return self.catch_up and self.grace_seconds is not None and is_first
 
     @property
-    def held(self) -> Held:
+    def current_claim(self) -> Claim:
         """This very handing-out, to be shown when settling it."""
         assert self.holder is not None
-        return Held(self.tenant, self.id, self.claim, self.holder)
+        return Claim(self.tenant, self.id, self.claim, self.holder)
 
 
-class Held(Struct, frozen=True, gc=False):
+class Claim(Struct, frozen=True, gc=False):
     """One handing-out of a message: the fence of everything its holder does with it."""
 
     tenant: str
     id: UUID
-    claim: int
+    number: int
     holder: UUID
 
 
@@ -258,7 +258,7 @@ class Send(Struct, frozen=True):
     message: NewMessage
 
 
-class WholeBatch(Struct, frozen=True, kw_only=True):
+class BatchWithItems(Struct, frozen=True, kw_only=True):
     """A batch with all its items, stored in one transaction. One that is there already, in the
     same queue and with as many items, is the same one."""
 
@@ -277,20 +277,20 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     key goes on to the next one, without being told.
     """
 
-    held: Held
+    claim: Claim
     fate: Fate
     delay_seconds: float = 0.0
     reason: str | None = None
     error: str | None = None
     sends: tuple[Send, ...] = ()
-    batches: tuple[WholeBatch, ...] = ()
+    batches: tuple[BatchWithItems, ...] = ()
     firing: FiringResult | None = None
 
     @property
     def counts_attempt(self) -> bool:
         """Whether a handler really ran and used up an attempt."""
         if self.fate is Fate.DEAD:
-            return self.reason not in REASONS_UNSEEN
+            return self.reason not in REASONS_NOT_HANDLED
         return self.fate is Fate.RETRY
 
 
@@ -308,8 +308,8 @@ class SettleResult(Struct, frozen=True):
     batches were not made.
     """
 
-    refused: tuple[Held, ...] = ()
-    duplicates: tuple[Held, ...] = ()
+    refused: tuple[Claim, ...] = ()
+    duplicates: tuple[Claim, ...] = ()
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
@@ -325,7 +325,7 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     holder: UUID
     limit: int = 10
     lease_seconds: float | None = None
-    apart: bool = False
+    separate: bool = False
 
 
 class Counts(Struct, frozen=True):
@@ -334,7 +334,7 @@ class Counts(Struct, frozen=True):
     ready: int = 0
     delayed: int = 0
     claimed: int = 0
-    held: int = 0
+    blocked: int = field(default=0, name="held")
     dead: int = 0
 
 
@@ -369,7 +369,7 @@ class Pruned(Struct, frozen=True):
     batches: int = 0
     firings: int = 0
     schedules: int = 0
-    tallies: int = 0
+    counters: int = 0
 
 
 class Meta(Struct, frozen=True):

@@ -46,12 +46,12 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
         raise InvalidInput(faults)
 
 
-def is_one_more(before: ScheduleStatus, after: ScheduleStatus) -> bool:
+def becomes_active(before: ScheduleStatus, after: ScheduleStatus) -> bool:
     """Whether a change lets a schedule count that did not: it was over, and goes on."""
     return before in _OVER and after not in _OVER
 
 
-def check_number(tenant: str, schedules: int, schedules_max: int) -> None:
+def check_schedule_count(tenant: str, schedules: int, schedules_max: int) -> None:
     """Raises `TooMany` if a tenant has more schedules than it may."""
     if schedules > schedules_max:
         raise TooMany(
@@ -73,7 +73,7 @@ def check_schedules(new: Sequence[NewSchedule]) -> None:
         raise InvalidInput(faults)
 
 
-def within_rate(
+def limit_bulk(
     tenant: str, rate_per_second: float | None, new: Iterable[NewSchedule]
 ) -> Iterable[NewSchedule]:
     """The schedules of a bulk, if the tenant's rate allows so many at all; else `TooMany`.
@@ -93,7 +93,7 @@ def within_rate(
     return first
 
 
-def check_repeat(new: NewSchedule, known: Schedule | NewSchedule) -> None:
+def check_same_schedule(new: NewSchedule, known: Schedule | NewSchedule) -> None:
     """Raises `Conflict` unless a schedule that is there, under the key or the id of a new one, may
     stand for it: it has the same contents, and was not deleted since."""
     key = new.idempotency_key

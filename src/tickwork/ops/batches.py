@@ -30,10 +30,17 @@ from tickwork.app.handling import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as Told
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_item, check_new_batch
-from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus, NewBatch, Speed
+from tickwork.core.message.batch import (
+    Batch,
+    BatchItem,
+    BatchStatus,
+    ItemStatus,
+    NewBatch,
+    ProgressRate,
+)
 from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.decide import caused_by
-from tickwork.core.model import ContentType, Message, NewMessage, Scope, WholeBatch
+from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_many
 from tickwork.ops.stores import LoopStores
@@ -317,7 +324,7 @@ class BatchMaker:
         for index, item in enumerate(items):
             check_item(item, index)
         handling.batch(
-            WholeBatch(
+            BatchWithItems(
                 id=batch.id,
                 queue=batch.queue,
                 completion_queue=batch.completion_queue,
@@ -379,13 +386,13 @@ async def watch(
     if timeout_seconds is not None and not 0 <= timeout_seconds <= WATCH_SECONDS_MAX:
         told = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
         raise InvalidInput([FieldError("timeout_seconds", told)])
-    speed, seen, pause = Speed(), None, LOOK_SECONDS_MIN
+    speed, seen, pause = ProgressRate(), None, LOOK_SECONDS_MIN
     until = monotonic() + (WATCH_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
     while True:
         batch, now = await store.batches.get(scope, batch_id), monotonic()
         speed.add(now, batch.completed + batch.failed)
         is_whole = batch.status is not BatchStatus.FILLING
-        left = speed.seconds_left(batch.total) if is_whole else None
+        left = speed.remaining_seconds(batch.total) if is_whole else None
         yield Progress(batch, speed.per_second, left)
         if batch.status is BatchStatus.COMPLETED or now >= until:
             return

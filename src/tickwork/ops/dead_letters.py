@@ -24,7 +24,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX
-from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadGroup, Pace, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadGroup, Pace, Selection
 from tickwork.core.model import Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
@@ -130,7 +130,7 @@ async def discard(
     chosen = await choose(store, scope, queue, which, limit=limit)
     discarded = 0
     while discarded < chosen.letters:
-        piece = min(chosen.letters - discarded, REPLAY_LETTERS_MAX)
+        piece = min(chosen.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
         these = structs.replace(chosen.which, limit=piece)
         done = await store.dead_letters.discard(scope, queue, these)
         discarded += done
@@ -181,7 +181,7 @@ async def _fitting(store: Store, scope: Scope, queue: str, which: Selection) -> 
     if len(groups) == LIST_LIMIT_MAX:
         # There may be groups that were not told.
         return (await store.queues.counts(scope, queue)).dead
-    return sum(group.letters for group in groups if _fits(group, which))
+    return sum(group.dead_letters for group in groups if _fits(group, which))
 
 
 def _fits(group: DeadGroup, which: Selection) -> bool:
@@ -195,7 +195,9 @@ def _fits(group: DeadGroup, which: Selection) -> bool:
 async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
     """Which of the letters named by a selection are open and fit."""
     # With none the queue is looked for all the same.
-    which = structs.replace(which, limit=min(max(len(which.ids or ()), 1), REPLAY_LETTERS_MAX))
+    which = structs.replace(
+        which, limit=min(max(len(which.ids or ()), 1), DEAD_LETTERS_AT_ONCE_MAX)
+    )
     return frozenset(each.id for each in await store.dead_letters.list(scope, queue, which))
 
 
@@ -224,7 +226,7 @@ class _Run:
         """Replays so many, in pieces, and says what they became; fewer if there are no more."""
         sent: list[UUID] = []
         while len(sent) < letters and self.stopped is None:
-            piece = min(letters - len(sent), REPLAY_LETTERS_MAX)
+            piece = min(letters - len(sent), DEAD_LETTERS_AT_ONCE_MAX)
             new = await self._send_piece(piece)
             sent += new
             if len(new) < piece:
@@ -299,7 +301,7 @@ async def _died(
 def _choices(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
     if len(groups) == LIST_LIMIT_MAX:
         # There may be groups that were not told.
-        yield Selection(limit=REPLAY_LETTERS_MAX)
+        yield Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
         return
     for group in groups:
         if group.last_failed_at >= since:
@@ -307,7 +309,7 @@ def _choices(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection
                 reason=group.reason,
                 fingerprint=group.fingerprint,
                 type=group.type,
-                limit=REPLAY_LETTERS_MAX,
+                limit=DEAD_LETTERS_AT_ONCE_MAX,
             )
 
 

@@ -14,7 +14,7 @@ from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.handling import current_handling
 from tickwork.core.model import Counts, Queue, Scope
-from tickwork.core.queue.stats import Passing, QueueStats
+from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
@@ -56,25 +56,25 @@ class Passed(Struct, frozen=True):
     """How many messages passed, by what happened to them; what did not happen is left out."""
 
     label: str
-    counts: Mapping[Passing, int]
+    counts: Mapping[CounterName, int]
 
 
 def by_minute(stats: QueueStats) -> tuple[Passed, ...]:
     """The recent minutes in which something passed, oldest first."""
-    found: dict[datetime, dict[Passing, int]] = {}
+    found: dict[datetime, dict[CounterName, int]] = {}
     for each in stats.minutes:
         counts = found.setdefault(each.minute, {})
-        counts[each.passing] = counts.get(each.passing, 0) + each.messages
+        counts[each.counter] = counts.get(each.counter, 0) + each.messages
     return tuple(Passed(f"{at:%Y-%m-%d %H:%M}", counts) for at, counts in sorted(found.items()))
 
 
 def by_kind(stats: QueueStats) -> tuple[Passed, ...]:
     """The types and sources of the last hour, by name."""
-    found: dict[str, dict[Passing, int]] = {}
+    found: dict[str, dict[CounterName, int]] = {}
     for each in stats.kinds:
         label = f"{each.type or '(no type)'} from {each.source or '(no source)'}"
         counts = found.setdefault(label, {})
-        counts[each.passing] = counts.get(each.passing, 0) + each.messages
+        counts[each.counter] = counts.get(each.counter, 0) + each.messages
     return tuple(Passed(label, counts) for label, counts in sorted(found.items()))
 
 

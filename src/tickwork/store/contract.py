@@ -33,10 +33,10 @@ from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Replayed, Selection
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
+    Claim,
     ClaimRequest,
     ContentType,
     Counts,
-    Held,
     Message,
     Meta,
     NewMessage,
@@ -151,7 +151,7 @@ class Messages(Protocol):
         shared with calls of the same moment, if any of these failed.
         """
 
-    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
         """Lets a pull lease last until so many seconds from now; False if it is not held."""
 
     async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
@@ -178,14 +178,14 @@ class DeadLetters(Protocol):
     ) -> tuple[DeadLetter, ...]:
         """The open dead letters of a queue that are selected, oldest first, after a given one."""
 
-    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         """One dead letter, open or resolved."""
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         """The open dead letters by what they died of, the largest group first."""
 
     async def edit(
-        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+        self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
         """Replaces the body of an open letter, for its replay; `Conflict` if it is resolved."""
 

@@ -35,7 +35,7 @@ from tickwork import wiring
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import decode_body
-from tickwork.core.message.dead_letter import REPLAY_LETTERS_MAX, DeadLetter, Selection
+from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork
@@ -231,7 +231,7 @@ class Harness:
     async def dead(self, queue: str) -> list[Dead]:
         """The dead letters of a queue, oldest first."""
         check_queue_name("queue", queue)
-        selection = Selection(limit=REPLAY_LETTERS_MAX)
+        selection = Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
         found = await self.store.dead_letters.list(self._scope(queue), queue, selection)
         return [
             Dead(_plain(each.body, each.content_type), each.reason, each.error, each.attempts, each)

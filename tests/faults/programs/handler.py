@@ -31,10 +31,10 @@ from tests.kit.points import reach
 from tests.kit.waiting import delay
 from tickwork.core.model import (
     SYSTEM,
+    Claim,
     ClaimRequest,
     Ending,
     Fate,
-    Held,
     Message,
     NewMessage,
     Send,
@@ -90,7 +90,7 @@ class Handler:
         node_id, handled = self._member.node_id, 0
         try:
             for queue in self._orders.ways:
-                messages = await self._claim(queue) or await self._claim(queue, apart=True)
+                messages = await self._claim(queue) or await self._claim(queue, separate=True)
                 reach("claimed")
                 await delay(self._chance.uniform(0, self._orders.busy_seconds_max))
                 await self._settle(queue, messages)
@@ -106,7 +106,7 @@ class Handler:
                 if not await self.step():
                     await watch.wait(IDLE_SECONDS)
 
-    async def _claim(self, queue: str, *, apart: bool = False) -> tuple[Message, ...]:
+    async def _claim(self, queue: str, *, separate: bool = False) -> tuple[Message, ...]:
         holder, facts = self._member.node_id, dict[str, object]()
         lease_seconds = None
         if self._chance.random() < self._orders.pulls:
@@ -117,7 +117,7 @@ class Handler:
             holder=holder,
             limit=self._orders.limit,
             lease_seconds=lease_seconds,
-            apart=apart,
+            separate=separate,
         )
         call = self._history.invoke("claim")
         messages = await self._store.messages.claim(SYSTEM, request)
@@ -125,7 +125,7 @@ class Handler:
             told = {"node": str(holder), "tenant": f"{each.tenant}/{queue}", **facts}
             if each.key is not None:
                 told["key"] = f"{each.tenant}/{queue}/{each.key}"
-            self._history.ok(call, **self._facts(queue, each.held), **told)
+            self._history.ok(call, **self._facts(queue, each.current_claim), **told)
         return messages
 
     async def _settle(self, queue: str, messages: Sequence[Message]) -> None:
@@ -141,7 +141,7 @@ class Handler:
             await self._settle_together(queue, apart)
 
     async def _settle_together(self, queue: str, endings: Sequence[Ending]) -> None:
-        calls = [(self._invoke(queue, ending.held), ending.held) for ending in endings]
+        calls = [(self._invoke(queue, ending.claim), ending.claim) for ending in endings]
         reach("settling")
         with statements.stretch(SETTLEMENT):
             result = await self._store.messages.settle(SYSTEM, Settlement(tuple(endings)))
@@ -151,7 +151,7 @@ class Handler:
         reach("settled")
 
     async def _settle_jointly(self, queue: str, message: Message, ending: Ending) -> None:
-        held, cause = message.held, cause_of(message)
+        held, cause = message.current_claim, cause_of(message)
         call = self._invoke(queue, held)
         effect = _reaching(writing(self._url, cause, str(held.id)))
         try:
@@ -159,28 +159,30 @@ class Handler:
         except (ClaimLost, EventDone) as error:
             self._history.fail(call, **self._facts(queue, held))
             if isinstance(error, EventDone):
-                await self._settle_together(queue, [Ending(held=held, fate=Fate.ACK)])
+                await self._settle_together(queue, [Ending(claim=held, fate=Fate.ACK)])
         else:
             self._history.ok(call, **self._facts(queue, held))
 
     def _ending(self, message: Message, queue: str, way: Way) -> Ending:
         if way in ("retry", "release"):
             seconds = self._chance.choice((0.0, self._chance.uniform(0, AGAIN_SECONDS_MAX)))
-            return Ending(held=message.held, fate=Fate(way), delay_seconds=seconds)
+            return Ending(claim=message.current_claim, fate=Fate(way), delay_seconds=seconds)
         if way == "dead":
-            return Ending(held=message.held, fate=Fate.DEAD, reason="permanent", error="by chance")
+            return Ending(
+                claim=message.current_claim, fate=Fate.DEAD, reason="permanent", error="by chance"
+            )
         cause = cause_of(message)
         output = NewMessage(id=new_id(), body=b"1", type=f"{queue}.{way}", causation_id=cause)
-        return Ending(held=message.held, fate=Fate.ACK, sends=(Send(OUTPUTS, output),))
+        return Ending(claim=message.current_claim, fate=Fate.ACK, sends=(Send(OUTPUTS, output),))
 
-    def _invoke(self, queue: str, held: Held) -> Call:
+    def _invoke(self, queue: str, held: Claim) -> Call:
         return self._history.invoke("settle", **self._facts(queue, held))
 
-    def _facts(self, queue: str, held: Held) -> dict[str, object]:
+    def _facts(self, queue: str, held: Claim) -> dict[str, object]:
         """Which handing-out. A message that moved on to another queue is another one there."""
         is_first = queue == next(iter(self._orders.ways))
         name = str(held.id) if is_first else f"{queue}/{held.id}"
-        return {"message": name, "claim": held.claim}
+        return {"message": name, "claim": held.number}
 
 
 def cause_of(message: Message) -> str:

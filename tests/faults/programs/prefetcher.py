@@ -42,7 +42,7 @@ async def step(store: Store, member: Membership, history: HistoryWriter) -> None
     node_id = member.node_id
     try:
         found = await claim(store, node_id, limit=PREFETCH)
-        found = found or await claim(store, node_id, apart=True)
+        found = found or await claim(store, node_id, separate=True)
     except NodeExpired:
         await member.join_again(node_id)
         return

@@ -63,7 +63,7 @@ class Replayer:
         reach("resolving")
         pace = Pace(spacing_seconds=0.001)
         for each in await self._letters.replay(DEFAULT, self._queue, selection, pace):
-            self._history.ok(call, letter=str(each.letter_id), message=str(each.message_id))
+            self._history.ok(call, letter=str(each.dead_letter_id), message=str(each.message_id))
         reach("resolved")
 
     async def _discard(self, selection: Selection) -> None:

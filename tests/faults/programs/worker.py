@@ -24,10 +24,10 @@ from tests.kit.history import Call, HistoryWriter
 from tests.kit.points import reach
 from tickwork.core.model import (
     SYSTEM,
+    Claim,
     ClaimRequest,
     Ending,
     Fate,
-    Held,
     Message,
     NewMessage,
     Send,
@@ -68,7 +68,7 @@ class Worker:
         node_id = self._member.node_id
         limit = PREFETCH if chance else PREFETCH_TO_DRAIN
         try:
-            messages = await self._claim(limit) or await self._claim(1, apart=True)
+            messages = await self._claim(limit) or await self._claim(1, separate=True)
             reach("claimed")
             await self._settle(messages, chance)
         except NodeExpired:
@@ -80,10 +80,10 @@ class Worker:
             return 0
         return len(messages)
 
-    async def _claim(self, limit: int, *, apart: bool = False) -> tuple[Message, ...]:
+    async def _claim(self, limit: int, *, separate: bool = False) -> tuple[Message, ...]:
         holder = self._member.node_id
         call = self._history.invoke("claim")
-        request = ClaimRequest(queue=INPUTS, holder=holder, limit=limit, apart=apart)
+        request = ClaimRequest(queue=INPUTS, holder=holder, limit=limit, separate=separate)
         messages = await self._store.messages.claim(SYSTEM, request)
         for message in messages:
             facts = {"claim": message.claim, "attempts": message.attempts, "node": str(holder)}
@@ -101,24 +101,24 @@ class Worker:
         await self._settle_together(apart)
 
     async def _settle_together(self, endings: Sequence[Ending]) -> None:
-        calls = [(self._invoke("settle", ending.held), ending.held) for ending in endings]
+        calls = [(self._invoke("settle", ending.claim), ending.claim) for ending in endings]
         reach("settling")
         result = await self._store.messages.settle(SYSTEM, Settlement(tuple(endings)))
         for call, held in calls:
             answer = self._history.fail if held in result.refused else self._history.ok
-            answer(call, message=str(held.id), claim=held.claim)
+            answer(call, message=str(held.id), claim=held.number)
         reach("settled")
 
     async def _settle_jointly(self, ending: Ending) -> None:
-        held = ending.held
+        held = ending.claim
         call = self._invoke("settle", held)
         effect = _reaching(writing(self._url, str(held.id), self._name))
         try:
             await self._store.messages.settle_jointly(SYSTEM, Settlement((ending,)), effect)
         except ClaimLost:
-            self._history.fail(call, message=str(held.id), claim=held.claim)
+            self._history.fail(call, message=str(held.id), claim=held.number)
         else:
-            self._history.ok(call, message=str(held.id), claim=held.claim)
+            self._history.ok(call, message=str(held.id), claim=held.number)
 
     async def _give_back(self) -> None:
         """After an unknown answer: whatever the node still holds it does not know of."""
@@ -128,15 +128,15 @@ class Worker:
         except StoreUnavailable as error:
             self._history.info("unavailable", error=str(error))
 
-    def _invoke(self, op: str, held: Held) -> Call:
-        return self._history.invoke(op, message=str(held.id), claim=held.claim)
+    def _invoke(self, op: str, held: Claim) -> Call:
+        return self._history.invoke(op, message=str(held.id), claim=held.number)
 
 
 def _ending(message: Message, way: Way) -> Ending:
     if way in ("retry", "release"):
-        return Ending(held=message.held, fate=Fate(way), error="by chance")
+        return Ending(claim=message.current_claim, fate=Fate(way), error="by chance")
     output = NewMessage(id=new_id(), body=b"1", type=way, causation_id=str(message.id))
-    return Ending(held=message.held, fate=Fate.ACK, sends=(Send(OUTPUTS, output),))
+    return Ending(claim=message.current_claim, fate=Fate.ACK, sends=(Send(OUTPUTS, output),))
 
 
 def _reaching(effect: Joined) -> Joined:

@@ -1,7 +1,7 @@
 """How long to wait before the next attempt.
 
 A backoff is a value of a queue's settings. `delay_seconds` says what it means for an attempt;
-the spread over nodes is a fraction that the caller brings, so that nothing here is random.
+the jitter over nodes is a fraction that the caller brings, so that nothing here is random.
 
 What follows from what: retries, rates and groups of errors, as pure functions of values.
 """
@@ -19,7 +19,7 @@ BACKOFF_SECONDS_MAX = 365.0 * 86_400
 FACTOR_MAX = 100.0
 LIST_LENGTH_MAX = 100
 
-SPREAD_MAX = 0.1
+JITTER_MAX = 0.1
 """Up to a tenth longer, so that what failed together does not come back together."""
 
 
@@ -46,14 +46,14 @@ class Fixed(Struct, frozen=True, tag="fixed", tag_field="kind"):
 Backoff: TypeAlias = Exponential | Listed | Fixed
 
 
-def delay_seconds(backoff: Backoff, attempt: int, *, spread: float = 0.0) -> float:
-    """The wait after the given attempt, the first being 1; `spread` from 0 to 1 makes it up to
+def delay_seconds(backoff: Backoff, attempt: int, *, jitter: float = 0.0) -> float:
+    """The wait after the given attempt, the first being 1; `jitter` from 0 to 1 makes it up to
     a tenth longer."""
     assert attempt >= 1
-    assert 0.0 <= spread <= 1.0
+    assert 0.0 <= jitter <= 1.0
     plain = _plain_seconds(backoff, attempt)
-    wait = plain + plain * SPREAD_MAX * spread
-    # The longest wait has no room for a spread: a store would refuse it.
+    wait = plain + plain * JITTER_MAX * jitter
+    # The longest wait has no room for a jitter: a store would refuse it.
     return min(wait, BACKOFF_SECONDS_MAX)
 
 

@@ -29,7 +29,7 @@ BATCH_ITEMS_MAX = 1_000_000
 BATCH_FILLING_SECONDS_MAX = 3_600
 """A batch whose filling stopped for so long is closed with what it has."""
 
-BATCH_SECONDS = 14 * 86_400
+BATCH_RETENTION_SECONDS = 14 * 86_400
 """So long batches are kept after their completion."""
 
 BATCH_COMPLETED = "batch.completed"
@@ -105,7 +105,7 @@ def completion_event(batch_id: UUID, *, total: int, completed: int, failed: int)
     )
 
 
-LATELY_SECONDS = 30.0
+RATE_WINDOW_SECONDS = 30.0
 """What was longer ago says little about now."""
 
 SAMPLES_MAX = 1_000
@@ -118,7 +118,7 @@ class Sample(NamedTuple):
     done: int
 
 
-class Speed:
+class ProgressRate:
     """The last samples of a count that only grows; time is the caller's."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Speed:
         assert not self._samples or self._samples[-1].seconds <= seconds
         self._samples.append(Sample(seconds, done))
         # Two stay, so that a speed is known however rarely somebody looks.
-        while len(self._samples) > 2 and self._samples[0].seconds < seconds - LATELY_SECONDS:
+        while len(self._samples) > 2 and self._samples[0].seconds < seconds - RATE_WINDOW_SECONDS:
             self._samples.popleft()
 
     @property
@@ -141,7 +141,7 @@ class Speed:
         passed = last.seconds - first.seconds
         return (last.done - first.done) / passed if passed > 0 else None
 
-    def seconds_left(self, total: int) -> float | None:
+    def remaining_seconds(self, total: int) -> float | None:
         """How long the rest takes at this speed; None where nothing moves, as nobody knows then."""
         rate = self.per_second
         if not rate:

@@ -18,14 +18,14 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tickwork.core.model import ContentType, NewMessage
 
-REPLAY_LETTERS_MAX = 1_000
+DEAD_LETTERS_AT_ONCE_MAX = 1_000
 """As many as one transaction replays or discards."""
 
-DEAD_LETTER_SECONDS = 14 * 86_400
+DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
 """So long dead letters are kept."""
 
 
@@ -77,7 +77,7 @@ class DeadGroup(Struct, frozen=True):
     reason: str
     fingerprint: str
     type: str | None
-    letters: int
+    dead_letters: int = field(name="letters")
     first_failed_at: datetime
     last_failed_at: datetime
 
@@ -105,7 +105,7 @@ class Pace(Struct, frozen=True, kw_only=True):
 class Replayed(Struct, frozen=True):
     """One dead letter and the message it became."""
 
-    letter_id: UUID
+    dead_letter_id: UUID
     message_id: UUID
 
 

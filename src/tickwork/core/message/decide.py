@@ -26,7 +26,7 @@ from msgspec import structs
 from tickwork.core.hashing import stable_number
 from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
-from tickwork.core.message.error_summary import LEFT_OUT
+from tickwork.core.message.error_summary import OMITTED_MARK
 from tickwork.core.message.outcome import (
     Expired,
     Failed,
@@ -45,13 +45,13 @@ from tickwork.core.model import (
     REASON_MAX_RETRIES,
     REASON_TOO_MANY_HOPS,
     REASON_UNHANDLED_TYPE,
+    BatchWithItems,
     Ending,
     Fate,
     Message,
     NewMessage,
     QueueSettings,
     Send,
-    WholeBatch,
 )
 from tickwork.core.schedule.slot_outcome import settings_of, with_firing
 
@@ -75,21 +75,21 @@ def settle(
     outcome: Outcome,
     settings: QueueSettings,
     *,
-    spread: float = 0.0,
+    jitter: float = 0.0,
     sends: Iterable[Send] = (),
-    batches: Iterable[WholeBatch] = (),
+    batches: Iterable[BatchWithItems] = (),
     took_seconds: float = 0.0,
 ) -> Ending:
     """The end of this handing-out.
 
-    `spread` is `spread_of` the message, or 0 where delays must be exact. The sends and batches
+    `jitter` is `jitter_of` the message, or 0 where delays must be exact. The sends and batches
     are as the handler made them; they happen only with a success, and each message knows then
     what caused it. Of a schedule's slot there is a record, and the schedule's own terms come first.
     """
     if message.schedule_id is None:
-        return _ending(message, outcome, settings, spread, sends, batches)
+        return _ending(message, outcome, settings, jitter, sends, batches)
     settings = settings_of(message, settings)
-    ending = _ending(message, outcome, settings, spread, sends, batches)
+    ending = _ending(message, outcome, settings, jitter, sends, batches)
     return with_firing(message, ending, took_seconds=took_seconds)
 
 
@@ -97,18 +97,18 @@ def _ending(
     message: Message,
     outcome: Outcome,
     settings: QueueSettings,
-    spread: float,
+    jitter: float,
     sends: Iterable[Send],
-    batches: Iterable[WholeBatch],
+    batches: Iterable[BatchWithItems],
 ) -> Ending:
     match outcome:
         case Succeeded():
             return _done(message, sends, batches)
         case RetryRequested(delay, error):
             told = None if error is None else clean_error(error)
-            return _retried(message, settings, spread, delay=delay, error=told)
+            return _retried(message, settings, jitter, delay=delay, error=told)
         case Failed(error):
-            return _retried(message, settings, spread, error=clean_error(error))
+            return _retried(message, settings, jitter, error=clean_error(error))
         case Permanent(error):
             return _dead(message, REASON_PERMANENT, clean_error(error))
         case Snoozed(seconds):
@@ -124,7 +124,7 @@ def _ending(
     assert_never(outcome)
 
 
-def unseen(message: Message) -> Outcome | None:
+def early_outcome(message: Message) -> Outcome | None:
     """What ends a message before any handler sees it; None if it is fit to be handled."""
     return TooManyHops() if message.hops >= HOPS_MAX else None
 
@@ -142,8 +142,8 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
     )
 
 
-def causing(
-    message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[WholeBatch]
+def with_effects(
+    message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[BatchWithItems]
 ) -> Ending:
     """An ending of the message that brings about this, too."""
     sent = tuple(Send(each.queue, caused_by(message, each.message)) for each in sends)
@@ -154,7 +154,7 @@ def causing(
     return structs.replace(ending, sends=ending.sends + sent, batches=ending.batches + made)
 
 
-def spread_of(message: Message) -> float:
+def jitter_of(message: Message) -> float:
     """A stable number from 0 to 1 for this attempt at the message, the same on every node."""
     return stable_number(f"{message.id}:{message.attempts + 1}") / 2**64
 
@@ -165,26 +165,26 @@ def clean_error(text: str) -> str:
     if not text.strip():
         return NO_TEXT
     if len(text) > ERROR_LENGTH_MAX:
-        mark = f"\n… {len(text)} characters in all; {LEFT_OUT}\n"
+        mark = f"\n… {len(text)} characters in all; {OMITTED_MARK}\n"
         kept = ERROR_LENGTH_MAX - len(mark)
         text = text[: kept // 2] + mark + text[-(kept - kept // 2) :]
     return _UNSTORABLE.sub(_REPLACEMENT, text)
 
 
-def _done(message: Message, sends: Iterable[Send], batches: Iterable[WholeBatch]) -> Ending:
-    ending = Ending(held=message.held, fate=Fate.ACK)
+def _done(message: Message, sends: Iterable[Send], batches: Iterable[BatchWithItems]) -> Ending:
+    ending = Ending(claim=message.current_claim, fate=Fate.ACK)
     sends, batches = tuple(sends), tuple(batches)
     if not sends and not batches:
         return ending
     if message.hops >= HOPS_MAX:
         return _too_far(message)
-    return causing(message, ending, sends, batches)
+    return with_effects(message, ending, sends, batches)
 
 
 def _retried(
     message: Message,
     settings: QueueSettings,
-    spread: float,
+    jitter: float,
     *,
     delay: float | None = None,
     error: str | None = None,
@@ -193,9 +193,12 @@ def _retried(
     if attempt > settings.max_retries:
         return _dead(message, REASON_MAX_RETRIES, error)
     if delay is None:
-        delay = delay_seconds(settings.backoff, attempt, spread=spread)
+        delay = delay_seconds(settings.backoff, attempt, jitter=jitter)
     return Ending(
-        held=message.held, fate=Fate.RETRY, delay_seconds=_within_limits(delay), error=error
+        claim=message.current_claim,
+        fate=Fate.RETRY,
+        delay_seconds=_within_limits(delay),
+        error=error,
     )
 
 
@@ -221,12 +224,15 @@ def _too_far(message: Message) -> Ending:
 
 def _released(message: Message, seconds: float, error: str | None = None) -> Ending:
     return Ending(
-        held=message.held, fate=Fate.RELEASE, delay_seconds=_within_limits(seconds), error=error
+        claim=message.current_claim,
+        fate=Fate.RELEASE,
+        delay_seconds=_within_limits(seconds),
+        error=error,
     )
 
 
 def _dead(message: Message, reason: str, error: str | None = None) -> Ending:
-    return Ending(held=message.held, fate=Fate.DEAD, reason=reason, error=error)
+    return Ending(claim=message.current_claim, fate=Fate.DEAD, reason=reason, error=error)
 
 
 def _within_limits(seconds: float) -> float:

@@ -23,7 +23,7 @@ import re
 
 SUMMARY_LENGTH_MAX = 500
 
-LEFT_OUT = "the middle is left out …"
+OMITTED_MARK = "the middle is left out …"
 """So ends the line that stands for the middle of an error that was too long."""
 
 GROUPS_MAX = 10
@@ -46,10 +46,10 @@ _TYPE_ALONE = re.compile(r"[\w.]+:")
 
 def summary(error: str | None) -> str | None:
     """An error in a line of bounded length; None for one that says nothing."""
-    return telling_line(error)[:SUMMARY_LENGTH_MAX] or None
+    return summary_line(error)[:SUMMARY_LENGTH_MAX] or None
 
 
-def telling_line(error: str | None) -> str:
+def summary_line(error: str | None) -> str:
     """The line; empty for an error that says nothing."""
     lines = (error or "").strip().splitlines()
     if len(lines) <= 1:
@@ -81,7 +81,7 @@ def _last_raised(lines: list[str]) -> list[str]:
 def _closed_up(lines: list[str]) -> list[str]:
     """Without the mark for the middle, and the rest of a line after it. If frames come after it,
     they are those of the last exception: its heading is taken as left out."""
-    gap = next((index for index, line in enumerate(lines) if line.endswith(LEFT_OUT)), None)
+    gap = next((index for index, line in enumerate(lines) if line.endswith(OMITTED_MARK)), None)
     if gap is None:
         return lines
     after = lines[gap + 2 :]
@@ -153,7 +153,7 @@ _ID_LENGTH_MIN = 16
 
 def fingerprint(error: str | None) -> str:
     """The group an error belongs to; empty for none."""
-    text = telling_line(error)[:_LOOKED_AT_MAX]
+    text = summary_line(error)[:_LOOKED_AT_MAX]
     # Each step looks first whether it has anything to do: most errors are plain words.
     if "'" in text or '"' in text or "`" in text:
         text = _QUOTED.sub("<text>", text)

@@ -72,14 +72,14 @@ Outcome: TypeAlias = (
 )
 
 
-def counted(said: Outcome | None, ended: Outcome | None) -> Outcome:
+def effective_outcome(requested: Outcome | None, result: Outcome | None) -> Outcome:
     """What counts of a handler that has `said` this, and then did not return but `ended` so: its
     own word, if there is one. An error is told also with a retry, since that is no success."""
-    if said is None:
-        return ended or _SUCCEEDED
-    if isinstance(said, RetryRequested) and isinstance(ended, Failed | Permanent):
-        return RetryRequested(said.delay_seconds, ended.error)
-    return said
+    if requested is None:
+        return result or _SUCCEEDED
+    if isinstance(requested, RetryRequested) and isinstance(result, Failed | Permanent):
+        return RetryRequested(requested.delay_seconds, result.error)
+    return requested
 
 
 _SUCCEEDED = Succeeded()

@@ -40,11 +40,11 @@ SYSTEM_TENANT = "default"
 """Whose events those of the system as a whole are."""
 
 
-class Death(Struct, frozen=True, kw_only=True):
+class DeadMessage(Struct, frozen=True, kw_only=True):
     """A message that became a dead letter: in this queue, where it came at `sent_at`."""
 
     tenant: str
-    letter_id: UUID
+    dead_letter_id: UUID
     message_id: UUID
     queue_id: UUID
     queue: str
@@ -61,12 +61,12 @@ class Death(Struct, frozen=True, kw_only=True):
     run: int
 
 
-def is_wanted(types: str) -> bool:
+def matches_system_event(types: str) -> bool:
     """Whether a pattern fits anything that is told here."""
     return any(matches(types, each) for each in SYSTEM_TYPES)
 
 
-def of_death(death: Death) -> tuple[NewMessage, ...]:
+def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
     """What is to be told of a death."""
     is_own = death.source == SYSTEM_SOURCE and death.type in SYSTEM_TYPES
     if is_own or death.reason == REASON_TOO_MANY_HOPS:
@@ -74,7 +74,7 @@ def of_death(death: Death) -> tuple[NewMessage, ...]:
     told: dict[str, object] = {
         "tenant": death.tenant,
         "message_id": str(death.message_id),
-        "dead_letter_id": str(death.letter_id),
+        "dead_letter_id": str(death.dead_letter_id),
         "queue": death.queue,
         "type": death.type,
         "source": death.source,
@@ -102,7 +102,9 @@ def of_death(death: Death) -> tuple[NewMessage, ...]:
     )
 
 
-def of_pause(tenant: str, schedule_id: UUID, slot: datetime, error: str | None) -> NewMessage:
+def schedule_paused_event(
+    tenant: str, schedule_id: UUID, slot: datetime, error: str | None
+) -> NewMessage:
     """What is to be told of a schedule that a dead firing paused; `slot` is the one that died."""
     told: dict[str, object] = {
         "tenant": tenant,
@@ -114,7 +116,7 @@ def of_pause(tenant: str, schedule_id: UUID, slot: datetime, error: str | None) 
     return _event(SCHEDULE_PAUSED, own, told, correlation_id=str(schedule_id))
 
 
-def of_stall(shard: int, since: datetime, overdue_seconds: float) -> NewMessage:
+def shard_stalled_event(shard: int, since: datetime, overdue_seconds: float) -> NewMessage:
     """What is to be told of a shard whose first schedule waits since then: whoever sees the same
     tells the same. While a backlog is worked off the first is another one each time: then it is for
     the leader to tell it once."""

@@ -54,8 +54,8 @@ def spend(
     return begin + messages * interval(rate_per_second)
 
 
-AUTO_MIN = 1
-AUTO_MAX = 250
+AUTO_CONCURRENCY_MIN = 1
+AUTO_CONCURRENCY_MAX = 250
 
 FAILED_SHARE_MAX = 0.5
 """With more failed than this of what ended since the last look, it shrinks to half."""
@@ -74,7 +74,7 @@ class Load(Struct, frozen=True):
 def next_concurrency(current: int, load: Load) -> int:
     """The number of slots until the next look."""
     if load.ended and load.failed > load.ended * FAILED_SHARE_MAX:
-        return max(current // 2, AUTO_MIN)
+        return max(current // 2, AUTO_CONCURRENCY_MIN)
     if load.all_busy and load.more_waiting and not load.failed:
-        return min(current * 2, AUTO_MAX)
+        return min(current * 2, AUTO_CONCURRENCY_MAX)
     return current

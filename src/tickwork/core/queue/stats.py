@@ -14,14 +14,14 @@ from msgspec import Struct
 from tickwork.core.model import REASON_EXPIRED, Counts, Ending
 from tickwork.core.schedule.firing import FiringStatus
 
-TALLY_SECONDS = 86_400
+COUNTER_RETENTION_SECONDS = 86_400
 """So long tallies are kept."""
 
 RECENT_MINUTES = 30
 RECENT_KINDS_SECONDS = 3_600
 
 
-class Passing(StrEnum):
+class CounterName(StrEnum):
     """What happened to a message."""
 
     SENT = "sent"
@@ -34,33 +34,33 @@ class Passing(StrEnum):
     PRUNED = "pruned"
 
 
-def left_out_because(ending: Ending) -> str | None:
+def skip_reason(ending: Ending) -> str | None:
     """Why nobody handled a message that was acked: it was a slot that came too late."""
     firing = ending.firing
     return firing.reason if firing is not None and firing.status is FiringStatus.SKIPPED else None
 
 
-def has_run(passing: Passing | None, reason: str | None) -> bool:
+def was_handled(counter: CounterName | None, reason: str | None) -> bool:
     """Whether a message that left was in somebody's hands, and not just let go for a reason."""
-    if passing is Passing.DEAD:
+    if counter is CounterName.DEAD:
         return reason != REASON_EXPIRED
-    return passing is Passing.DONE and reason is None
+    return counter is CounterName.DONE and reason is None
 
 
-class MinuteTally(Struct, frozen=True):
+class MinuteCount(Struct, frozen=True):
     """How many messages of a queue passed in a minute."""
 
     minute: datetime
-    passing: Passing
+    counter: CounterName
     messages: int
 
 
-class KindTally(Struct, frozen=True):
+class TypeCount(Struct, frozen=True):
     """How many messages of one type and source passed within the last hour."""
 
     type: str | None
     source: str | None
-    passing: Passing
+    counter: CounterName
     messages: int
 
 
@@ -69,5 +69,5 @@ class QueueStats(Struct, frozen=True, kw_only=True):
 
     counts: Counts
     oldest_age_seconds: float | None
-    minutes: tuple[MinuteTally, ...]
-    kinds: tuple[KindTally, ...]
+    minutes: tuple[MinuteCount, ...]
+    kinds: tuple[TypeCount, ...]

@@ -35,7 +35,7 @@ from tickwork.core.message.error_summary import summary
 from tickwork.core.model import (
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
-    REASONS_UNSEEN,
+    REASONS_NOT_HANDLED,
     Ending,
     Fate,
     Message,
@@ -107,7 +107,7 @@ def of_dead(
     is_expired, line = reason == REASON_EXPIRED, summary(error)
     record = FiringResult(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
-        is_attempt=reason not in REASONS_UNSEEN,
+        is_attempt=reason not in REASONS_NOT_HANDLED,
         reason=reason,
         took_seconds=took_seconds,
         error=line or reason,
@@ -128,7 +128,7 @@ def too_late(message: Message) -> Ending:
     """The end of a slot's message that nobody may handle any more: it was missed."""
     record = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
     record = _followed(record, read_terms(message.terms), message.run, dead=False)
-    return Ending(held=message.held, fate=Fate.ACK, firing=record)
+    return Ending(claim=message.current_claim, fate=Fate.ACK, firing=record)
 
 
 def is_too_late(message: Message, newer: Newer) -> bool:

@@ -155,7 +155,7 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
 def _from_message(message: Message, now: datetime) -> Answer:
     if message.state is State.CLAIMED:
         return Answer("running", True, f"it is being handled: attempt {message.attempts + 1}")
-    if message.state is State.HELD:
+    if message.state is State.BLOCKED:
         return Answer("waiting", None, "it stands behind an earlier firing that is unfinished")
     if message.visible_at > now:
         if message.attempts:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.message import Message
-from tickwork.core.queue.rate_limit import AUTO_MAX
+from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.threads import LeftBehind, ThreadPool
 from tickwork.service.worker.invoke import Given, Invoked, invoke, kept_safe, run_coroutine
@@ -60,5 +60,5 @@ def auto_slots_max(consumer: Consumer) -> int:
     """How many slots a queue gets at most when nobody says how many."""
     handlers = [consumer.batch] if consumer.batch else [*consumer.by_type.values()]
     if any(each.isolation is Isolation.PROCESS for each in handlers):
-        return min(PROCESSES_PER_CORE * (os.cpu_count() or 1), AUTO_MAX)
-    return AUTO_MAX
+        return min(PROCESSES_PER_CORE * (os.cpu_count() or 1), AUTO_CONCURRENCY_MAX)
+    return AUTO_CONCURRENCY_MAX

@@ -34,7 +34,7 @@ from tickwork.app.handling import Noted, Rows, Written, check_statement, check_t
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import Outcome
-from tickwork.core.model import Message, Send, WholeBatch
+from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.service.isolation.function_location import Place
 
 HEAD = struct.Struct(">IQ")
@@ -89,7 +89,7 @@ class Ended(Struct, frozen=True, array_like=True, kw_only=True):
     outcome: str
     values: tuple[float | str | None, ...] = ()
     sends: tuple[Send, ...] = ()
-    batches: tuple[WholeBatch, ...] = ()
+    batches: tuple[BatchWithItems, ...] = ()
     statements: tuple[Statement, ...] = ()
     is_failed: bool = False
     is_worn: bool = False

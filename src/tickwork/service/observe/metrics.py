@@ -158,7 +158,7 @@ class Metrics(Collector):
 
     def _correct(self, tally: Tally, ends: Sequence[End], result: SettleResult) -> None:
         """Counts those that did not end so as what they were instead."""
-        fates = {end.ending.held: end.ending.fate for end in ends}
+        fates = {end.ending.claim: end.ending.fate for end in ends}
         for outcome, odd in ((REFUSED, result.refused), (DUPLICATE, result.duplicates)):
             for held in odd:
                 tally.others[OUTCOMES[fates[held]]] -= 1

@@ -119,7 +119,7 @@ class SlotNumbers:
         ]
         if result.refused or result.duplicates:
             odd = {*result.refused, *result.duplicates}
-            first = [end for end in first if end.ending.held not in odd]
+            first = [end for end in first if end.ending.claim not in odd]
         for end in first:
             if end.ending.firing is not None:
                 self._ended(end.message, end.ending.firing)

@@ -24,7 +24,7 @@ from msgspec import structs
 
 from tickwork.clock import since_boot
 from tickwork.core.message.decide import clean_error
-from tickwork.core.message.system_events import SYSTEM_TENANT, of_stall
+from tickwork.core.message.system_events import SYSTEM_TENANT, shard_stalled_event
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, aside, parked, plan
 from tickwork.core.schedule.shards import Grant
@@ -322,7 +322,7 @@ class Scheduler:
             overdue = _overdue_seconds(since, now)
             self._observer.stalled(shard, overdue)
             if is_new:
-                stall = of_stall(shard, since, overdue)
+                stall = shard_stalled_event(shard, since, overdue)
                 await self._store.messages.tell(Scope(SYSTEM_TENANT), stall)
                 self._stalled.add(shard)
         self._stalled &= behind.keys()

@@ -26,7 +26,7 @@ from uuid import UUID
 
 from tickwork.app.message import Composer
 from tickwork.clock import monotonic
-from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Held, Message, Scope
+from tickwork.core.model import SYSTEM, Claim, ClaimRequest, Ending, Fate, Message, Scope
 from tickwork.core.schedule.slot_outcome import Newer, is_too_late, too_late
 from tickwork.errors import StoreUnavailable
 from tickwork.service.isolation import Isolator
@@ -87,14 +87,14 @@ class Latecomers:
     def __init__(self, store: Store, intake: Intake, settler: Settler) -> None:
         self._store, self._intake, self._settler = store, intake, settler
         self.waiting: list[Message] = []
-        self._judged: set[Held] = set()
+        self._judged: set[Claim] = set()
 
     async def sift(self, found: Sequence[Message]) -> None:
         """Takes what was claimed. An extra run was asked for, and is never too late. If the
         database is away, what is late is given back."""
         self.waiting += [each for each in found if _is_late(each)]
         self._intake.add([each for each in found if not _is_late(each)])
-        if late := tuple(each for each in self.waiting if each.held not in self._judged):
+        if late := tuple(each for each in self.waiting if each.current_claim not in self._judged):
             await self._judge(late, found)
 
     def give_up(self) -> list[Message]:
@@ -103,29 +103,31 @@ class Latecomers:
         return given
 
     async def _judge(self, late: Sequence[Message], found: Sequence[Message]) -> None:
-        held = {each.held for each in late}
+        held = {each.current_claim for each in late}
         self._judged |= held
         try:
             judged = await self._too_late(late, found)
         except StoreUnavailable:
             for message in self._still(held):
-                self._settler.add(End(message, Ending(held=message.held, fate=Fate.RELEASE)))
+                self._settler.add(
+                    End(message, Ending(claim=message.current_claim, fate=Fate.RELEASE))
+                )
             raise
         finally:
             self._judged -= held
         for message in self._still(held):
-            if message.held in judged:
+            if message.current_claim in judged:
                 self._settler.add(End(message, too_late(message)))
             else:
                 self._intake.add((message,))
 
-    def _still(self, held: AbstractSet[Held]) -> list[Message]:
+    def _still(self, held: AbstractSet[Claim]) -> list[Message]:
         """Those that still wait: some may have been given up meanwhile. They wait no more."""
-        still = [each for each in self.waiting if each.held in held]
-        self.waiting = [each for each in self.waiting if each.held not in held]
+        still = [each for each in self.waiting if each.current_claim in held]
+        self.waiting = [each for each in self.waiting if each.current_claim not in held]
         return still
 
-    async def _too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Held]:
+    async def _too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Claim]:
         asked = [
             (each.tenant, each.schedule_id, each.slot)
             for each in late
@@ -134,7 +136,7 @@ class Latecomers:
         newer = await self._store.schedules.newer_due(SYSTEM, asked)
         along = _newer_along(late, {each.id: each for each in (*found, *late)}.values())
         return {
-            message.held
+            message.current_claim
             for message, there, beside in zip(late, newer, along, strict=True)
             # What was claimed along is counted there, too, unless it was skipped meanwhile.
             if is_too_late(

@@ -252,7 +252,7 @@ class QueueConsumer:
     def _opened(self, stored: Stored, deadline: float) -> Message[Any] | None:
         """The message with its payload; None if no handler may see it."""
         handler = self._consumer.handler_for(stored.type)
-        unseen = decide.unseen(stored) if handler else UnhandledType()
+        unseen = decide.early_outcome(stored) if handler else UnhandledType()
         if handler is None or unseen is not None:
             assert unseen is not None
             self._end_unseen(stored, unseen)
@@ -298,7 +298,7 @@ class QueueConsumer:
             stored,
             said.outcome,
             self._settings,
-            spread=spread,
+            jitter=spread,
             sends=sends,
             batches=batches,
             took_seconds=took_seconds,
@@ -310,17 +310,17 @@ class QueueConsumer:
         # Most are done and never come back; a hash for each of them would be dear.
         if self._context.is_virtual or isinstance(outcome, Succeeded):
             return 0.0
-        return decide.spread_of(stored)
+        return decide.jitter_of(stored)
 
     def _end_unseen(self, stored: Stored, outcome: Outcome) -> None:
         spread = self._spread(stored, outcome)
-        ending = decide.settle(stored, outcome, self._settings, spread=spread)
+        ending = decide.settle(stored, outcome, self._settings, jitter=spread)
         self._settler.add(End(stored, ending))
 
     def give_back(self, given: Sequence[Stored]) -> None:
         """Somebody else is to have them, at no cost."""
         for stored in given:
-            self._settler.add(End(stored, Ending(held=stored.held, fate=Fate.RELEASE)))
+            self._settler.add(End(stored, Ending(claim=stored.current_claim, fate=Fate.RELEASE)))
 
     # What is to be seen of it
 

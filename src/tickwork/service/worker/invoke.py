@@ -264,7 +264,7 @@ def _said(
     made: Made = NOTHING_MADE,
 ) -> Said:
     """What came of a message; `made` is what its handler made beside it."""
-    outcome = outcomes.counted(said, failure)
+    outcome = outcomes.effective_outcome(said, failure)
     if message.sends and isinstance(outcome, Succeeded):
         made = made._replace(sends=(*message.sends, *made.sends))
     return Said(message, outcome, made)

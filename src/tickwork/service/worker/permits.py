@@ -28,7 +28,7 @@ from tickwork.app.message import Message, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue
-from tickwork.core.queue.rate_limit import AUTO_MIN, Load, next_concurrency
+from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MIN, Load, next_concurrency
 from tickwork.service.isolation import auto_slots_max
 from tickwork.service.worker.claim import Context
 from tickwork.service.worker.invoke import (
@@ -127,7 +127,7 @@ class Slots:
         self._last_waited = False
         self._clean = copy_context()
         self._is_auto = consumer.max_concurrency is None
-        self._wanted = consumer.max_concurrency or AUTO_MIN
+        self._wanted = consumer.max_concurrency or AUTO_CONCURRENCY_MIN
         self._auto_max = auto_slots_max(consumer)
         self._ended = self._failed = 0
         self._was_full = False

@@ -66,7 +66,7 @@ class End(Struct, frozen=True):
 
     def carrying(self, made: Made) -> End:
         """The same, with more that it brings about."""
-        return structs.replace(self, ending=decide.causing(self.message, self.ending, *made))
+        return structs.replace(self, ending=decide.with_effects(self.message, self.ending, *made))
 
 
 class Came(NamedTuple):
@@ -204,7 +204,7 @@ class Settler:
             answer = await self._patience.settle_special(ask)
         except Unstorable as why:
             if isinstance(why.error, EventDone):
-                plain = Ending(held=end.ending.held, fate=Fate.ACK)
+                plain = Ending(claim=end.ending.claim, fate=Fate.ACK)
                 await self._settle_plain([structs.replace(end, ending=plain, rows=None)])
                 return Came(counted=False)
             return await self._fail(end, why.error, is_doubtful=why.is_doubtful)
@@ -231,7 +231,7 @@ class Settler:
         try:
             await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
         except ClaimLost:
-            return SettleResult(refused=(end.ending.held,))
+            return SettleResult(refused=(end.ending.claim,))
         return SettleResult()
 
     def _warn_of_far(self, ends: Iterable[End]) -> None:

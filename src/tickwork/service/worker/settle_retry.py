@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.model import SYSTEM, Held, SettleResult
+from tickwork.core.model import SYSTEM, Claim, SettleResult
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.store.contract import Nodes
 from tickwork.store.ids import new_id
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     does not name it as refused."""
 
     result: SettleResult
-    before: frozenset[Held] = frozenset()
+    before: frozenset[Claim] = frozenset()
     is_repeated: bool = False
 
 

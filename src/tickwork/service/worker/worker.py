@@ -250,7 +250,7 @@ class Worker:
             return 0
         holder = self._context.holder()
         limit = consumer.suspects_max
-        request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, apart=True)
+        request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, separate=True)
         found = await self._context.claims.claim(consumer.scope, request)
         if not self._may_begin() or holder != self._context.holder():
             consumer.give_back(found)

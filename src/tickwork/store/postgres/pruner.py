@@ -16,10 +16,10 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.core.limits import check_limit, check_system
-from tickwork.core.message.batch import BATCH_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
-from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
-from tickwork.core.queue.stats import TALLY_SECONDS, Passing
+from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
+from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRING_SECONDS
 from tickwork.core.schedule.model import DELETED_SECONDS
 from tickwork.store.ids import Moment
@@ -125,12 +125,14 @@ class PostgresPruner:
         if now is None:
             now = await self._database.run(lambda each: each.fetchval(SQL.read_clock))
             assert now is not None
-        letters = await self._take(SQL.prune_dead_letters, now, DEAD_LETTER_SECONDS, limit)
+        letters = await self._take(
+            SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
+        )
         self._tallies.add_all(
             Tallied(
                 row["queue_id"],
                 row["tenant"],
-                Passing.PRUNED,
+                CounterName.PRUNED,
                 row["type"] or "",
                 row["source"] or "",
             )
@@ -139,12 +141,14 @@ class PostgresPruner:
         await self._recount()
         return Pruned(
             dead_letters=len(letters),
-            events=len(await self._take(SQL.prune_events, now, EVENT_SECONDS, limit)),
+            events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
             receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
             batches=await self._take_batches(now, limit),
             firings=await self._take_firings(now, limit),
             schedules=len(await self._take(SQL.prune_schedules, now, DELETED_SECONDS, limit)),
-            tallies=len(await self._take(SQL.prune_counters, now, TALLY_SECONDS, limit)),
+            counters=len(
+                await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
+            ),
         )
 
     async def _recount(self) -> None:
@@ -176,7 +180,7 @@ class PostgresPruner:
 
     async def _take_batches(self, now: datetime, limit: int) -> int:
         """Items first, some at a time; a batch goes when it has none left."""
-        until = now - timedelta(seconds=BATCH_SECONDS)
+        until = now - timedelta(seconds=BATCH_RETENTION_SECONDS)
 
         async def work(connection: Connection) -> int:
             await connection.execute(SQL.prune_items, until, limit)

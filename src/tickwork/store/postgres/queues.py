@@ -84,7 +84,7 @@ class PostgresQueues:
             msgspec.json.encode(settings).decode(),
             settings.max_retries,
             settings.retention_seconds,
-            settings.is_governed,
+            settings.has_claim_limits,
             settings.backlog_bytes_max is not None,
         )
 

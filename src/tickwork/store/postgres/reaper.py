@@ -13,9 +13,9 @@ from tickwork.core.model import (
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     REASON_WORKER_LOST,
+    Claim,
     Ending,
     Fate,
-    Held,
     Reaped,
     Scope,
 )
@@ -176,7 +176,7 @@ def _buried(row: Any, reason: str) -> Ending:
     firing = None
     if row["schedule_id"] is not None:
         firing = slot_end.of_dead(row["terms"], row["run"], reason, None)
-    return Ending(held=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
+    return Ending(claim=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
 
 
 def _is_unseen_slot(row: Any) -> bool:
@@ -192,9 +192,9 @@ def _lease_end(row: Any) -> Ending:
     if row["schedule_id"] is not None:
         firing = slot_end.of_lease(terms, row["run"], is_used_up=is_used_up)
     if is_used_up:
-        return Ending(held=held, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
-    return Ending(held=held, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
+        return Ending(claim=held, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
+    return Ending(claim=held, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
 
 
-def _held(row: Any) -> Held:
-    return Held(row["tenant"], row["id"], row["claim"], row["holder"])
+def _held(row: Any) -> Claim:
+    return Claim(row["tenant"], row["id"], row["claim"], row["holder"])

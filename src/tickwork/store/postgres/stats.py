@@ -11,10 +11,10 @@ from tickwork.core.model import Scope
 from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
-    KindTally,
-    MinuteTally,
-    Passing,
+    CounterName,
+    MinuteCount,
     QueueStats,
+    TypeCount,
 )
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
@@ -56,11 +56,11 @@ class PostgresStats:
             counts=counts,
             oldest_age_seconds=oldest_age_seconds,
             minutes=tuple(
-                MinuteTally(row["minute"], Passing(row["passing"]), row["messages"])
+                MinuteCount(row["minute"], CounterName(row["passing"]), row["messages"])
                 for row in minutes
             ),
             kinds=tuple(
-                KindTally(row["type"], row["source"], Passing(row["passing"]), row["messages"])
+                TypeCount(row["type"], row["source"], CounterName(row["passing"]), row["messages"])
                 for row in kinds
             ),
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 
 PLACES_MAX = 10_000
 """As many different counts as are kept apart until they are written; beyond that, types and
@@ -27,7 +27,7 @@ class Tallied(NamedTuple):
 
     queue_id: UUID
     tenant: str
-    passing: Passing
+    passing: CounterName
     type: str = ""
     source: str = ""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tickwork.core.limits import check_limit, check_system
-from tickwork.core.message.batch import BATCH_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_SECONDS
-from tickwork.core.model import EVENT_SECONDS, Pruned, Scope
-from tickwork.core.queue.stats import TALLY_SECONDS, Passing
+from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
+from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
+from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRING_SECONDS
 from tickwork.core.schedule.model import DELETED_SECONDS
 from tickwork.store.sqlite.engine.counters import Passed
@@ -27,11 +27,11 @@ class SqlitePruner:
         write = self._database.write
         return Pruned(
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
-            events=await self._prune(SQL.prune_events, EVENT_SECONDS, limit),
+            events=await self._prune(SQL.prune_events, EVENT_RETENTION_SECONDS, limit),
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
             firings=await self._prune(SQL.prune_firings, FIRING_SECONDS, limit),
             schedules=await self._prune(SQL.prune_schedules, DELETED_SECONDS, limit),
-            tallies=await self._prune(SQL.prune_counters, TALLY_SECONDS, limit),
+            counters=await self._prune(SQL.prune_counters, COUNTER_RETENTION_SECONDS, limit),
         )
 
     async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
@@ -43,10 +43,10 @@ class SqlitePruner:
 
 
 def _prune_letters(transaction: Transaction, limit: int) -> int:
-    values = (transaction.now - duration(DEAD_LETTER_SECONDS), limit)
+    values = (transaction.now - duration(DEAD_LETTER_RETENTION_SECONDS), limit)
     pruned = transaction.execute(SQL.prune_dead_letters, values).fetchall()
     transaction.passed += [
-        Passed(queue_id, tenant, Passing.PRUNED, type_, source, 1)
+        Passed(queue_id, tenant, CounterName.PRUNED, type_, source, 1)
         for queue_id, tenant, type_, source in pruned
     ]
     return len(pruned)
@@ -55,7 +55,7 @@ def _prune_letters(transaction: Transaction, limit: int) -> int:
 def _prune_batches(transaction: Transaction, limit: int) -> int:
     """Items first, as many as fit into a pass; a batch goes when it has none left."""
     execute = transaction.execute
-    long_ago = transaction.now - duration(BATCH_SECONDS)
+    long_ago = transaction.now - duration(BATCH_RETENTION_SECONDS)
     pruned = 0
     for batch in execute(SQL.old_batches, (long_ago, limit)).fetchall():
         limit -= execute(SQL.prune_items, (*batch, limit)).rowcount

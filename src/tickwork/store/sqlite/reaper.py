@@ -15,7 +15,7 @@ from tickwork.core.model import (
     Reaped,
     Scope,
 )
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, retries_of
 from tickwork.store.sqlite.engine.counters import Passed
 from tickwork.store.sqlite.engine.database import Database
@@ -116,7 +116,7 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     ended = transaction.execute(SQL.expire_pull_leases, values).fetchall()
     for queue_id, tenant, type_, source in ended:
         transaction.woken.add(UUID(bytes=queue_id))
-        transaction.passed.append(Passed(queue_id, tenant, Passing.RETRIED, type_, source, 1))
+        transaction.passed.append(Passed(queue_id, tenant, CounterName.RETRIED, type_, source, 1))
     end_slots(transaction, slots)
     return len(ended), dead
 

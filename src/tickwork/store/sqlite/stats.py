@@ -9,10 +9,10 @@ from tickwork.core.model import Counts, Scope
 from tickwork.core.queue.stats import (
     RECENT_KINDS_SECONDS,
     RECENT_MINUTES,
-    KindTally,
-    MinuteTally,
-    Passing,
+    CounterName,
+    MinuteCount,
     QueueStats,
+    TypeCount,
 )
 from tickwork.errors import StoreError
 from tickwork.store.shared.counters import Tallied
@@ -81,13 +81,13 @@ def _glance(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
         counts=Counts(*counts),
         oldest_age_seconds=None if oldest is None else (now - oldest) / duration(1),
         minutes=tuple(
-            MinuteTally(from_microseconds(minute), Passing(passing), messages)
+            MinuteCount(from_microseconds(minute), CounterName(passing), messages)
             for minute, passing, messages in execute(
                 SQL.recent_minutes, (queue_id, scope.tenant, minutes_from)
             )
         ),
         kinds=tuple(
-            KindTally(type_ or None, source or None, Passing(passing), messages)
+            TypeCount(type_ or None, source or None, CounterName(passing), messages)
             for type_, source, passing, messages in execute(
                 SQL.recent_kinds, (queue_id, scope.tenant, kinds_from)
             )

@@ -29,7 +29,7 @@ from tickwork.core.message.batch import (
     completion_event,
 )
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NotFound, StoreUnavailable
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
@@ -240,7 +240,9 @@ class PostgresBatches:
 
         waiting, gone, woken = await self._database.transact(work)
         self._tallies.add_all(
-            Tallied(row["queue_id"], tenant, Passing.PURGED, row["type"] or "", row["source"] or "")
+            Tallied(
+                row["queue_id"], tenant, CounterName.PURGED, row["type"] or "", row["source"] or ""
+            )
             for row in gone
         )
         if woken:

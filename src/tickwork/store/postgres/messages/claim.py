@@ -84,7 +84,7 @@ class _Terms(NamedTuple):
     """How statements are asked, and what the queue allows: `cap` for each tenant at a time."""
 
     ask: Ask
-    is_governed: bool = False
+    has_claim_limits: bool = False
     cap: int | None = None
 
 
@@ -116,7 +116,7 @@ class Claimer:
                 break
             found += tuple(each for each in handed.messages if each.id not in handed.done)
             await self._ack_unseen([each for each in handed.messages if each.id in handed.done])
-            if len(found) == request.limit or (found and request.apart):
+            if len(found) == request.limit or (found and request.separate):
                 break  # What may be in one answer is not for a second one to add to.
         if not found and await self._has_changed(queue, request):
             self._queues.forget({queue.id})
@@ -124,8 +124,8 @@ class Claimer:
         return _in_order(found)
 
     async def _hand_out(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Handed:
-        claim = self._claim_apart if request.apart else self._claim_in_turn
-        if not queue.settings.is_governed:
+        claim = self._claim_apart if request.separate else self._claim_in_turn
+        if not queue.settings.has_claim_limits:
             return await claim(scope, queue.id, request, _Terms(self._ask))
 
         async def work(connection: Connection) -> _Handed:
@@ -136,9 +136,9 @@ class Claimer:
             rate, allowed = settings.rate_per_second, request.limit
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
-            if allowed == 0 or not settings.is_governed:
+            if allowed == 0 or not settings.has_claim_limits:
                 return _Handed()
-            terms = _Terms(connection.fetch, is_governed=True, cap=settings.tenant_claimed_max)
+            terms = _Terms(connection.fetch, has_claim_limits=True, cap=settings.tenant_claimed_max)
             handed = await claim(scope, queue.id, structs.replace(request, limit=allowed), terms)
             if rate is not None and handed.messages:
                 spent = spend(spent_until, now, rate, len(handed.messages))
@@ -150,7 +150,7 @@ class Claimer:
 
     async def _ack_unseen(self, messages: Sequence[Message]) -> None:
         """Ends what would be a second run of an event that is done."""
-        endings = tuple(Ending(held=message.held, fate=Fate.ACK) for message in messages)
+        endings = tuple(Ending(claim=message.current_claim, fate=Fate.ACK) for message in messages)
         await self._settler.settle(SYSTEM, Settlement(endings))
 
     async def _claim_in_turn(
@@ -243,7 +243,7 @@ class Claimer:
             [portion.lane.priority for portion in portions],
             [position.low_water.get(_place(portion), _BEGINNING) for portion in portions],
             request.limit,
-            terms.is_governed,
+            terms.has_claim_limits,
             terms.cap,
         )
         return self._handed(found)
@@ -258,7 +258,7 @@ class Claimer:
             request.holder,
             request.lease_seconds,
             scope.tenant,
-            terms.is_governed,
+            terms.has_claim_limits,
             terms.cap,
             request.limit,
         )
@@ -287,7 +287,7 @@ class Claimer:
         )
         if row is None or not row["is_alive"]:
             raise NodeExpired(request.holder)
-        return row["is_governed"] not in (queue.settings.is_governed, None)
+        return row["has_claim_limits"] not in (queue.settings.has_claim_limits, None)
 
     def _position(self, queue_id: UUID, tenant: str | None) -> _Position:
         position = self._positions.get((queue_id, tenant))

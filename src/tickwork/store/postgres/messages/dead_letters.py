@@ -25,7 +25,7 @@ from tickwork.core.message.dead_letter import (
     replay_of,
 )
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
@@ -77,14 +77,16 @@ class PostgresDeadLetters:
 
         return tuple(_letter(row) for row in await self._database.transact(work))
 
-    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         row = None
         if scope.tenant is None or is_name(scope.tenant):
             row = await self._database.run(
-                lambda connection: connection.fetchrow(SQL.get_dead_letter, scope.tenant, letter_id)
+                lambda connection: connection.fetchrow(
+                    SQL.get_dead_letter, scope.tenant, dead_letter_id
+                )
             )
         if row is None:
-            raise NotFound("dead letter", letter_id)
+            raise NotFound("dead letter", dead_letter_id)
         return _letter(row)
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
@@ -94,17 +96,22 @@ class PostgresDeadLetters:
         return tuple(DeadGroup(*row) for row in found)
 
     async def edit(
-        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+        self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
         check_body(body)
-        letter = await self.get(scope, letter_id)
+        letter = await self.get(scope, dead_letter_id)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
-                SQL.edit_dead_letter, self._moment(), letter.tenant, letter_id, body, content_type
+                SQL.edit_dead_letter,
+                self._moment(),
+                letter.tenant,
+                dead_letter_id,
+                body,
+                content_type,
             )
         )
         if row is None:
-            raise Conflict(f"dead letter {letter_id} is resolved already")
+            raise Conflict(f"dead letter {dead_letter_id} is resolved already")
         return _letter(row)
 
     async def replay(
@@ -130,7 +137,9 @@ class PostgresDeadLetters:
         replayed, groups = await self._database.transact(work, repeatable=False)
         self._sender.passed(groups)
         self._tallies.add_all(
-            Tallied(group.queue_id, group.tenant, Passing.REPLAYED, m.type or "", m.source or "")
+            Tallied(
+                group.queue_id, group.tenant, CounterName.REPLAYED, m.type or "", m.source or ""
+            )
             for group in groups
             for m in group.messages
         )
@@ -147,7 +156,11 @@ class PostgresDeadLetters:
         gone = await self._database.transact(work, repeatable=False)
         self._tallies.add_all(
             Tallied(
-                queue_id, row["tenant"], Passing.DISCARDED, row["type"] or "", row["source"] or ""
+                queue_id,
+                row["tenant"],
+                CounterName.DISCARDED,
+                row["type"] or "",
+                row["source"] or "",
             )
             for row in gone
         )

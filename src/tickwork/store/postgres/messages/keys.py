@@ -63,7 +63,7 @@ class Keys:
                 continue
             following[key] += 1
             is_first = following[key] == 1
-            standings.append(Standing(State.READY if is_first else State.HELD, following[key]))
+            standings.append(Standing(State.READY if is_first else State.BLOCKED, following[key]))
         return standings
 
     async def free(

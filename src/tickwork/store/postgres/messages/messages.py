@@ -7,16 +7,16 @@ from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.limits import (
-    can_be_held,
     check_batch,
     check_limit,
     check_message,
     check_system,
+    is_possible_claim,
     lease_faults,
 )
 from tickwork.core.model import (
+    Claim,
     ClaimRequest,
-    Held,
     Message,
     NewMessage,
     Scope,
@@ -82,10 +82,10 @@ class PostgresMessages:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         await self._settler.settle_jointly(scope, settlement, joined)
 
-    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
+        if not is_possible_claim(held) or not (scope.is_system or held.tenant == scope.tenant):
             return False
         extended = await self._database.run(
             lambda connection: connection.fetchval(
@@ -93,7 +93,7 @@ class PostgresMessages:
                 self._moment(),
                 held.tenant,
                 held.id,
-                held.claim,
+                held.number,
                 held.holder,
                 lease_seconds,
             )

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from tickwork.core.message.batch import REASON_DELETED, REASON_PURGED, ItemStatus
 from tickwork.core.model import Scope
-from tickwork.core.queue.stats import Passing, has_run
+from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
@@ -39,7 +39,7 @@ class Gone(NamedTuple):
     key: str | None
     batch_id: UUID | None
     bytes: int | None
-    passing: Passing
+    passing: CounterName
     reason: str | None = None
 
 
@@ -55,10 +55,10 @@ class Left:
     """Messages that left together: how many of each kind, and those on which something hangs."""
 
     def __init__(self) -> None:
-        self.passed: Counter[tuple[Kind, Passing]] = Counter()
+        self.passed: Counter[tuple[Kind, CounterName]] = Counter()
         self.gone: list[Gone] = []
 
-    def add(self, rows: Sequence[Any], passing: Passing, reason: str | None = None) -> None:
+    def add(self, rows: Sequence[Any], passing: CounterName, reason: str | None = None) -> None:
         """What a statement returned of them; its first columns are those of `Gone`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
             self.passed[kind, passing] += messages
@@ -66,9 +66,9 @@ class Left:
 
     def take_back(self, rows: Sequence[Any]) -> None:
         """As `add`, of what nobody was to see yet: it did not pass."""
-        self._note(rows, Passing.PURGED, None)
+        self._note(rows, CounterName.PURGED, None)
 
-    def _note(self, rows: Sequence[Any], passing: Passing, reason: str | None) -> None:
+    def _note(self, rows: Sequence[Any], passing: CounterName, reason: str | None) -> None:
         self.gone += [
             Gone(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
             for row in rows
@@ -79,7 +79,7 @@ class Left:
 class Aftermath(NamedTuple):
     """What is to be done after the commit."""
 
-    passed: Counter[tuple[Kind, Passing]]
+    passed: Counter[tuple[Kind, CounterName]]
     queues: frozenset[UUID]
     batches: frozenset[tuple[str, UUID]]
 
@@ -118,7 +118,7 @@ class Leaving:
         """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
         then nobody waits for each other crosswise."""
         gone = left.gone
-        behind_run = keys_of(each for each in gone if has_run(each.passing, each.reason))
+        behind_run = keys_of(each for each in gone if was_handled(each.passing, each.reason))
         keys = keys_of(gone).union(more_keys)
         queues = await self._keys.free(connection, keys, behind_run=behind_run)
         ended = [
@@ -154,7 +154,7 @@ def keys_of(gone: Iterable[Gone]) -> set[Key]:
 
 
 def _status(gone: Gone) -> ItemStatus:
-    return ItemStatus.COMPLETED if gone.passing is Passing.DONE else ItemStatus.FAILED
+    return ItemStatus.COMPLETED if gone.passing is CounterName.DONE else ItemStatus.FAILED
 
 
 PURGED_AT_ONCE = 5_000
@@ -206,7 +206,7 @@ class Purger:
                 SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
             left = Left()
-            left.add(rows, Passing.PURGED, reason)
+            left.add(rows, CounterName.PURGED, reason)
             return len(found), await self._leaving.follow(connection, left, Room())
 
         found, aftermath = await self._database.transact(work, repeatable=False)

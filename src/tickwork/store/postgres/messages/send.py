@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from tickwork.core.limits import check_message
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import NewMessage, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NotFound
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
@@ -307,7 +307,7 @@ class Sender:
         """After the commit: counts what was sent, and wakes whoever waits for it."""
         groups = list(groups)
         sent = Counter(
-            Tallied(group.queue_id, group.tenant, Passing.SENT, m.type or "", m.source or "")
+            Tallied(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
             for group in groups
             for m in group.messages
         )

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from msgspec import structs
 
-from tickwork.core.limits import can_be_held, check_settlement
+from tickwork.core.limits import check_settlement, is_possible_claim
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
@@ -32,10 +32,10 @@ class Settler:
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
-        strange = {ending.held for ending in settlement.endings if not _is_own(scope, ending)}
+        strange = {ending.claim for ending in settlement.endings if not _is_own(scope, ending)}
         own = settlement.endings
         if strange:
-            own = tuple(ending for ending in own if ending.held not in strange)
+            own = tuple(ending for ending in own if ending.claim not in strange)
         result = SettleResult()
         if own:
             items = sum(len(batch.items) for ending in own for batch in ending.batches)
@@ -43,13 +43,13 @@ class Settler:
         if not strange:
             return result
         refused = strange.union(result.refused)
-        held = (ending.held for ending in settlement.endings)
+        held = (ending.claim for ending in settlement.endings)
         return structs.replace(result, refused=tuple(each for each in held if each in refused))
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)
         endings = settlement.endings
-        if strange := [ending.held.id for ending in endings if not _is_own(scope, ending)]:
+        if strange := [ending.claim.id for ending in endings if not _is_own(scope, ending)]:
             raise ClaimLost(strange)
         try:
             await self._joiner.settle(endings, joined)
@@ -126,12 +126,12 @@ class Settler:
     async def _with_own(self, endings: Sequence[Ending], ended: Ended) -> Ended:
         """A node that nobody ended still held what was refused: it settled it itself."""
         refused = [place for place in range(len(endings)) if place not in ended.done]
-        holders = list({endings[place].held.holder for place in refused})
+        holders = list({endings[place].claim.holder for place in refused})
         still = await self._database.run(
             lambda connection: connection.fetch(SQL.nodes_not_ended, holders)
         )
         alive = {row["id"] for row in still}
-        own = {place for place in refused if endings[place].held.holder in alive}
+        own = {place for place in refused if endings[place].claim.holder in alive}
         return ended._replace(done=ended.done | own)
 
     async def _caused(self, endings: Sequence[Ending]) -> Caused:
@@ -139,7 +139,7 @@ class Settler:
         sends: dict[int, list[Parcel]] = {}
         batches: dict[int, list[Whole]] = {}
         for place, ending in enumerate(endings):
-            scope = Scope(ending.held.tenant)
+            scope = Scope(ending.claim.tenant)
             for send in ending.sends:
                 parcel = await self._sender.parcel(scope, send.queue, [send.message])
                 sends.setdefault(place, []).append(parcel)
@@ -152,5 +152,5 @@ class Settler:
 
 def _is_own(scope: Scope, ending: Ending) -> bool:
     """Whether the scope can be the holder at all."""
-    held = ending.held
-    return can_be_held(held) and (scope.is_system or held.tenant == scope.tenant)
+    held = ending.claim
+    return is_possible_claim(held) and (scope.is_system or held.tenant == scope.tenant)

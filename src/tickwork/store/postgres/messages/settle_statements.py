@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tickwork.core.message.error_summary import fingerprint
-from tickwork.core.model import ContentType, Ending, Fate, Held, NewMessage, SettleResult
-from tickwork.core.queue.stats import Passing, left_out_because
+from tickwork.core.model import Claim, ContentType, Ending, Fate, NewMessage, SettleResult
+from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.postgres.engine.database import SQL, Connection, once
 from tickwork.store.postgres.messages.backlog import Room
@@ -70,8 +70,8 @@ class Ended(NamedTuple):
             return SettleResult()
         places = range(start, stop)
         return SettleResult(
-            tuple(endings[place].held for place in places if place not in self.done),
-            tuple(endings[place].held for place in places if place in self.duplicates),
+            tuple(endings[place].claim for place in places if place not in self.done),
+            tuple(endings[place].claim for place in places if place in self.duplicates),
         )
 
 
@@ -95,9 +95,9 @@ class Ender:
         self, connection: Connection, endings: Sequence[Ending], caused: Caused
     ) -> Settled:
         """Of several ends of one handing-out the first counts; the others come too late."""
-        places: dict[Held, int] = {}
+        places: dict[Claim, int] = {}
         for place, ending in enumerate(endings):
-            places.setdefault(ending.held, place)
+            places.setdefault(ending.claim, place)
         recorded = await self._slots.record(
             connection, [endings[place] for place in places.values()]
         )
@@ -107,10 +107,10 @@ class Ender:
             if not left:
                 break
             await self._end(connection, endings, left, ended)
-        doubles = [endings[place].held for place in ended.duplicates]
+        doubles = [endings[place].claim for place in ended.duplicates]
         await self._slots.forget(connection, doubles, recorded)
         counted = ended.done - ended.duplicates
-        effects = effects_of(recorded, [endings[place].held for place in sorted(counted)])
+        effects = effects_of(recorded, [endings[place].claim for place in sorted(counted)])
         parcels, wholes = _of(counted, caused.sends), _of(counted, caused.batches)
         behind = await self._slots.keys_to_take(connection, effects)
         needed = await self._take_keys(
@@ -163,7 +163,7 @@ class Ender:
         """Acks in one statement, by itself, successes of slots among them; nothing, if anything
         hangs on any of them, or if one of them is there twice."""
         ended = Ended.nothing()
-        tenants, ids, claims, holders = _columns([ending.held for ending in endings])
+        tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
         firings = [ending.firing for ending in endings]
         if len({*ids}) == len(ids):
@@ -181,7 +181,7 @@ class Ender:
             ended.done.update([number - 1 for number in row["numbers"]])
             ended.duplicates.update([number - 1 for number in row["doubles"] or ()])
             kind = (row["tenant"], row["queue_id"], row["type"], row["source"])
-            ended.left.passed[kind, Passing.DONE] += len(row["numbers"])
+            ended.left.passed[kind, CounterName.DONE] += len(row["numbers"])
         return Settled(ended, (), Aftermath(ended.left.passed, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
@@ -236,7 +236,7 @@ class Ender:
                     Tallied(
                         row["queue_id"],
                         row["tenant"],
-                        Passing.RETRIED,
+                        CounterName.RETRIED,
                         row["type"] or "",
                         row["source"] or "",
                     )
@@ -259,7 +259,7 @@ class Ender:
         )
         for row in sorted(buried, key=lambda row: row["number"]):
             ended.done.add(places[row["number"] - 1])
-            ended.left.add([row], Passing.DEAD, row["reason"])
+            ended.left.add([row], CounterName.DEAD, row["reason"])
             if row["onward_id"] is not None:
                 ended.moved.append(_onward(row))
         ended.buried.extend(buried)
@@ -276,10 +276,10 @@ def _acked(
     """Notes what was acked."""
     ended.done.update([places[row["number"] - 1] for row in rows])
     ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
-    reasons = [left_out_because(endings[places[row["number"] - 1]]) for row in rows]
+    reasons = [skip_reason(endings[places[row["number"] - 1]]) for row in rows]
     for reason in set(reasons):
         alike = [row for row, own in zip(rows, reasons, strict=True) if own == reason]
-        ended.left.add(alike, Passing.DONE, reason)
+        ended.left.add(alike, CounterName.DONE, reason)
 
 
 def _onward(row: Any) -> Group:
@@ -303,13 +303,13 @@ def _onward(row: Any) -> Group:
 def _fences(
     endings: Sequence[Ending], places: Sequence[int]
 ) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
-    return _columns([endings[place].held for place in places])
+    return _columns([endings[place].claim for place in places])
 
 
-def _columns(held: Sequence[Held]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
+def _columns(held: Sequence[Claim]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
     return (
         [each.tenant for each in held],
         [each.id for each in held],
-        [each.claim for each in held],
+        [each.number for each in held],
         [each.holder for each in held],
     )

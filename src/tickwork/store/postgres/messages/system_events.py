@@ -9,7 +9,12 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.message.subscription import copy_for, matches
-from tickwork.core.message.system_events import Death, is_wanted, of_death, of_pause
+from tickwork.core.message.system_events import (
+    DeadMessage,
+    dead_message_events,
+    matches_system_event,
+    schedule_paused_event,
+)
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import new_id
@@ -53,14 +58,14 @@ async def told_of(
     them, and of schedules that were paused by that. Store them in the same transaction."""
     tenants = [*{row["tenant"] for row in buried}]
     found = await connection.fetch(SQL.subscriptions_among, tenants)
-    wanted = [row for row in found if is_wanted(row["types"])]
+    wanted = [row for row in found if matches_system_event(row["types"])]
     if not wanted:
         return []
     events: dict[str, list[NewMessage]] = {}
     for row in buried:
-        events.setdefault(row["tenant"], []).extend(of_death(_death(row)))
+        events.setdefault(row["tenant"], []).extend(dead_message_events(_death(row)))
     for each in paused:
-        told = of_pause(*each.schedule, each.slot, each.error)
+        told = schedule_paused_event(*each.schedule, each.slot, each.error)
         events.setdefault(each.schedule[0], []).append(told)
     return [group for tenant, own in events.items() for group in _groups(tenant, own, wanted)]
 
@@ -82,10 +87,10 @@ def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any
     return groups
 
 
-def _death(row: Any) -> Death:
-    return Death(
+def _death(row: Any) -> DeadMessage:
+    return DeadMessage(
         tenant=row["tenant"],
-        letter_id=row["letter"],
+        dead_letter_id=row["letter"],
         message_id=row["id"],
         queue_id=row["queue_id"],
         queue=row["queue"],

@@ -24,13 +24,13 @@ from msgspec import structs
 
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.change import Change, Decide
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
 from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
-from tickwork.core.tenant_limits import check_change, is_one_more
+from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
@@ -212,7 +212,7 @@ class Changer:
             await self._record(connection, schedule, change.skips, now)
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
-            if limits is not None and is_one_more(ScheduleStatus(row["status"]), change.status):
+            if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
                 await keep_number(connection, limits)
         aftermath = await self._leaving.follow(connection, left, room, keys)
         return _Changed(schedule, aftermath, row["queue_id"], fires, row["type"], now)
@@ -328,7 +328,9 @@ class Changer:
         schedule = changed.schedule
         if changed.fires:
             source = str(schedule.id)
-            tallied = Tallied(changed.queue_id, schedule.tenant, Passing.SENT, changed.type, source)
+            tallied = Tallied(
+                changed.queue_id, schedule.tenant, CounterName.SENT, changed.type, source
+            )
             self._tallies.add(tallied, len(changed.fires))
             if any(fire.visible_at <= changed.now for fire in changed.fires):
                 self._wakeups.tell([changed.queue_id])

@@ -26,7 +26,12 @@ from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.core.schedule.model import NewSchedule, Schedule, bucket_of, texts_of
-from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
+from tickwork.core.tenant_limits import (
+    check_same_schedule,
+    check_schedule_count,
+    check_schedules,
+    limit_bulk,
+)
 from tickwork.errors import Conflict, NotFound, TooMany
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
@@ -206,7 +211,7 @@ class Creator:
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant = scope.tenant or DEFAULT_TENANT
-        source, stored = iter(within_rate(tenant, await self._rate(tenant), new)), 0
+        source, stored = iter(limit_bulk(tenant, await self._rate(tenant), new)), 0
         queue_ids: dict[str, UUID] = {}
         rows = Rows(tenant, queue_ids.__getitem__)
         piece = await self._next_piece(tenant, source, queue_ids, rows)
@@ -322,7 +327,7 @@ async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
     tenant, most = limits["id"], limits["schedules_max"]
     if most is not None:
         there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
-        check_number(tenant, there, most)
+        check_schedule_count(tenant, there, most)
 
 
 class _QueueGone(NotFound):
@@ -345,6 +350,6 @@ def _as_made(
         found = by_id.get(each.id) if key is None or each.id in stored else by_key.get(key)
         if found is None:
             raise Conflict(f"the name {each.name} is in use; take another one, or update it")
-        check_repeat(each, found)
+        check_same_schedule(each, found)
         made.append(found)
     return tuple(made)

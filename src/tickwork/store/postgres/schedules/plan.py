@@ -15,7 +15,7 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import SHARDS, key_of, read_rule, read_terms, shard_of
 from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, Skip
 from tickwork.core.schedule.shards import Grant
@@ -198,7 +198,7 @@ class Planner:
             plan = plans[number]
             if not plan.fires:
                 continue
-            tallied = Tallied(row[2], plan.tenant, Passing.SENT, row[3], str(plan.id))
+            tallied = Tallied(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
             self._tallies.add(tallied, len(plan.fires))
             if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
                 ready.add(row[2])

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import Ending, Held
+from tickwork.core.model import Claim, Ending
 from tickwork.core.schedule.firing import FiringResult, Then
 from tickwork.core.schedule.model import read_rule
 from tickwork.core.schedule.plan import PAUSED
@@ -81,9 +81,9 @@ class SlotEnds:
 
     async def record(
         self, connection: Connection, endings: Iterable[Ending]
-    ) -> dict[Held, Recorded]:
+    ) -> dict[Claim, Recorded]:
         """Records attempts at slots; what is still held now stays so until the commit."""
-        chosen = [(ending.held, ending.firing) for ending in endings if ending.firing is not None]
+        chosen = [(ending.claim, ending.firing) for ending in endings if ending.firing is not None]
         if not chosen:
             return {}
         ids = [new_id() for _ in chosen]
@@ -93,7 +93,7 @@ class SlotEnds:
             self._moment(),
             once([held.tenant for held, _ in chosen]),
             [held.id for held, _ in chosen],
-            once([held.claim for held, _ in chosen]),
+            once([held.number for held, _ in chosen]),
             once([held.holder for held, _ in chosen]),
             ids,
             once([firing.status for firing in firings]),
@@ -104,7 +104,7 @@ class SlotEnds:
             once([_channels(firing) for firing in firings]),
             once([firing.is_attempt for firing in firings]),
         )
-        recorded: dict[Held, Recorded] = {}
+        recorded: dict[Claim, Recorded] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status in rows:
             held, firing = chosen[number - 1]
             recorded[held] = Recorded(
@@ -119,7 +119,7 @@ class SlotEnds:
         return recorded
 
     async def forget(
-        self, connection: Connection, doubles: Iterable[Held], recorded: Mapping[Held, Recorded]
+        self, connection: Connection, doubles: Iterable[Claim], recorded: Mapping[Claim, Recorded]
     ) -> None:
         """Of an event that was done before nothing is recorded."""
         known = [held for held in doubles if held in recorded]
@@ -175,7 +175,7 @@ class SlotEnds:
         return any(row["is_moved"] and row["status"] == "active" for row in rows), [*stopped]
 
 
-def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Effects:
+def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
     """What ends that counted mean for their schedules, in the order of their slots; schedules for
     which they mean nothing are left out."""
     ended = [recorded[held] for held in counted if held in recorded]
@@ -192,7 +192,7 @@ def effects_of(recorded: Mapping[Held, Recorded], counted: Iterable[Held]) -> Ef
 
 
 def paused_by(
-    recorded: Mapping[Held, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
+    recorded: Mapping[Claim, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
 ) -> list[Paused]:
     """What paused schedules: of several slots the last one."""
     return [

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.store.shared.counters import Tallied, Tallies
 
 
@@ -17,7 +17,7 @@ class Passed(NamedTuple):
 
     queue_id: bytes
     tenant: str
-    passing: Passing
+    passing: CounterName
     type: str | None
     source: str | None
     messages: int
@@ -31,7 +31,7 @@ class Counting:
 
     def add(self, passed: Iterable[Passed]) -> None:
         """Counts what a commit made true."""
-        summed: Counter[tuple[bytes, str, Passing, str, str]] = Counter()
+        summed: Counter[tuple[bytes, str, CounterName, str, str]] = Counter()
         for queue_id, tenant, passing, type_, source, messages in passed:
             summed[queue_id, tenant, passing, type_ or "", source or ""] += messages
         if summed:

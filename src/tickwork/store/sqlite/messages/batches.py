@@ -15,8 +15,8 @@ from tickwork.core.message.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.model import NewMessage, Scope, WholeBatch
-from tickwork.core.queue.stats import Passing
+from tickwork.core.model import BatchWithItems, NewMessage, Scope
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, from_microseconds, portions
@@ -125,7 +125,7 @@ class SqliteBatches:
 class Whole:
     """A batch with all its items, stored together or not at all."""
 
-    def __init__(self, scope: Scope, batch: WholeBatch) -> None:
+    def __init__(self, scope: Scope, batch: BatchWithItems) -> None:
         self._scope, self._batch, self._load = scope, batch, Load(batch.items)
 
     def find(self, transaction: Transaction) -> Found:
@@ -224,7 +224,7 @@ def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> byte
         return None
     places = rows.as_json(place for place, _ in found)
     gone = transaction.execute(SQL.delete_messages, (places,)).fetchall()
-    leave(transaction, gone, Passing.PURGED, REASON_CANCELLED)
+    leave(transaction, gone, CounterName.PURGED, REASON_CANCELLED)
     last: bytes = found[-1][1]
     return last
 

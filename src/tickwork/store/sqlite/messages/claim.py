@@ -21,7 +21,7 @@ from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.core.queue import rate_limit as rate
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
 from tickwork.store.shared.fair_shares import LANES_MAX, Lane, Portion, Ring
@@ -130,7 +130,7 @@ class Taking:
         if not places:
             return found
         gone = self.transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
-        leave(self.transaction, gone, Passing.DONE)
+        leave(self.transaction, gone, CounterName.DONE)
         self._doubles += len(places)
         return [each for each in found if each.event_id not in known]
 
@@ -177,7 +177,7 @@ class Claimer:
         if queue.paused:
             return None
         taking = Taking(transaction, queue, request)
-        if request.apart:
+        if request.separate:
             taking.take_apart(scope)
         elif taking.missing:
             self._take_in_turn(taking, scope)

@@ -21,7 +21,7 @@ from tickwork.core.message.dead_letter import (
 )
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import ContentType, NewMessage, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite.engine.counters import Passed
@@ -82,9 +82,9 @@ class SqliteDeadLetters:
 
         return rows.dead_letters(await self._database.read(work))
 
-    async def get(self, scope: Scope, letter_id: UUID) -> DeadLetter:
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         def work(transaction: Transaction) -> list[rows.Row]:
-            place, _ = _find(transaction, scope, letter_id)
+            place, _ = _find(transaction, scope, dead_letter_id)
             return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.read(work))
@@ -105,15 +105,15 @@ class SqliteDeadLetters:
         )
 
     async def edit(
-        self, scope: Scope, letter_id: UUID, body: bytes, content_type: ContentType
+        self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
         check_body(body)
 
         def work(transaction: Transaction) -> list[rows.Row]:
-            place, _ = _find(transaction, scope, letter_id)
+            place, _ = _find(transaction, scope, dead_letter_id)
             values = (place, body, str(content_type), transaction.now)
             if transaction.execute(SQL.edit_dead_letter, values).rowcount == 0:
-                raise Conflict(f"dead letter {letter_id} is resolved already")
+                raise Conflict(f"dead letter {dead_letter_id} is resolved already")
             return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.write(work))
@@ -138,7 +138,7 @@ class SqliteDeadLetters:
             values = (rows.as_json(places), transaction.now)
             discarded = transaction.execute(SQL.discard_dead_letters, values).fetchall()
             for queue_id, tenant, type_, source in discarded:
-                passed = Passed(queue_id, tenant, Passing.DISCARDED, type_, source, 1)
+                passed = Passed(queue_id, tenant, CounterName.DISCARDED, type_, source, 1)
                 transaction.passed.append(passed)
             return len(discarded)
 
@@ -165,20 +165,20 @@ def _replay(
     for tenant, messages in by_tenant.items():
         Load(messages).store(transaction, tenant, queue)
         transaction.passed += [
-            Passed(queue.id, tenant, Passing.REPLAYED, each.type, each.source, 1)
+            Passed(queue.id, tenant, CounterName.REPLAYED, each.type, each.source, 1)
             for each in messages
         ]
     return tuple(replayed)
 
 
-def _find(transaction: Transaction, scope: Scope, letter_id: UUID) -> tuple[int, int]:
+def _find(transaction: Transaction, scope: Scope, dead_letter_id: UUID) -> tuple[int, int]:
     """Where a letter lies, and when it failed."""
     row: tuple[int, int] | None = None
     if scope.tenant is None or is_storable(scope.tenant):
-        values = (letter_id.bytes, scope.tenant)
+        values = (dead_letter_id.bytes, scope.tenant)
         row = transaction.execute(SQL.dead_letter_position, values).fetchone()
     if row is None:
-        raise NotFound("dead letter", letter_id)
+        raise NotFound("dead letter", dead_letter_id)
     return row
 
 
@@ -234,22 +234,22 @@ def bury(
     there is one; says how many. `later` as `leave` has it."""
     if not burials:
         return 0
-    letter_ids = {each.place: new_id().bytes for each in burials}
+    dead_letter_ids = {each.place: new_id().bytes for each in burials}
     transaction.connection.executemany(
         SQL.record_dead_letters,
         [
-            (each.place, letter_ids[each.place], each.reason, each.error, fingerprint(each.error),
-             each.counted, transaction.now)
+            (each.place, dead_letter_ids[each.place], each.reason, each.error,
+             fingerprint(each.error), each.counted, transaction.now)
             for each in burials
         ],
     )  # fmt: skip
-    gone = transaction.execute(SQL.delete_messages, (rows.as_json(letter_ids),)).fetchall()
+    gone = transaction.execute(SQL.delete_messages, (rows.as_json(dead_letter_ids),)).fetchall()
     reasons = {each.place: each.reason for each in burials}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[PLACE]] == reason]
-        leave(transaction, alike, Passing.DEAD, reason, later=later)
-    _move_on(transaction, {row[PLACE]: row for row in gone}, letter_ids)
-    tell_of_dead(transaction, {letter_ids[row[PLACE]]: row[TENANT] for row in gone})
+        leave(transaction, alike, CounterName.DEAD, reason, later=later)
+    _move_on(transaction, {row[PLACE]: row for row in gone}, dead_letter_ids)
+    tell_of_dead(transaction, {dead_letter_ids[row[PLACE]]: row[TENANT] for row in gone})
     return len(gone)
 
 
@@ -261,19 +261,21 @@ def bury_unseen(transaction: Transaction, burials: Sequence[Burial]) -> Buried:
     return Buried(buried, sum(map(is_expired_unseen, ended)))
 
 
-def _move_on(transaction: Transaction, gone: dict[int, Gone], letter_ids: dict[int, bytes]) -> None:
+def _move_on(
+    transaction: Transaction, gone: dict[int, Gone], dead_letter_ids: dict[int, bytes]
+) -> None:
     """What died in a queue with a dead-letter queue is a message there, whatever the cap says."""
     targets: dict[tuple[str, bytes], Found | None] = {}
-    for place, letter_id in letter_ids.items():
+    for place, dead_letter_id in dead_letter_ids.items():
         row = gone[place]
         died_in = (row[TENANT], row[QUEUE_ID])
         if died_in not in targets:
             targets[died_in] = _dead_letter_queue(transaction, *died_in)
         queue = targets[died_in]
         if queue is not None:
-            values = (letter_id, queue.id, transaction.now)
+            values = (dead_letter_id, queue.id, transaction.now)
             transaction.execute(SQL.forward_dead_letter, values)
-            passed = Passed(queue.id, row[TENANT], Passing.SENT, row[TYPE], row[SOURCE], 1)
+            passed = Passed(queue.id, row[TENANT], CounterName.SENT, row[TYPE], row[SOURCE], 1)
             transaction.passed.append(passed)
             transaction.woken.add(UUID(bytes=queue.id))
             if queue.bytes_max is not None:

@@ -7,24 +7,24 @@ from datetime import datetime
 from uuid import UUID
 
 from tickwork.core.limits import (
-    can_be_held,
     check_batch,
     check_limit,
     check_message,
     check_system,
+    is_possible_claim,
     lease_faults,
 )
 from tickwork.core.message.batch import REASON_DELETED
 from tickwork.core.model import (
+    Claim,
     ClaimRequest,
-    Held,
     Message,
     NewMessage,
     Scope,
     Settlement,
     SettleResult,
 )
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Joined
 from tickwork.store.ids import Moment
@@ -84,12 +84,12 @@ class SqliteMessages:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         await self._settler.settle_jointly(scope, settlement, joined)
 
-    async def extend(self, scope: Scope, held: Held, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not can_be_held(held) or not (scope.is_system or held.tenant == scope.tenant):
+        if not is_possible_claim(held) or not (scope.is_system or held.tenant == scope.tenant):
             return False
-        fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
+        fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
 
         def work(transaction: Transaction) -> bool:
             lease_until = transaction.now + duration(lease_seconds)
@@ -137,7 +137,7 @@ class SqliteMessages:
             queue_id = find_queue(transaction, scope, queue).id
             values = (queue_id, message_id.bytes, scope.tenant)
             gone = transaction.execute(SQL.delete_message, values).fetchall()
-            leave(transaction, gone, Passing.PURGED, REASON_DELETED)
+            leave(transaction, gone, CounterName.PURGED, REASON_DELETED)
             return bool(gone)
 
         return await self._database.write(work)

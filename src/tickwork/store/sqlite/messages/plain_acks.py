@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.limits import can_be_held
+from tickwork.core.limits import is_possible_claim
 from tickwork.core.model import Ending, Fate, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import SUCCESS
 from tickwork.store.ids import new_id
 from tickwork.store.shared.row_hints import Sightings
@@ -54,7 +54,7 @@ class PlainAcks(NamedTuple):
         transaction.execute(SQL.ack_plain, (places,))
         freed: Counter[bytes] = Counter()
         for queue_id, type_, source, messages, size, _ in kinds:
-            passed = Passed(queue_id, self.tenant, Passing.DONE, type_, source, messages)
+            passed = Passed(queue_id, self.tenant, CounterName.DONE, type_, source, messages)
             transaction.passed.append(passed)
             freed[queue_id] += size
         for queue_id, size in freed.items():
@@ -66,14 +66,14 @@ def plain_acks(
     scope: Scope, endings: Sequence[Ending], sightings: Sightings[int]
 ) -> PlainAcks | None:
     """The endings as plain acks; None if they are not all such."""
-    first = endings[0].held
-    tenant, claim, holder = first.tenant, first.claim, first.holder
-    if not can_be_held(first) or not (scope.is_system or scope.tenant == tenant):
+    first = endings[0].claim
+    tenant, claim, holder = first.tenant, first.number, first.holder
+    if not is_possible_claim(first) or not (scope.is_system or scope.tenant == tenant):
         return None
     ids: list[UUID] = []
     took: list[float] = []
     for ending in endings:
-        held, firing = ending.held, ending.firing
+        held, firing = ending.claim, ending.firing
         if firing is not None:
             if not firing.says_nothing_but_success:
                 return None
@@ -82,7 +82,7 @@ def plain_acks(
             ending.fate is not Fate.ACK
             or ending.sends
             or ending.batches
-            or held.claim != claim
+            or held.number != claim
             or held.holder != holder
             or held.tenant != tenant
         ):

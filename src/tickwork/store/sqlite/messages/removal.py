@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core.message.batch import ItemStatus
-from tickwork.core.queue.stats import Passing, has_run
+from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.store.sqlite.engine.counters import Passed
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
@@ -37,7 +37,7 @@ _queue_id = itemgetter(QUEUE_ID)
 def leave(
     transaction: Transaction,
     gone: Sequence[Gone],
-    passing: Passing | None,
+    passing: CounterName | None,
     reason: str | None = None,
     *,
     later: set[BatchName] | None = None,
@@ -61,7 +61,7 @@ def leave_some(
     """
     for statement in statements:
         if gone := transaction.execute(statement, (*values, SOME_MESSAGES)).fetchall():
-            return len(gone), _follow(transaction, gone, Passing.PURGED, reason)
+            return len(gone), _follow(transaction, gone, CounterName.PURGED, reason)
     return 0, set()
 
 
@@ -72,7 +72,7 @@ def complete_all(transaction: Transaction, batches: Iterable[BatchName]) -> None
 
 
 def _follow(
-    transaction: Transaction, gone: Sequence[Gone], passing: Passing | None, reason: str | None
+    transaction: Transaction, gone: Sequence[Gone], passing: CounterName | None, reason: str | None
 ) -> set[BatchName]:
     """All but the completion of batches: those that may have come to their end."""
     for kind, messages in Counter(map(_kind, gone)).items():
@@ -84,8 +84,8 @@ def _follow(
         freed = sum(row[BYTES] for row in gone if row[QUEUE_ID] == queue_id)
         transaction.execute(SQL.change_backlog, (queue_id, -freed))
     for key in {(row[QUEUE_ID], row[TENANT], row[KEY]) for row in gone if row[KEY] is not None}:
-        _free(transaction, key, has_run=has_run(passing, reason))
-    status = ItemStatus.COMPLETED if passing is Passing.DONE else ItemStatus.FAILED
+        _free(transaction, key, has_run=was_handled(passing, reason))
+    status = ItemStatus.COMPLETED if passing is CounterName.DONE else ItemStatus.FAILED
     ended = [
         EndedItem(row[TENANT], row[BATCH_ID], row[ID], status, reason)
         for row in gone

@@ -18,7 +18,7 @@ from uuid import UUID
 from tickwork.core.limits import check_message
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import ContentType, NewMessage, QueueSettings, Scope
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, Conflict, NotFound
 from tickwork.store.sqlite.engine.counters import Passed
 from tickwork.store.sqlite.engine.database import Database
@@ -135,7 +135,7 @@ class Load:
             ]
             kinds, size = _kinds(stored), _bytes(stored)
         for (type_, source), messages in kinds.items():
-            passed = Passed(queue.id, tenant, Passing.SENT, type_, source, messages)
+            passed = Passed(queue.id, tenant, CounterName.SENT, type_, source, messages)
             transaction.passed.append(passed)
         if stored:
             transaction.woken.add(UUID(bytes=queue.id))

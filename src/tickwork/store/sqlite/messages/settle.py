@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from uuid import UUID
 
-from tickwork.core.limits import can_be_held, check_settlement
+from tickwork.core.limits import check_settlement, is_possible_claim
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
-from tickwork.core.queue.stats import Passing, left_out_because
+from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
@@ -112,9 +112,9 @@ class _Endings:
         batches: list[tuple[int, Whole]] = []
         self.rows = len(endings)
         for place, ending in enumerate(endings):
-            held = ending.held
-            if (scope.is_system or held.tenant == scope.tenant) and can_be_held(held):
-                fence = (held.tenant, held.id.bytes, held.claim, held.holder.bytes)
+            held = ending.claim
+            if (scope.is_system or held.tenant == scope.tenant) and is_possible_claim(held):
+                fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
                 is_first = self._places.setdefault(fence, place) == place
                 if ending.firing is not None and is_first:
                     self._firings[fence] = ending.firing
@@ -158,8 +158,8 @@ class _Endings:
                 if isinstance(caused, Whole):
                     batches.add(caused.name)
         return SettleResult(
-            tuple(each.held for place, each in enumerate(self._endings) if place not in ended),
-            tuple(self._endings[place].held for place in sorted(doubled)),
+            tuple(each.claim for place, each in enumerate(self._endings) if place not in ended),
+            tuple(self._endings[place].claim for place in sorted(doubled)),
         )
 
     def _with(self, *fates: Fate) -> dict[Fence, Ending]:
@@ -214,10 +214,10 @@ def _ack(
     events = [row for row in gone if row[EVENT_ID] is not None]
     events.sort(key=lambda row: order[row[FENCE]])  # Of two with one event the first is fresh.
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
-    reasons = {row[FENCE]: left_out_because(endings[row[FENCE]]) for row in gone}
+    reasons = {row[FENCE]: skip_reason(endings[row[FENCE]]) for row in gone}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[FENCE]] == reason]
-        leave(transaction, alike, Passing.DONE, reason, later=batches)
+        leave(transaction, alike, CounterName.DONE, reason, later=batches)
     return done, duplicates
 
 
@@ -239,7 +239,7 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
             if visible_at <= transaction.now:
                 transaction.woken.add(UUID(bytes=queue_id))
             if ending.fate is Fate.RETRY:
-                passed = Passed(queue_id, fence[0], Passing.RETRIED, type_, source, 1)
+                passed = Passed(queue_id, fence[0], CounterName.RETRIED, type_, source, 1)
                 transaction.passed.append(passed)
     return done
 

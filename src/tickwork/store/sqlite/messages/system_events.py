@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from tickwork.core.message.system_events import Death, is_wanted, of_death, of_pause
+from tickwork.core.message.system_events import (
+    DeadMessage,
+    dead_message_events,
+    matches_system_event,
+    schedule_paused_event,
+)
 from tickwork.core.model import NewMessage
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -18,9 +23,9 @@ def tell_of_dead(transaction: Transaction, letters: Mapping[bytes, str]) -> None
         if not _is_heard(transaction, tenant):
             continue
         events: list[NewMessage] = []
-        for letter_id, owner in letters.items():
+        for dead_letter_id, owner in letters.items():
             if owner == tenant:
-                events += of_death(_death(transaction, letter_id))
+                events += dead_message_events(_death(transaction, dead_letter_id))
         send_copies(transaction, tenant, events, is_exempt=True)
 
 
@@ -29,23 +34,25 @@ def tell_of_pause(
 ) -> None:
     """Tells of a schedule that a dead firing paused just now."""
     if _is_heard(transaction, tenant):
-        event = of_pause(tenant, UUID(bytes=schedule_id), from_microseconds(slot), error)
+        event = schedule_paused_event(
+            tenant, UUID(bytes=schedule_id), from_microseconds(slot), error
+        )
         send_copies(transaction, tenant, [event], is_exempt=True)
 
 
 def _is_heard(transaction: Transaction, tenant: str) -> bool:
     found = transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall()
-    return any(is_wanted(types) for types, *_ in found)
+    return any(matches_system_event(types) for types, *_ in found)
 
 
-def _death(transaction: Transaction, letter_id: bytes) -> Death:
+def _death(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage:
     (
         tenant, message_id, queue_id, queue, type_, source, reason, error, attempts, sent_at,
         correlation_id, hops, schedule_id, slot, run,
-    ) = transaction.execute(SQL.read_death, (letter_id,)).fetchone()  # fmt: skip
-    return Death(
+    ) = transaction.execute(SQL.read_death, (dead_letter_id,)).fetchone()  # fmt: skip
+    return DeadMessage(
         tenant=tenant,
-        letter_id=UUID(bytes=letter_id),
+        dead_letter_id=UUID(bytes=dead_letter_id),
         message_id=UUID(bytes=message_id),
         queue_id=UUID(bytes=queue_id),
         queue=queue,

@@ -15,7 +15,7 @@ from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import UNFINISHED_MAX
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
-from tickwork.core.tenant_limits import check_change, is_one_more
+from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
@@ -106,7 +106,7 @@ def _change(
     skips = [(key, skip_values(skip)) for skip in change.skips]
     record_skips(transaction, skips)
     _write(transaction, found, change, withdrawn)
-    if is_one_more(schedule.status, change.status):
+    if becomes_active(schedule.status, change.status):
         check_number_now(transaction, schedule.tenant)
     return find(transaction, Scope(schedule.tenant), schedule_id).schedule
 

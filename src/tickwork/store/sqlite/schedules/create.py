@@ -13,7 +13,12 @@ from uuid import UUID
 from tickwork.core.model import DEFAULT, Scope
 from tickwork.core.queue import rate_limit as rate
 from tickwork.core.schedule.model import NewSchedule, Schedule
-from tickwork.core.tenant_limits import check_number, check_repeat, check_schedules, within_rate
+from tickwork.core.tenant_limits import (
+    check_same_schedule,
+    check_schedule_count,
+    check_schedules,
+    limit_bulk,
+)
 from tickwork.errors import Conflict, TooMany
 from tickwork.store.shared.row_hints import Alike
 from tickwork.store.sqlite.engine.database import Database
@@ -57,7 +62,7 @@ class Maker:
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
         tenant, made = own_tenant(scope), 0
         limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
-        source = iter(within_rate(tenant, limits[1], new))
+        source = iter(limit_bulk(tenant, limits[1], new))
         alike: _Common = Alike(common_values)
         piece = await _next_piece(source, alike)
         while piece:
@@ -115,7 +120,7 @@ def _create(
             first = keyed.setdefault(each.idempotency_key, each)
         if first is None or first is each:
             really_new[each.id] = first = each
-        check_repeat(each, first)
+        check_same_schedule(each, first)
         ids.append(first.id)
     _store(transaction, tenant, _ready(really_new.values(), Alike(common_values)))
     return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
@@ -187,7 +192,7 @@ def check_number_now(transaction: Transaction, tenant: str) -> None:
     if schedules_max is not None:
         values = (tenant, schedules_max + 1)
         (there,) = transaction.execute(SQL.count_schedules, values).fetchone()
-        check_number(tenant, there, schedules_max)
+        check_schedule_count(tenant, there, schedules_max)
 
 
 def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.core.queue.stats import Passing
+from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import Schedule, key_of, read_terms, terms_text
 from tickwork.core.schedule.plan import Fire
 from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
@@ -158,7 +158,7 @@ def _count(transaction: Transaction, many: Sequence[Makings], repeats: set[bytes
             made -= sum(each.id in repeats for each in slots)
         queue_id = origin.queue_id
         transaction.passed.append(
-            Passed(queue_id, origin.tenant, Passing.SENT, origin.type, source, made)
+            Passed(queue_id, origin.tenant, CounterName.SENT, origin.type, source, made)
         )
         size[queue_id] = size.get(queue_id, 0) + origin.bytes * made
     for queue_id, added in size.items():

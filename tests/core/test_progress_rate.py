@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.core.message.batch import LATELY_SECONDS, SAMPLES_MAX, Speed
+from tickwork.core.message.batch import RATE_WINDOW_SECONDS, SAMPLES_MAX, ProgressRate
 
 
-def speed(*samples: tuple[float, int]) -> Speed:
-    made = Speed()
+def speed(*samples: tuple[float, int]) -> ProgressRate:
+    made = ProgressRate()
     for seconds, done in samples:
         made.add(seconds, done)
     return made
@@ -17,25 +17,25 @@ def speed(*samples: tuple[float, int]) -> Speed:
 @pytest.mark.parametrize("samples", [[], [(5.0, 3)], [(5.0, 3), (5.0, 9)]])
 def test_one_moment_has_no_speed(samples: list[tuple[float, int]]) -> None:
     assert speed(*samples).per_second is None
-    assert speed(*samples).seconds_left(10) is None
+    assert speed(*samples).remaining_seconds(10) is None
 
 
 def test_the_rest_takes_as_long_as_the_speed_says() -> None:
     half = speed((100.0, 0), (101.0, 10), (102.0, 50))
     assert half.per_second == 25.0
-    assert half.seconds_left(100) == 2.0
-    assert half.seconds_left(50) == 0.0
+    assert half.remaining_seconds(100) == 2.0
+    assert half.remaining_seconds(50) == 0.0
 
 
 def test_nobody_knows_when_what_stands_still_is_through() -> None:
     still = speed((0.0, 7), (10.0, 7))
-    assert (still.per_second, still.seconds_left(8)) == (0.0, None)
+    assert (still.per_second, still.remaining_seconds(8)) == (0.0, None)
 
 
 def test_what_was_long_ago_does_not_count() -> None:
-    slowed = speed((0.0, 0), (1.0, 10_000), (2.0 + LATELY_SECONDS, 10_001))
-    assert slowed.per_second == pytest.approx(1 / (LATELY_SECONDS + 1))
-    rarely = speed((0.0, 0), (10 * LATELY_SECONDS, 600))
+    slowed = speed((0.0, 0), (1.0, 10_000), (2.0 + RATE_WINDOW_SECONDS, 10_001))
+    assert slowed.per_second == pytest.approx(1 / (RATE_WINDOW_SECONDS + 1))
+    rarely = speed((0.0, 0), (10 * RATE_WINDOW_SECONDS, 600))
     assert rarely.per_second == 2.0
 
 

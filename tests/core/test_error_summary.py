@@ -15,10 +15,10 @@ from tickwork.core.limits import ERROR_LENGTH_MAX
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.error_summary import (
     GROUPS_MAX,
-    LEFT_OUT,
+    OMITTED_MARK,
     SUMMARY_LENGTH_MAX,
     summary,
-    telling_line,
+    summary_line,
 )
 
 UNTOLD = "\n[SQL: SELECT 1]\n(Background on this error at: https://example.org/e3q8)"
@@ -200,7 +200,7 @@ def test_any_other_text_is_told_by_its_first_line(text: str | None, line: str | 
 )
 def test_an_error_without_its_middle_is_told_all_the_same(error: BaseException) -> None:
     text = clean_error(written(error))
-    assert LEFT_OUT in text
+    assert OMITTED_MARK in text
     assert summary(text) == "LookupError: last"
 
 
@@ -217,4 +217,4 @@ def test_it_is_one_line_of_bounded_length_unless_there_is_nothing_to_tell(text: 
     assert len(told.splitlines()) <= 1
     assert len(told) <= SUMMARY_LENGTH_MAX
     assert bool(told) == bool(text.strip())
-    assert telling_line(text).startswith(told)
+    assert summary_line(text).startswith(told)

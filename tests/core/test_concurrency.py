@@ -5,7 +5,12 @@ from itertools import accumulate, repeat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.queue.rate_limit import AUTO_MAX, AUTO_MIN, Load, next_concurrency
+from tickwork.core.queue.rate_limit import (
+    AUTO_CONCURRENCY_MAX,
+    AUTO_CONCURRENCY_MIN,
+    Load,
+    next_concurrency,
+)
 
 BUSY = Load(ended=10, failed=0, all_busy=True, more_waiting=True)
 
@@ -16,13 +21,13 @@ LOADS = st.builds(
     st.booleans(),
     st.booleans(),
 )
-CURRENT = st.integers(AUTO_MIN, AUTO_MAX)
+CURRENT = st.integers(AUTO_CONCURRENCY_MIN, AUTO_CONCURRENCY_MAX)
 
 
 def test_a_backlog_makes_it_grow_to_its_most_within_ten_looks() -> None:
-    grown = [*accumulate(repeat(BUSY, 10), next_concurrency, initial=AUTO_MIN)]
+    grown = [*accumulate(repeat(BUSY, 10), next_concurrency, initial=AUTO_CONCURRENCY_MIN)]
     assert grown == sorted(grown)
-    assert grown[-1] == AUTO_MAX
+    assert grown[-1] == AUTO_CONCURRENCY_MAX
 
 
 def test_idle_slots_or_an_empty_queue_make_no_more() -> None:
@@ -32,9 +37,9 @@ def test_idle_slots_or_an_empty_queue_make_no_more() -> None:
 
 def test_failures_make_it_shrink_to_its_least() -> None:
     failing = Load(ended=10, failed=10, all_busy=True, more_waiting=True)
-    shrunk = [*accumulate(repeat(failing, 10), next_concurrency, initial=AUTO_MAX)]
+    shrunk = [*accumulate(repeat(failing, 10), next_concurrency, initial=AUTO_CONCURRENCY_MAX)]
     assert shrunk == sorted(shrunk, reverse=True)
-    assert shrunk[-1] == AUTO_MIN
+    assert shrunk[-1] == AUTO_CONCURRENCY_MIN
 
 
 def test_a_few_failures_only_stop_the_growth() -> None:
@@ -45,7 +50,7 @@ def test_a_few_failures_only_stop_the_growth() -> None:
 
 @given(CURRENT, LOADS)
 def test_it_stays_within_its_bounds(current: int, load: Load) -> None:
-    assert AUTO_MIN <= next_concurrency(current, load) <= AUTO_MAX
+    assert AUTO_CONCURRENCY_MIN <= next_concurrency(current, load) <= AUTO_CONCURRENCY_MAX
 
 
 @given(CURRENT, LOADS)
