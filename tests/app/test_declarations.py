@@ -118,7 +118,7 @@ def test_a_queue_with_two_settings_is_none(app: Tickwork) -> None:
         ({"max_batch_timeout": "5"}, "max_batch_timeout: must be a number, not '5'"),
         ({"dead_letter_queue": 5}, "dead_letter_queue: must be a text or None, not 5"),
         ({"rate_per_second": True}, "rate_per_second: must be a number or None, not True"),
-        ({"timeout": 10, "timeout_seconds": 20}, "work.timeout: did you mean 'timeout_seconds'?"),
+        ({"timeout": 10, "timeout_seconds": 20}, "did you mean 'timeout_seconds'?"),
         ({"backoff": 60}, "backoff: must be Fixed(60), "),
         ({"backoff": Fixed("60")}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]
         ({"backoff": Fixed(object())}, "backoff: must be Fixed(60), "),  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ async def living(
 
     @app.on(QUEUE, max_concurrency=max_concurrency)
     async def handle(message: Message[Any]) -> None:
-        stored = message.stored
+        stored = message._stored
         assert stored.schedule_id is not None
         assert stored.slot is not None
         fired.append(

@@ -314,7 +314,7 @@ async def test_own_rows_of_a_claim_that_is_lost_are_refused(
         own.insert(message.transaction(), f"{message.body} {len(seen)}")
         message.send("out", len(seen))
         if len(seen) == 1:  # As when this process is taken for dead, and another has the message.
-            await h.store.nodes.leave(SYSTEM, message.stored.current_claim.holder)
+            await h.store.nodes.leave(SYSTEM, message._stored.current_claim.holder)
 
     async with harness(app, database=database) as h:
         await own.make(h)

@@ -120,7 +120,7 @@ async def test_a_batch_of_a_claim_that_was_lost_is_not_made(
     async def split(message: Message[Any]) -> None:
         seen.append((await app.batch("items", [len(seen)])).id)
         if len(seen) == 1:  # As when this process is taken for dead, and another has the message.
-            await h.store.nodes.leave(SYSTEM, message.stored.current_claim.holder)
+            await h.store.nodes.leave(SYSTEM, message._stored.current_claim.holder)
 
     async with harness(app, database=database) as h:
         await work.send("x")
@@ -210,7 +210,7 @@ async def test_what_a_batch_handler_makes_happens_once_if_any_of_its_messages_co
         await out.send(len(batch))
         if len(calls) > 1 or lost == "none":
             return
-        _, late, third = (each.stored.current_claim for each in batch)
+        _, late, third = (each._stored.current_claim for each in batch)
         gone = [Ending(claim=late, fate=Fate.RELEASE)]
         if lost == "all":
             gone.append(Ending(claim=third, fate=Fate.ACK))

@@ -25,7 +25,7 @@ from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
 from tickwork.app.handling import HandlerEnded, Made, Written
-from tickwork.app.message import Message
+from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
@@ -60,7 +60,7 @@ def declared(function: Callable[..., Any], **options: Any) -> HandlerDeclaration
     )
 
 
-def given(body: bytes = b'"anything"') -> Message[Any]:
+def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
     stored = Stored(
         tenant="default",
         id=UUID(int=1),
@@ -93,7 +93,7 @@ def given(body: bytes = b'"anything"') -> Message[Any]:
         last_error=None,
         body=body,
     )
-    return Message(
+    return ClaimedMessage(
         stored,
         None,
         compose=lambda queue, body, **options: Send(queue, compose(body, **options)),

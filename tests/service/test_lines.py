@@ -64,7 +64,7 @@ async def handle(message: Message[Any]) -> None:
     match message.body:
         case "retry" if message.attempts == 1:
             raise ValueError("no luck")
-        case "snooze" if message.stored.claim == 1:
+        case "snooze" if message._stored.claim == 1:
             raise Snooze(0.01)
         case "dead":
             raise Permanent("never")
@@ -160,8 +160,8 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
             await both.wait()
         else:
             store = await work.app.open()
-            assert message.stored.holder is not None
-            await store.nodes.leave(SYSTEM, message.stored.holder)
+            assert message._stored.holder is not None
+            await store.nodes.leave(SYSTEM, message._stored.holder)
 
     work.handle(robbed, max_concurrency=2)
     for _ in range(2):

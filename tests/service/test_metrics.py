@@ -61,14 +61,14 @@ async def test_messages_are_counted_by_how_they_ended(
                 await both.wait()
             case "retry" if message.attempts == 1:
                 raise ValueError
-            case "snooze" if message.stored.claim == 1:
+            case "snooze" if message._stored.claim == 1:
                 raise Snooze(0.01)
             case "dead":
                 raise Permanent("never")
             case "late":
-                assert message.stored.holder is not None
+                assert message._stored.holder is not None
                 store = await work.app.open()
-                await store.nodes.leave(SYSTEM, message.stored.holder)
+                await store.nodes.leave(SYSTEM, message._stored.holder)
 
     work.handle(handle, max_concurrency=5)
     for _ in range(2):

@@ -150,7 +150,7 @@ async def test_an_app_that_runs_plans_and_handles_with_one_node(tmp_path: Path) 
 
     @app.on("work")
     async def handle(message: Message[Any]) -> None:
-        got.append(message.stored)
+        got.append(message._stored)
 
     async with app.running() as worker:
         store = await app.open()

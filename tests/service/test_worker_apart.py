@@ -240,7 +240,7 @@ async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
         assert (busy.long_running, busy.seen) == (1, [])
         busy.go_on.set()
     (ran,) = idle.seen
-    assert (ran.attempts, ran.stored.lost) == (1, LOST_CLAIMS_ALONE)
+    assert (ran.attempts, ran._stored.lost) == (1, LOST_CLAIMS_ALONE)
 
 
 @pytest.mark.usefixtures("soon")
@@ -408,7 +408,7 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
         await until(lambda: running._node.id != lost, "a new identity")
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison to run")
-    assert [each.stored.holder == lost for each in busy.seen] == [False]
+    assert [each._stored.holder == lost for each in busy.seen] == [False]
 
 
 async def test_it_does_not_run_while_the_lease_may_have_run_out(

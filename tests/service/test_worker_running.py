@@ -233,7 +233,7 @@ async def test_a_worker_whose_lease_was_lost_goes_on_under_a_new_name(
 
     @app.on("work", max_concurrency=2)
     async def handle(message: Message[Any]) -> None:
-        seen.append((message.body, message.stored.holder))
+        seen.append((message.body, message._stored.holder))
         if len(seen) == 1:
             await go_on.wait()
         await out.send(message.body)

@@ -1,34 +1,40 @@
-"""What a function on a schedule is given: the slot that it runs for.
-
-What a handler's own log lines are about.
+"""What a scheduled function gets: the slot it runs for. And `log_context` for log lines.
 
 ```python
 handler.addFilter(lambda record: record.__dict__.update(log_context()) or True)   # logging
 processors = [lambda _, __, event: event | log_context(), …]                       # structlog
 ```
 
-It is looked up when a line is written, and costs a message that writes none nothing.
+`log_context` looks the message up when a line is written; it costs nothing otherwise.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 from uuid import UUID
 
 from tickwork.app.handling import Rows, current_handling
-from tickwork.app.message import Message, MessageBatch
+from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
+from tickwork.core.options import SendOptions
 from tickwork.core.when import iso
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar, Unpack
+
+    T = TypeVar("T")
 
 
 class Firing(Generic[T]):
-    """One attempt at a slot. What it sends, and its rows, commit with its end."""
+    """One attempt at a slot. `T` is the type of the schedule's payload."""
 
     __slots__ = ("_message", "schedule")
 
-    def __init__(self, message: Message[T], schedule: str) -> None:
+    def __init__(self, message: ClaimedMessage[T], schedule: str) -> None:
         self._message, self.schedule = message, schedule
 
     @property
@@ -38,51 +44,51 @@ class Firing(Generic[T]):
 
     @property
     def payload(self) -> T:
-        """What the schedule carries."""
+        """The schedule's payload."""
         return self._message.body
 
     @property
     def schedule_id(self) -> UUID | None:
-        """None for a dead letter that is replayed: that is an ordinary message."""
+        """The schedule's id. None in a replayed dead letter, which is an ordinary message."""
         return self._message.stored.schedule_id
 
     @property
     def slot(self) -> datetime:
-        """The nominal time; of a replayed dead letter, when it was sent."""
+        """The nominal time. In a replayed dead letter: when it was sent."""
         return self._message.stored.slot or self._message.stored.sent_at
 
     @property
     def due_at(self) -> datetime:
-        """The nominal time with its spread."""
+        """The slot plus its jitter or its offset in the fire window."""
         return self._message.stored.due_at or self.slot
 
     @property
     def attempt(self) -> int:
-        """1 at the first."""
+        """Number of this attempt, from 1."""
         return self._message.attempts
 
     @property
     def catch_up(self) -> bool:
-        """Whether it was missed, and comes late."""
+        """Whether the slot was missed and runs late."""
         return self._message.stored.catch_up
 
     @property
     def run(self) -> int:
-        """0 for a slot of the rule; else a trigger or a backfill."""
+        """0 for a slot of the rule; the number of the run for a trigger or a backfill."""
         return self._message.stored.run
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this slot, and for no other."""
+        """A key that is the same for every attempt at this slot and differs from any other."""
         run = f":{self.run}" if self.run else ""
         return f"{self.schedule_id or self._message.id}:{iso(self.slot)}{run}"
 
-    def send(self, queue: str, body: Any, **options: Any) -> None:
-        """Sends a message with the end of this firing, and only with it."""
+    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None:
+        """Sends a message that commits with the end of this firing, and only with it."""
         self._message.send(queue, body, **options)
 
     def transaction(self) -> Rows:
-        """Rows of your own, in the same database, that commit with the end of this firing."""
+        """Your own rows in the same database. They commit with the end of this firing."""
         return self._message.transaction()
 
     def time_left(self) -> float:
@@ -91,13 +97,13 @@ class Firing(Generic[T]):
 
 
 def log_context() -> dict[str, str | int]:
-    """The message that is being handled here: its id, correlation id, attempt, type and batch;
-    of several at once the queue and how many. Nothing outside a handler."""
+    """Fields for a log line of the current handler: the message's id, correlation id, attempt, type
+    and batch; in a batch consumer the queue and the number of messages. Empty outside a handler."""
     handling = current_handling()
     given = None if handling is None else handling.given
-    if isinstance(given, MessageBatch):
+    if isinstance(given, ClaimedBatch):
         return {"queue": given.queue, "messages": len(given.messages)}
-    if not isinstance(given, Message):
+    if not isinstance(given, ClaimedMessage):
         return {}
     stored = given.stored
     known: dict[str, str | int | None] = {

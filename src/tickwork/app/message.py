@@ -1,82 +1,91 @@
-"""What a handler is given, and what it says about it.
+"""What a handler gets: a `Message` or a `MessageBatch`; and what it may raise.
 
-The first word on a message counts, and a word on the message beats one on the whole batch. What
-nobody spoke of is acked when the handler returns, and retried when it raises or is stopped. When
-a handler has ended, or was stopped, whatever it still says raises `HandlerEnded`.
+The first `ack` or `retry` on a message wins, and one on the message beats one on the batch.
+Messages that the handler did not settle are acked when it returns and retried when it raises or is
+stopped. After that every call raises `HandlerEnded`.
 
-What a handler raises to say more than that it failed.
+`Message` and `MessageBatch` are what users see. The engine creates their subclasses
+`ClaimedMessage` and `ClaimedBatch`, which also show what the handler asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from tickwork.app.handling import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
+from tickwork.core.options import SendOptions
+
+if TYPE_CHECKING:
+    # A default lets users write `Message` without a type argument. Type checkers know it from
+    # typing_extensions; Python has it from 3.13 on.
+    from typing_extensions import TypeVar, Unpack
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar, Unpack
+
+    T = TypeVar("T")
 
 
 class Permanent(Exception):
-    """No attempt will ever succeed: the message is dead at once."""
+    """Raise it when no attempt can succeed: the message becomes a dead letter at once."""
 
 
 class Snooze(Exception):
-    """Not now: the message comes back after so many seconds, and no attempt is used up."""
+    """Raise it to handle the message again after some seconds. It does not count as an attempt."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = checked_seconds(seconds)
         super().__init__(f"snoozed for {seconds_text(self.seconds)}")
 
 
-def said_by(error: BaseException) -> BaseException:
-    """The error that is meant: the only one in a group, as an `asyncio.TaskGroup` raises it, or the
-    error itself."""
+def single_error(error: BaseException) -> BaseException:
+    """The only error in a group, as `asyncio.TaskGroup` raises it, or the error itself."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def checked_seconds(value: float) -> float:
-    """A number of seconds that a message can be delayed for; `TypeError` for what is none,
-    `ValueError` for one that is too small or too large."""
+    """A delay that the store accepts. Raises `TypeError` for what is not a number, `ValueError` for
+    a number out of range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a number of seconds is wanted, not {type(value).__name__}")
+        raise TypeError(f"seconds must be a number, not {type(value).__name__}")
     if not 0 <= value <= DELAY_SECONDS_MAX:
-        raise ValueError(f"a number of seconds must be from 0 to {DELAY_SECONDS_MAX}")
+        raise ValueError(f"seconds must be from 0 to {DELAY_SECONDS_MAX}")
     return float(value)
 
 
 def seconds_text(seconds: float) -> str:
-    """For a sentence: `1 second`, `2.5 seconds`."""
+    """Seconds for a sentence: `1 second`, `2.5 seconds`."""
     return f"{seconds:g} second" if seconds == 1 else f"{seconds:g} seconds"
 
 
-T = TypeVar("T")
-
 Composer = Callable[..., Send]
-"""Makes a message for a queue: its name, the body, and options."""
+"""Builds a message for a queue from the queue's name, the body and options."""
 
 
 class Message(Generic[T]):
-    """One message in a handler's hands. `attempts` is 1 at the first. `handling` keeps what the
-    handler does beside it, if it runs here."""
+    """A message that a handler processes. `T` is the type of its body."""
 
     __slots__ = (
+        "_compose",
         "_deadline",
+        "_handling",
         "_has_ended",
         "_make_rows",
         "_monotonic",
+        "_outcome",
         "_sends",
+        "_stored",
         "_written",
         "body",
-        "compose",
-        "handling",
-        "said",
-        "stored",
     )
 
     def __init__(
@@ -89,31 +98,31 @@ class Message(Generic[T]):
         deadline: float,
         make_rows: Callable[[Written], Rows] = Rows,
     ) -> None:
-        self.stored, self.body = stored, body
-        self.said: Outcome | None = None
-        self.handling: Handling | None = None
+        self._stored, self.body = stored, body
+        self._outcome: Outcome | None = None
+        self._handling: Handling | None = None
         self._make_rows, self._has_ended = make_rows, False
-        self.compose, self._monotonic, self._deadline = compose, monotonic, deadline
+        self._compose, self._monotonic, self._deadline = compose, monotonic, deadline
         self._sends: list[Send] | None = None
         self._written: Written | None = None
 
     def ack(self) -> None:
-        """It is done."""
-        self._say(Succeeded())
+        """Marks the message as done."""
+        self._settle(Succeeded())
 
     def retry(self, delay_seconds: float | None = None) -> None:
-        """Once more, after the queue's backoff or a delay of your own."""
-        self._say(RetryRequested(_seconds(delay_seconds)))
+        """Handles the message again, after the queue's backoff or after `delay_seconds`."""
+        self._settle(RetryRequested(_seconds(delay_seconds)))
 
-    def send(self, queue: str, body: Any, **options: Any) -> None:
-        """Sends a message with this one's ack, and only with it."""
+    def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None:
+        """Sends a message that commits with this message's ack, and only with it."""
         self._check_open()
         if self._sends is None:
             self._sends = []
-        keep(self.compose(queue, body, **options), self._sends)
+        keep(self._compose(queue, body, **options), self._sends)
 
     def transaction(self) -> Rows:
-        """Rows of your own, in the same database, that commit with this message's ack."""
+        """Your own rows in the same database. They commit with this message's ack."""
         self._check_open()
         if self._written is None:
             self._written = Written()
@@ -125,105 +134,142 @@ class Message(Generic[T]):
 
     @property
     def id(self) -> str:
-        return str(self.stored.id)
+        """The message's id, a UUIDv7."""
+        return str(self._stored.id)
 
     @property
     def attempts(self) -> int:
-        return self.stored.attempts + 1
+        """Number of this attempt, from 1."""
+        return self._stored.attempts + 1
 
     @property
     def timestamp(self) -> datetime:
-        """When it was sent."""
-        return self.stored.sent_at
+        """When the message was sent."""
+        return self._stored.sent_at
 
     @property
     def tenant(self) -> str:
-        return self.stored.tenant
+        """The tenant the message belongs to."""
+        return self._stored.tenant
 
     @property
     def key(self) -> str | None:
-        return self.stored.key
+        """The key that orders it: messages of one key are handled one after the other."""
+        return self._stored.key
 
     @property
     def type(self) -> str | None:
-        return self.stored.type
+        """The type that routes it to a handler."""
+        return self._stored.type
 
     @property
     def source(self) -> str | None:
-        return self.stored.source
+        """Who sent it, if the sender said so."""
+        return self._stored.source
 
     @property
     def event_id(self) -> str:
-        """The producer's, or the message's own id."""
-        return self.stored.event_id or str(self.stored.id)
+        """The producer's event id, or the message's own id."""
+        return self._stored.event_id or str(self._stored.id)
 
     @property
     def correlation_id(self) -> str:
-        """The story it belongs to; a message without one begins its own."""
-        return self.stored.correlation_id or str(self.stored.id)
+        """The id shared by all messages that follow from one; the first message's own id."""
+        return self._stored.correlation_id or str(self._stored.id)
 
     @property
     def causation_id(self) -> str | None:
-        return self.stored.causation_id
+        """The id of the message whose handler sent this one."""
+        return self._stored.causation_id
 
     @property
     def hops(self) -> int:
-        return self.stored.hops
+        """Number of handlers between the first message of the correlation and this one."""
+        return self._stored.hops
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What else is known: batch, schedule, slot."""
+        """The batch, schedule and slot it belongs to, where it has one."""
         known = {
-            "batch_id": self.stored.batch_id,
-            "schedule_id": self.stored.schedule_id,
-            "slot": self.stored.slot,
-            "catch_up": self.stored.catch_up or None,
+            "batch_id": self._stored.batch_id,
+            "schedule_id": self._stored.schedule_id,
+            "slot": self._stored.slot,
+            "catch_up": self._stored.catch_up or None,
         }
         return {name: value for name, value in known.items() if value is not None}
-
-    @property
-    def sends(self) -> Sequence[Send]:
-        """What was sent with this message."""
-        return self._sends or ()
-
-    @property
-    def rows(self) -> Written | None:
-        """The rows of the handler's own, if it wrote any."""
-        return None if self._written is None or self._written.is_empty else self._written
-
-    def end(self) -> None:
-        """Its handler has ended, or nobody waits for it any longer."""
-        self._has_ended = True
-        if self._written is not None:
-            self._written.end()
 
     def _check_open(self) -> None:
         if self._has_ended:
             raise HandlerEnded
 
-    def _say(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: Outcome) -> None:
         self._check_open()
-        if self.said is None:
-            self.said = outcome
+        if self._outcome is None:
+            self._outcome = outcome
+
+
+class ClaimedMessage(Message[T]):
+    """A message as the engine handles it: what its handler asked for, and its end."""
+
+    __slots__ = ()
+
+    @property
+    def stored(self) -> Stored:
+        """The stored message."""
+        return self._stored
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the handler chose for it: ack, retry, or nothing."""
+        return self._outcome
+
+    @property
+    def compose(self) -> Composer:
+        """Builds messages for the app of its handler."""
+        return self._compose
+
+    @property
+    def handling(self) -> Handling | None:
+        """The invocation that handles it, if it runs in this process."""
+        return self._handling
+
+    @handling.setter
+    def handling(self, handling: Handling) -> None:
+        self._handling = handling
+
+    @property
+    def sends(self) -> Sequence[Send]:
+        """Messages sent with this one."""
+        return self._sends or ()
+
+    @property
+    def rows(self) -> Written | None:
+        """The handler's own rows, if it wrote any."""
+        return None if self._written is None or self._written.is_empty else self._written
+
+    def end(self) -> None:
+        """Closes it: the handler returned, raised or was stopped."""
+        self._has_ended = True
+        if self._written is not None:
+            self._written.end()
 
 
 class MessageBatch(Generic[T]):
-    """Several messages of one queue, for one invocation; never empty."""
+    """Messages of one queue for one call of a batch consumer. Never empty."""
 
     def __init__(self, queue: str, messages: Sequence[Message[T]]) -> None:
         self.queue, self.messages = queue, tuple(messages)
-        self.said: Outcome | None = None
-        self.handling: Handling | None = None
-        self.compose = self.messages[0].compose
+        self._outcome: Outcome | None = None
+        self._handling: Handling | None = None
         self._has_ended = False
 
     def ack_all(self) -> None:
-        """All are done of which nothing else is said."""
-        self._say(Succeeded())
+        """Acks every message that was not settled by itself."""
+        self._settle(Succeeded())
 
     def retry_all(self, delay_seconds: float | None = None) -> None:
-        """Once more, all of which nothing else is said."""
-        self._say(RetryRequested(_seconds(delay_seconds)))
+        """Retries every message that was not settled by itself."""
+        self._settle(RetryRequested(_seconds(delay_seconds)))
 
     def __iter__(self) -> Iterator[Message[T]]:
         return iter(self.messages)
@@ -231,19 +277,46 @@ class MessageBatch(Generic[T]):
     def __len__(self) -> int:
         return len(self.messages)
 
-    def end(self) -> None:
-        """Its handler has ended, or nobody waits for it any longer."""
-        self._has_ended = True
-        for message in self.messages:
-            message.end()
-
-    def _say(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: Outcome) -> None:
         if self._has_ended:
             raise HandlerEnded
-        if self.said is None:
-            self.said = outcome
+        if self._outcome is None:
+            self._outcome = outcome
+
+
+class ClaimedBatch(MessageBatch[T]):
+    """A batch as the engine handles it."""
+
+    def __init__(self, queue: str, claimed: Sequence[ClaimedMessage[T]]) -> None:
+        super().__init__(queue, claimed)
+        self.claimed = tuple(claimed)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the handler chose for the whole batch."""
+        return self._outcome
+
+    @property
+    def compose(self) -> Composer:
+        """Builds messages for the app of its handler."""
+        return self.claimed[0].compose
+
+    @property
+    def handling(self) -> Handling | None:
+        """The invocation that handles it, if it runs in this process."""
+        return self._handling
+
+    @handling.setter
+    def handling(self, handling: Handling) -> None:
+        self._handling = handling
+
+    def end(self) -> None:
+        """Closes it: the handler returned, raised or was stopped."""
+        self._has_ended = True
+        for message in self.claimed:
+            message.end()
 
 
 def _seconds(delay: float | None) -> float | None:
-    """Checked here, where it is said: later there is nobody left to tell."""
+    """Checked when the handler calls, so that the error names its line."""
     return None if delay is None else checked_seconds(delay)

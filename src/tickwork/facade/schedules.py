@@ -17,7 +17,7 @@ from uuid import UUID
 from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.firing import Firing
 from tickwork.app.handlers import shape_fault
-from tickwork.app.message import Message
+from tickwork.app.message import ClaimedMessage
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader
 from tickwork.core.model import Scope
@@ -209,13 +209,13 @@ def wrapped(
     if iscoroutinefunction(function):
 
         @wraps(function)
-        async def fire(message: Message[Any]) -> Any:
+        async def fire(message: ClaimedMessage[Any]) -> Any:
             return await function(Firing(message, name))
 
         return fire
 
     @wraps(function)
-    def fire_plainly(message: Message[Any]) -> Any:
+    def fire_plainly(message: ClaimedMessage[Any]) -> Any:
         return function(Firing(message, name))
 
     return fire_plainly

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
-from tickwork.app.message import Snooze, said_by
+from tickwork.app.message import Snooze, single_error
 from tickwork.core.model import Message, Queue, Reaped, SettleResult
 from tickwork.errors import TickworkError
 from tickwork.service.observe import Unmoved
@@ -102,7 +102,7 @@ class Notes(Unmoved):
 
     def _noting(self) -> ExitStack:
         def note(_: object, error: BaseException | None, __: object) -> None:
-            if error is not None and not isinstance(said_by(error), Snooze | CancelledError):
+            if error is not None and not isinstance(single_error(error), Snooze | CancelledError):
                 self._raised.append(error)
 
         stack = ExitStack()

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
-from tickwork.app.message import Message
+from tickwork.app.message import ClaimedMessage
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.threads import LeftBehind, ThreadPool
@@ -49,7 +49,7 @@ class Isolator:
     def invoke(self, handler: HandlerDeclaration, given: Given) -> Coroutine[Any, Any, Invoked]:
         """One invocation. Cancelled, it ends soon unless it is a coroutine that will not."""
         if handler.isolation is Isolation.PROCESS:
-            assert isinstance(given, Message)
+            assert isinstance(given, ClaimedMessage)
             return kept_safe(self.processes.invoke(handler, given), given)
         if handler.isolation is Isolation.THREAD:
             return invoke(lambda _, each: self.threads.run(handler, each), given)

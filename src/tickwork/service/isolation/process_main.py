@@ -36,7 +36,7 @@ from msgspec import structs
 
 from tickwork.app.declarations import HandlerDeclaration, Registry
 from tickwork.app.handling import Handling, enter
-from tickwork.app.message import Composer, Message
+from tickwork.app.message import ClaimedMessage, Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
@@ -261,7 +261,7 @@ class Child:
 
     def _invoke(self, work: Work, budget: Budget, deadline: float) -> Invoked:
         handler, compose = self._known[work.load]
-        message = Message(
+        message = ClaimedMessage(
             work.message,
             payload_of(handler, work.message),
             compose=compose,
@@ -282,7 +282,7 @@ class Child:
 
 
 async def _awaited(
-    function: Callable[[Any], Any], handling: Handling, message: Message[Any], limits: Limits
+    function: Callable[[Any], Any], handling: Handling, message: ClaimedMessage[Any], limits: Limits
 ) -> Outcome | None:
     enter(handling)
 
@@ -296,7 +296,7 @@ async def _awaited(
 
 
 def _called(
-    function: Callable[[Any], Any], handling: Handling, message: Message[Any], limits: Limits
+    function: Callable[[Any], Any], handling: Handling, message: ClaimedMessage[Any], limits: Limits
 ) -> Outcome | None:
     enter(handling)
 

@@ -22,7 +22,7 @@ import msgspec
 
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handling import Made
-from tickwork.app.message import Message, seconds_text
+from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
@@ -97,7 +97,7 @@ class ProcessPool:
         self._idle.clear()
         await asyncio.gather(*map(self._bury, [*self._living]))
 
-    async def invoke(self, handler: HandlerDeclaration, message: Message[object]) -> Invoked:
+    async def invoke(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> Invoked:
         """One invocation; its process is killed if it is cancelled."""
         try:
             process = self._take()
@@ -125,7 +125,7 @@ class ProcessPool:
         self._give_back(process, is_worn=ended.is_worn)
         return invoked
 
-    def _work(self, handler: HandlerDeclaration, message: Message[object]) -> Work:
+    def _work(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> Work:
         return Work(
             load=self._load_of(handler),
             message=message.stored,
@@ -228,7 +228,7 @@ def _fault(handler: HandlerDeclaration) -> FieldError | None:
     return None
 
 
-def _invoked(message: Message[object], ended: Ended) -> Invoked:
+def _invoked(message: ClaimedMessage[object], ended: Ended) -> Invoked:
     outcome = outcome_of(ended)
     if ended.statements:
         take(ended.statements, message.transaction())

@@ -23,7 +23,7 @@ from math import inf
 from typing import Any
 
 from tickwork.app.declarations import Consumer
-from tickwork.app.message import Message, MessageBatch
+from tickwork.app.message import ClaimedBatch, ClaimedMessage
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.clock import monotonic
 from tickwork.core.message import decide
@@ -246,10 +246,10 @@ class QueueConsumer:
         handler = self._consumer.handler_for(messages[0].stored.type)
         assert handler is not None
         is_batch = handler.is_batch
-        given: Given = MessageBatch(self.queue.name, messages) if is_batch else messages[0]
+        given: Given = ClaimedBatch(self.queue.name, messages) if is_batch else messages[0]
         return Work(handler, messages, given)
 
-    def _opened(self, stored: Stored, deadline: float) -> Message[Any] | None:
+    def _opened(self, stored: Stored, deadline: float) -> ClaimedMessage[Any] | None:
         """The message with its payload; None if no handler may see it."""
         handler = self._consumer.handler_for(stored.type)
         unseen = decide.early_outcome(stored) if handler else UnhandledType()
@@ -264,7 +264,7 @@ class QueueConsumer:
         except PayloadInvalid as error:
             self._end_unseen(stored, InvalidPayload(str(error)))
             return None
-        return Message(
+        return ClaimedMessage(
             stored,
             body,
             compose=self._context.compose,

@@ -18,7 +18,14 @@ from msgspec import Struct
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handlers import return_fault
 from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
-from tickwork.app.message import Message, MessageBatch, Permanent, Snooze, checked_seconds, said_by
+from tickwork.app.message import (
+    ClaimedBatch,
+    ClaimedMessage,
+    Permanent,
+    Snooze,
+    checked_seconds,
+    single_error,
+)
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
@@ -37,7 +44,7 @@ CONTRADICTED: dict[type[Outcome], str] = {
 }
 """Words of a handler that it may say before it raises, and what counts then."""
 
-Given: TypeAlias = Message[Any] | MessageBatch[Any]
+Given: TypeAlias = ClaimedMessage[Any] | ClaimedBatch[Any]
 """What a handler is given."""
 
 Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
@@ -47,7 +54,7 @@ Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
 class Said(Struct, frozen=True):
     """What came of a message: the outcome, and what was sent and made with it."""
 
-    message: Message[Any]
+    message: ClaimedMessage[Any]
     outcome: Outcome
     made: Made
 
@@ -94,12 +101,12 @@ def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
     if failure is not None:
         _warn_of_word_before(given, failure)
         is_failed = not isinstance(failure, Snoozed)
-        if isinstance(given, MessageBatch) or not isinstance(given.said, Succeeded):
+        if isinstance(given, ClaimedBatch) or not isinstance(given.outcome, Succeeded):
             made = NOTHING_MADE  # Else it is acked, with all that was done until then.
-    if isinstance(given, MessageBatch):
-        said = [_said(each, each.said or given.said, failure) for each in given.messages]
+    if isinstance(given, ClaimedBatch):
+        said = [_said(each, each.outcome or given.outcome, failure) for each in given.claimed]
         return Invoked(said, made, is_failed)
-    said = [_said(given, given.said, failure, made)]
+    said = [_said(given, given.outcome, failure, made)]
     return Invoked(said, NOTHING_MADE, is_failed)
 
 
@@ -108,9 +115,9 @@ def _warn_of_word_before(given: Given, failure: Outcome) -> None:
     would hear of the error, and after a retry not that it would have ended otherwise."""
     if not isinstance(failure, Failed | outcomes.Permanent):
         return
-    messages = given.messages if isinstance(given, MessageBatch) else [given]
+    messages = given.claimed if isinstance(given, ClaimedBatch) else [given]
     for word, contradicted in CONTRADICTED.items():
-        spoken = [each for each in messages if isinstance(each.said or given.said, word)]
+        spoken = [each for each in messages if isinstance(each.outcome or given.outcome, word)]
         if spoken:
             _log.warning(
                 "a handler failed after it had %s (message %s%s)\n%s",
@@ -206,7 +213,7 @@ def _failed_by(fault: str | None) -> Failed | None:
 def meaning(error: BaseException) -> Outcome:
     """What it means that a handler raised this. Errors are an app's own classes, and may not even
     be able to say what they are; this never raises."""
-    match said_by(error):
+    match single_error(error):
         case Snooze() as snooze:
             return _snoozed(snooze)
         case Permanent() as permanent:
@@ -258,7 +265,7 @@ def _described(error: BaseException) -> str:
 
 
 def _said(
-    message: Message[Any],
+    message: ClaimedMessage[Any],
     said: Outcome | None,
     failure: Outcome | None,
     made: Made = NOTHING_MADE,

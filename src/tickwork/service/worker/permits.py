@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration
-from tickwork.app.message import Message, seconds_text
+from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue
@@ -91,14 +91,14 @@ class Work(Struct, frozen=True):
     """What is to be done by one invocation."""
 
     handler: HandlerDeclaration
-    messages: Sequence[Message[Any]]
+    messages: Sequence[ClaimedMessage[Any]]
     given: Given
 
 
 class Invocation(Struct, frozen=True):
     """A handler under way."""
 
-    messages: Sequence[Message[Any]]
+    messages: Sequence[ClaimedMessage[Any]]
     given: Given
     started: float
 
@@ -150,7 +150,7 @@ class Slots:
         """What runs now; may be asked from any thread."""
         return self._running.copy()
 
-    def messages(self) -> list[Message[Any]]:
+    def messages(self) -> list[ClaimedMessage[Any]]:
         """What they have in hand."""
         return [each for one in self._running.values() for each in one.messages]
 

@@ -1,0 +1,187 @@
+"""The keyword arguments of the public calls, as types.
+
+Each `TypedDict` is the one definition of its names: signatures unpack it (`**options:
+Unpack[SendOptions]`), and validation takes the known names from it. Whoever adds a name here adds
+it for editors, for type checkers and at run time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date, datetime, time
+
+    from tickwork.core.message.backoff import Backoff
+    from tickwork.core.message.body import GivenContentType
+
+
+def names_of(options: Any) -> frozenset[str]:
+    """The names that a `TypedDict` defines."""
+    names: frozenset[str] = options.__required_keys__ | options.__optional_keys__
+    return names
+
+
+class SendOptions(TypedDict, total=False):
+    """Options of a message: `send`, `send_batch`, `message.send`, `firing.send`, `app.batch`."""
+
+    delay_seconds: float | None
+    priority: int
+    key: str | None
+    event_id: str | None
+    type: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    expires_after_seconds: float | None
+    content_type: GivenContentType
+
+
+class QueueOptions(TypedDict, total=False):
+    """Settings of a queue: `app.queue`. `max_batch_timeout` is in seconds."""
+
+    max_batch_size: int
+    max_batch_timeout: float
+    max_retries: int
+    dead_letter_queue: str | None
+    retention_seconds: int
+    visibility_timeout_seconds: int
+    timeout_seconds: int
+    backoff: Backoff
+    tenant_claimed_max: int | None
+    rate_per_second: float | None
+    backlog_bytes_max: int | None
+
+
+class HandlerOptions(TypedDict, total=False):
+    """How a handler runs: `app.on`, `app.consumer`."""
+
+    isolation: Literal["task", "thread", "process"]
+    max_concurrency: int | None
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class RunOptions(TypedDict, total=False):
+    """Settings of a process: `app.run`. They are the flags of `tickwork run`."""
+
+    roles: str | Sequence[str] | None
+    host: str | None
+    port: int | None
+    log_format: Literal["json", "console"] | None
+    log_level: Literal["debug", "info", "warning", "error"] | None
+    metrics_host: str | None
+    metrics_port: int | None
+    drain_seconds: float | None
+
+
+class TimeOfDay(TypedDict):
+    """A wall-clock time."""
+
+    hour: int
+    minute: int
+
+
+class WeeklyTime(TypedDict):
+    """A wall-clock time on days of the week; 0 is Sunday."""
+
+    day_of_week: int | Sequence[int]
+    hour: int
+    minute: int
+
+
+class _MonthlyDay(TypedDict):
+    day: int | Literal["last"]
+    hour: int
+    minute: int
+
+
+class MonthlyTime(_MonthlyDay, total=False):
+    """A wall-clock time on a day of the month."""
+
+    short_month: Literal["skip", "last_day"]
+
+
+class DstPolicy(TypedDict, total=False):
+    """What happens where the clock changes."""
+
+    gap: Literal["run_after", "shift", "skip"]
+    overlap: Literal["first", "last", "both"]
+
+
+class MissedOptions(TypedDict, total=False):
+    """What happens to slots that are late by more than the grace."""
+
+    policy: Literal["fire_late", "fire_most_recent", "skip"]
+    cap: int
+    grace_seconds: int
+
+
+class RetryOptions(TypedDict, total=False):
+    """How often a firing is attempted, and after which delays."""
+
+    max_attempts: int
+    backoff: Backoff | Mapping[str, Any]
+
+
+class _QueueName(TypedDict):
+    queue: str
+
+
+class Target(_QueueName, total=False):
+    """Where the slots of a schedule go."""
+
+    type: Literal["queue"]
+    message_type: str
+
+
+class RuleFields(TypedDict, total=False):
+    """When a schedule fires: exactly one timing, and its policies. None is the same as left out;
+    in an update it removes the field."""
+
+    cron_expr: str | None
+    interval_seconds: int | None
+    interval_minutes: int | None
+    daily_time: TimeOfDay | str | time | None
+    weekly_time: WeeklyTime | str | None
+    monthly_time: MonthlyTime | str | None
+    once_at: datetime | str | None
+    rrule: str | None
+    interval_mode: Literal["fixed_rate", "fixed_delay"] | None
+    timezone: str | None
+    dst: DstPolicy | None
+    missed: MissedOptions | None
+    start_at: datetime | str | None
+    end_at: datetime | str | None
+    max_firings: int | None
+    exclude: Sequence[date | str] | None
+    calendar: str | None
+    roll: Literal["skip", "next_day", "previous_day"] | None
+    jitter_seconds: int | None
+    fire_window_seconds: int | None
+
+
+class FunctionFields(RuleFields, total=False):
+    """The schedule of a function: `@app.schedule`."""
+
+    payload: Any
+    overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None
+    retry: RetryOptions | None
+    on_dead: Literal["continue", "pause"] | None
+    priority: int | None
+    expires_after_seconds: int | None
+    metadata: Mapping[str, Any] | None
+
+
+class SchedulePatch(FunctionFields, total=False):
+    """Changes to a schedule: `app.schedules.update`."""
+
+    target: Target
+    name: str | None
+
+
+class ScheduleFields(SchedulePatch, total=False):
+    """A new schedule: `app.schedules.create`, `create_many` and `create_bulk`."""
+
+    idempotency_key: str | None
