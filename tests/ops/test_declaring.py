@@ -19,7 +19,7 @@ from tickwork.errors import Conflict
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules import declare as declaring
 from tickwork.ops.schedules.declare import Declared, declare_schedules
-from tickwork.ops.schedules.lookup import resolve
+from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.views import show_schedule
 from tickwork.store.contract import Store
 
@@ -44,7 +44,7 @@ async def declare(store: Store, **fields: dict[str, Any]) -> Declared:
 
 
 async def stored(store: Store, name: str = "report") -> Schedule:
-    return await resolve(store, DEFAULT, name)
+    return await get_schedule(store, DEFAULT, name)
 
 
 @pytest.mark.parametrize("round_", range(5))

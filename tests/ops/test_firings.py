@@ -13,7 +13,7 @@ from tickwork.core.message.outcome import Failed
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
-from tickwork.ops.schedules.views import history, show_firing
+from tickwork.ops.schedules.views import list_firings, show_firing
 from tickwork.store.contract import Store
 
 PLANNED, RUNNING = FiringStatus.PLANNED, FiringStatus.RUNNING
@@ -30,7 +30,7 @@ async def made(store: Store, clock: VirtualClock) -> Schedule:
 async def asked(
     store: Store, schedule: Schedule, limit: int = 100, **choice: Any
 ) -> tuple[FiringRecord, ...]:
-    return await history(store, DEFAULT, schedule.id, limit, **choice)
+    return await list_firings(store, DEFAULT, schedule.id, limit=limit, **choice)
 
 
 def standings(found: tuple[FiringRecord, ...]) -> list[tuple[FiringStatus, int]]:

@@ -14,6 +14,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
+from tickwork.errors import InvalidInput
 from tickwork.ops.schedules.change import trigger
 from tickwork.ops.schedules.views import show_schedule, show_schedules, upcoming
 from tickwork.store.contract import Store
@@ -191,5 +192,31 @@ async def test_a_fixed_delay_does_not_fire_next_behind_its_end(
 
 
 async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
-    found = await again(store, schedule)
-    return upcoming(found, found.definition.rule, await store.now(), 10)
+    return tuple(each.fire_at for each in await upcoming(store, DEFAULT, schedule.id))
+
+
+async def test_upcoming_fires_of_all_schedules_come_soonest_first(
+    store: Store, clock: VirtualClock
+) -> None:
+    often = await create(store, clock, interval_seconds=20)
+    rarely = await create(store, clock, interval_seconds=45)
+    stopped = await create(store, clock, interval_seconds=10)
+    await pause(store, stopped)
+    fires = await upcoming(store, DEFAULT, count=6)
+    start = clock.now()
+    seconds = [((each.fire_at - start).total_seconds(), each.schedule_id) for each in fires]
+    expected = sorted(
+        [(20.0 * each, often.id) for each in range(1, 5)]
+        + [(45.0 * each, rarely.id) for each in range(1, 3)],
+        key=lambda each: each[0],
+    )
+    assert seconds == expected
+    assert all(each.due_at == each.fire_at for each in fires)
+    assert await upcoming(store, SYSTEM, count=6) == fires
+    assert await upcoming(store, DEFAULT, often.id, count=1) == fires[:1]
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_a_count_of_upcoming_fires_out_of_range_is_refused(store: Store, count: int) -> None:
+    with pytest.raises(InvalidInput, match="count: must be a whole number from 1 to 1000"):
+        await upcoming(store, DEFAULT, count=count)

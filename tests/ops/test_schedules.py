@@ -18,7 +18,7 @@ from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.ops.schedules import calendars
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules import create as schedule_making
-from tickwork.ops.schedules.lookup import resolve
+from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.views import fires_next, show_firing, show_schedule
 from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
@@ -39,8 +39,8 @@ async def make(store: Store, **fields: Any) -> Any:
 
 async def test_what_is_made_can_be_found_by_id_and_by_name(store: Store) -> None:
     made = await make(store, name="report", payload={"team": "ops"})
-    assert await resolve(store, DEFAULT, str(made.id)) == made
-    assert await resolve(store, DEFAULT, "report") == made
+    assert await get_schedule(store, DEFAULT, str(made.id)) == made
+    assert await get_schedule(store, DEFAULT, "report") == made
     shown = show_schedule(made, await store.now())
     assert shown["payload"] == {"team": "ops"}
     assert (shown["status"], shown["kind"], shown["target"]["queue"]) == ("active", "cron", WORK)
@@ -192,7 +192,7 @@ async def test_a_bad_patch_changes_nothing(store: Store) -> None:
     made = await make(store)
     with pytest.raises(InvalidInput):
         await schedules.update(store, DEFAULT, made.id, {"overlap": "no"}, limits=LIMITS)
-    assert await resolve(store, DEFAULT, made.id) == made
+    assert await get_schedule(store, DEFAULT, made.id) == made
 
 
 async def test_pause_and_resume_are_repeatable(store: Store, clock: VirtualClock) -> None:
@@ -213,7 +213,7 @@ async def test_what_is_deleted_is_gone_but_for_its_history(store: Store) -> None
     made = await make(store, name="report")
     await schedules.delete(store, DEFAULT, "report")
     with pytest.raises(NotFound):
-        await resolve(store, DEFAULT, "report")
+        await get_schedule(store, DEFAULT, "report")
     with pytest.raises(NotFound):
         await schedules.trigger(store, DEFAULT, made.id)
     assert (await store.schedules.get(DEFAULT, made.id)).status is ScheduleStatus.DELETED
@@ -287,7 +287,7 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
         store, DEFAULT, "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
     )
     assert [each.id for each in moved] == [made.id]
-    changed = await resolve(store, DEFAULT, "report")
+    changed = await get_schedule(store, DEFAULT, "report")
     fires = fires_next(changed)
     assert fires is not None
     assert fires.date() == tomorrow + timedelta(days=2)

@@ -21,7 +21,7 @@ from tickwork.api.routes.docs import PAGE_HEADERS, DocsPage, home, openapi_json
 from tickwork.api.routes.operations import healthz, metrics, readyz
 from tickwork.api.routes.schedules import schedule_routes
 from tickwork.core import when
-from tickwork.store.contract import Store
+from tickwork.ops.stores import Store
 
 _TAGS = [
     Tag("schedules", "When things happen."),

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from tickwork.core import when
 from tickwork.errors import StoreUnavailable
-from tickwork.store.contract import Store
+from tickwork.ops.stores import Store
 
 
 @dataclass

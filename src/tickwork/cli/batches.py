@@ -27,7 +27,6 @@ from tickwork.cli.store_session import (
     confirm,
     identity,
     number,
-    queue_names,
     scope_of,
     whole_number,
 )
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tickwork.core.message.batch import Batch, ItemStatus
     from tickwork.core.model import Scope
     from tickwork.ops.batches import Progress
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
     Work = Callable[[Store], Awaitable[Sequence[Batch]]]
 
@@ -124,8 +123,10 @@ def list_command(
     limit: Limit = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """List the latest batches, newest first."""
+    from tickwork.ops.batches import list_batches
+
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    batches = _named(database, scope, lambda store: store.batches.list(scope, most))
+    batches = _named(database, scope, lambda store: list_batches(store, scope, limit=most))
     if as_json:
         print_json(batches)
     else:
@@ -137,8 +138,10 @@ def show_command(
     batch: BatchId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show how far a batch is."""
+    from tickwork.ops.batches import get_batch
+
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
-    _print(database, scope, lambda store: store.batches.get(scope, batch_id), as_json=as_json)
+    _print(database, scope, lambda store: get_batch(store, scope, batch_id), as_json=as_json)
 
 
 @app.command("watch", cls=Command)
@@ -180,13 +183,15 @@ def items_command(
     as_json: Json = False,
 ) -> None:
     """List the items of a batch that have a status."""
+    from tickwork.ops.batches import list_items
+
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     wanted, most = _status(status), whole_number(limit, "--limit", LISTED)
     begin = None if after is None else identity(after, "--after")
     items = ask(
         database,
         scope,
-        lambda store: store.batches.items(scope, batch_id, wanted, most, after=begin),
+        lambda store: list_items(store, scope, batch_id, wanted, limit=most, after=begin),
     )
     if as_json:
         print_json(items)
@@ -204,9 +209,11 @@ def cancel_command(
     as_json: Json = False,
 ) -> None:
     """Delete the items of a batch that are not being handled; they count as failed."""
+    from tickwork.ops.batches import cancel_batch
+
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     confirm(f"Delete every waiting item of batch {batch_id}, for good?", yes=yes)
-    _print(database, scope, lambda store: store.batches.cancel(scope, batch_id), as_json=as_json)
+    _print(database, scope, lambda store: cancel_batch(store, scope, batch_id), as_json=as_json)
 
 
 def _print(
@@ -231,6 +238,8 @@ def _print(
 def _named(database: str | None, scope: Scope, work: Work) -> list[dict[str, Any]]:
     """The batches that the work answers, each with the name of its queue."""
     from msgspec import structs
+
+    from tickwork.ops.queues import queue_names
 
     async def find(store: Store) -> list[dict[str, Any]]:
         batches = await work(store)

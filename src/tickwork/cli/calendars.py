@@ -14,11 +14,9 @@ from tickwork.cli.store_session import ask, required, scope_of
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
-    from datetime import date, datetime
-
     from tickwork.core.schedule.model import Calendar
     from tickwork.ops.schedules.change import Moved
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
 app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
 
@@ -38,14 +36,15 @@ def put_command(
     as_json: Json = False,
 ) -> None:
     """Make a calendar or replace its days; the schedules that use it follow."""
-    from tickwork.ops.schedules.calendars import put_calendar
+    from tickwork.ops.schedules.calendars import put_calendar, put_ics_calendar, read_days
 
     calendar, scope = required(name, "NAME"), scope_of(tenant)
     text = _read(required(file, "FILE"))
 
     async def put(store: Store) -> tuple[Calendar, tuple[Moved, ...]]:
-        days = _days(text, await store.now())
-        return await put_calendar(store, scope, calendar, days)
+        if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
+            return await put_ics_calendar(store, scope, calendar, text)
+        return await put_calendar(store, scope, calendar, read_days(text.splitlines()))
 
     made, moved = ask(database, scope, put, create=True)
     if as_json:
@@ -58,8 +57,10 @@ def put_command(
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the calendars of a tenant."""
+    from tickwork.ops.schedules.calendars import list_calendars
+
     scope = scope_of(tenant)
-    found = ask(database, scope, lambda store: store.calendars.list(scope))
+    found = ask(database, scope, lambda store: list_calendars(store, scope))
     if as_json:
         print_json(found)
         return
@@ -75,8 +76,10 @@ def show_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show the days of a calendar."""
+    from tickwork.ops.schedules.calendars import get_calendar
+
     calendar, scope = required(name, "NAME"), scope_of(tenant)
-    found = ask(database, scope, lambda store: store.calendars.get(scope, calendar))
+    found = ask(database, scope, lambda store: get_calendar(store, scope, calendar))
     if as_json:
         print_json(found)
     else:
@@ -88,8 +91,10 @@ def delete_command(
     name: Name = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Remove a calendar that no schedule uses."""
+    from tickwork.ops.schedules.calendars import delete_calendar
+
     calendar, scope = required(name, "NAME"), scope_of(tenant)
-    ask(database, scope, lambda store: store.calendars.delete(scope, calendar))
+    ask(database, scope, lambda store: delete_calendar(store, scope, calendar))
     if as_json:
         print_json({"calendar": calendar, "deleted": True})
     else:
@@ -102,12 +107,3 @@ def _read(file: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         fail(f"FILE: {file!r} cannot be read: {error}")
     return text.removeprefix("\ufeff")  # Some programs put a mark of the byte order in front.
-
-
-def _days(text: str, now: datetime) -> tuple[date, ...]:
-    from tickwork.ops.schedules.calendars import read_days
-    from tickwork.ops.schedules.ics import read_ics
-
-    if text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
-        return read_ics(text, now=now)
-    return read_days(text.splitlines())

@@ -11,7 +11,7 @@ from tickwork.cli.output import EXIT_FAILED, harmless, print_json
 from tickwork.cli.store_session import load_settings, told
 
 if TYPE_CHECKING:
-    from tickwork.store.shared.doctor import Finding
+    from tickwork.ops.stores import Finding
 
 
 def migrate_command(database: Database = None, as_json: Json = False) -> None:
@@ -35,7 +35,7 @@ def doctor_command(database: Database = None, as_json: Json = False) -> None:
     """Say what the database's set-up gives, in plain words; exit 1 if something is bad."""
     import asyncio
 
-    from tickwork.store.shared.doctor import Level
+    from tickwork.ops.stores import Level
     from tickwork.wiring import examine
 
     settings = load_settings(database)

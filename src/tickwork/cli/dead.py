@@ -36,7 +36,6 @@ from tickwork.cli.store_session import (
     confirm,
     identity,
     number,
-    queue_names,
     required,
     scope_of,
     whole_number,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from tickwork.core.message.dead_letter import DeadLetter, Selection
     from tickwork.core.model import ContentType, Scope
     from tickwork.ops.dead_letters import ReplaySummary
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
 app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay, discard.")
 
@@ -100,6 +99,8 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the open dead letters of a queue, oldest first."""
+    from tickwork.ops.dead_letters import list_dead_letters
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(
         None, reason, fingerprint, kind, limit=whole_number(limit, "--limit", LISTED)
@@ -108,7 +109,7 @@ def list_command(
     letters = ask(
         database,
         scope,
-        lambda store: store.dead_letters.list(scope, queue, which, after=begin),
+        lambda store: list_dead_letters(store, scope, queue, which, after=begin),
     )
     if as_json:
         print_json([_shown(letter) for letter in letters])
@@ -127,9 +128,11 @@ def groups_command(
     as_json: Json = False,
 ) -> None:
     """Group the open dead letters of a queue by what they died of."""
+    from tickwork.ops.dead_letters import group_dead_letters
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     most = whole_number(limit, "--limit", LISTED)
-    groups = ask(database, scope, lambda store: store.dead_letters.groups(scope, queue, most))
+    groups = ask(database, scope, lambda store: group_dead_letters(store, scope, queue, limit=most))
     if as_json:
         print_json(groups)
         return
@@ -143,10 +146,13 @@ def show_command(
     letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
     """Show everything about one dead letter."""
+    from tickwork.ops.dead_letters import get_dead_letter
+    from tickwork.ops.queues import queue_names
+
     dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
 
     async def find(store: Store) -> dict[str, object]:
-        found = await store.dead_letters.get(scope, dead_letter_id)
+        found = await get_dead_letter(store, scope, dead_letter_id)
         names = await queue_names(store, scope)
         return {"queue": names.get(found.queue_id), **_shown(found)}
 
@@ -170,14 +176,16 @@ def edit_command(
 
     Bytes are given as base64, as they are shown; those of a file or of stdin as they are.
     """
+    from tickwork.ops.dead_letters import edit_dead_letter, get_dead_letter
+
     dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
     said, wanted = required(body, "--body"), _content_type(content_type)
     given = _read(said)
 
     async def edit(store: Store) -> DeadLetter:
-        kind = wanted or (await store.dead_letters.get(scope, dead_letter_id)).content_type
+        kind = wanted or (await get_dead_letter(store, scope, dead_letter_id)).content_type
         new = _checked(given, kind, is_word=not said.startswith("@"))
-        return await store.dead_letters.edit(scope, dead_letter_id, new, kind)
+        return await edit_dead_letter(store, scope, dead_letter_id, new, kind)
 
     edited = ask(database, scope, edit)
     if as_json:

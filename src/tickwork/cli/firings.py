@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickwork.cli.options import NAMES, Database, Json, Limit, ScheduleName, Tenant
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
+from tickwork.cli.output import print_json, print_lines, print_table
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 from tickwork.cli.store_session import ask, required, scope_of, whole_number
@@ -16,7 +16,7 @@ from tickwork.cli.typer_commands import Command
 
 if TYPE_CHECKING:
     from tickwork.core.schedule.model import Schedule
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
 UPCOMING = 10
 
@@ -70,16 +70,14 @@ def firings_command(
 ) -> None:
     """Show what became of a schedule's slots, newest first, and what is planned or running."""
     from tickwork.core.schedule.firing import FiringStatus
-    from tickwork.ops.schedules.lookup import resolve
-    from tickwork.ops.schedules.views import history, show_firing
+    from tickwork.ops.schedules.views import list_firings, show_firing
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     wanted = None if status is None else choice(FiringStatus, status, "--status")
     most = whole_number(limit, "--limit", LISTED)
 
     async def find(store: Store) -> list[dict[str, Any]]:
-        known = await resolve(store, scope, reference)
-        found = await history(store, scope, known.id, most, status=wanted)
+        found = await list_firings(store, scope, reference, limit=most, status=wanted)
         return [show_firing(each) for each in found]
 
     found = ask(database, scope, find)
@@ -100,22 +98,19 @@ def upcoming_command(
     as_json: Json = False,
 ) -> None:
     """Show the next times that a schedule fires."""
-    from tickwork.core.when import COUNT_MAX, iso
-    from tickwork.ops.schedules.lookup import resolve, rule_now
+    from tickwork.core.when import iso
+    from tickwork.ops.schedules.lookup import get_schedule
     from tickwork.ops.schedules.views import upcoming
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     most = whole_number(count, "--count", UPCOMING)
-    if not 1 <= most <= COUNT_MAX:
-        sentence = f"--count: must be a whole number from 1 to {COUNT_MAX}, not {most}"
-        fail(sentence, code=EXIT_BAD_USAGE)
 
     async def find(store: Store) -> tuple[Schedule, Sequence[str]]:
-        known = await resolve(store, scope, reference)
-        rule, now = await rule_now(store, scope, known), await store.now()
-        return known, [iso(slot) for slot in upcoming(known, rule, now, most)]
+        known = await get_schedule(store, scope, reference)
+        fires = await upcoming(store, scope, known.id, count=most)
+        return known, [iso(each.fire_at) for each in fires]
 
-    known, slots = ask(database, scope, find)
+    known, slots = ask(database, scope, find, names=NAMES | {"count": "--count"})
     if as_json:
         print_json({"fires": slots})
     else:

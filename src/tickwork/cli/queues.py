@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tickwork.core.model import Queue, Scope
     from tickwork.core.queue.stats import QueueStats
     from tickwork.ops.queues import Passed
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
 T = TypeVar("T")
 
@@ -37,8 +37,10 @@ Delay = Annotated[str | None, typer.Option(metavar="SECONDS", help="Not visible 
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
     """List the queues of a tenant, and the shared ones."""
+    from tickwork.ops.queues import list_queues
+
     scope = scope_of(tenant)
-    queues = ask(database, scope, lambda store: store.queues.list(scope))
+    queues = ask(database, scope, lambda store: list_queues(store, scope))
     if as_json:
         print_json(queues)
         return
@@ -55,8 +57,10 @@ def stats_command(
     as_json: Json = False,
 ) -> None:
     """Show how a queue stands, and what passed through it."""
+    from tickwork.ops.queues import queue_stats
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    stats = ask(database, scope, lambda store: store.stats.queue(scope, queue))
+    stats = ask(database, scope, lambda store: queue_stats(store, scope, queue))
     if as_json:
         print_json(stats)
     else:
@@ -98,8 +102,10 @@ def pause_command(
     as_json: Json = False,
 ) -> None:
     """Hand out nothing any more; sending goes on."""
+    from tickwork.ops.queues import pause_queue
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: store.queues.pause(scope, queue))
+    _change(database, scope, queue, lambda store: pause_queue(store, scope, queue))
     _answer({"queue": queue, "paused": True}, f"{queue} is paused", as_json=as_json)
 
 
@@ -112,8 +118,10 @@ def resume_command(
     as_json: Json = False,
 ) -> None:
     """Hand out again."""
+    from tickwork.ops.queues import resume_queue
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: store.queues.resume(scope, queue))
+    _change(database, scope, queue, lambda store: resume_queue(store, scope, queue))
     _answer({"queue": queue, "paused": False}, f"{queue} is handed out again", as_json=as_json)
 
 
@@ -127,9 +135,11 @@ def purge_command(
     as_json: Json = False,
 ) -> None:
     """Delete every message that is not being handled."""
+    from tickwork.ops.queues import purge_queue
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     confirm(f"Delete every waiting message of {queue}, for good?", yes=yes)
-    purged = ask(database, scope, lambda store: store.queues.purge(scope, queue))
+    purged = ask(database, scope, lambda store: purge_queue(store, scope, queue))
     _answer({"queue": queue, "purged": purged}, f"{purged} deleted", as_json=as_json)
 
 
@@ -142,8 +152,10 @@ def delete_command(
     as_json: Json = False,
 ) -> None:
     """Remove a queue that has neither messages nor open dead letters."""
+    from tickwork.ops.queues import delete_queue
+
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    _change(database, scope, queue, lambda store: store.queues.delete(scope, queue))
+    _change(database, scope, queue, lambda store: delete_queue(store, scope, queue))
     _answer({"queue": queue, "deleted": True}, f"{queue} is gone", as_json=as_json)
 
 
@@ -152,12 +164,13 @@ def _change(
 ) -> T:
     """As `ask`; who may not change a queue because it is shared is told how to."""
     from tickwork.errors import Conflict
+    from tickwork.ops.queues import get_queue
 
     async def change(store: Store) -> T:
         try:
             return await work(store)
         except Conflict:
-            if scope.is_system or (await store.queues.get(scope, queue)).tenant is not None:
+            if scope.is_system or (await get_queue(store, scope, queue)).tenant is not None:
                 raise
             told = f"queue {queue} is shared: say --shared to change it for every tenant"
             raise Conflict(told) from None

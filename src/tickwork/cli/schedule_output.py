@@ -15,7 +15,7 @@ from tickwork.errors import FieldError, InvalidInput
 if TYPE_CHECKING:
     from tickwork.core.model import Scope
     from tickwork.core.schedule.model import Schedule
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
     Change = Callable[[Store], Awaitable[Schedule]]
 

@@ -25,7 +25,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.when import Limits
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
 
 
 app = typer.Typer(
@@ -67,6 +67,7 @@ def list_command(
 ) -> None:
     """List schedules; without a status all but the deleted."""
     from tickwork.core.schedule.model import Order, ScheduleSelection, ScheduleStatus
+    from tickwork.ops.schedules.lookup import list_schedules
     from tickwork.ops.schedules.views import show_schedules
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
@@ -78,7 +79,7 @@ def list_command(
 
     async def find(store: Store) -> list[dict[str, Any]]:
         return await show_schedules(
-            store, scope, await store.schedules.list(scope, selection, most)
+            store, scope, await list_schedules(store, scope, selection, limit=most)
         )
 
     found = ask(database, scope, find)
@@ -97,10 +98,10 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Show everything about a schedule."""
-    from tickwork.ops.schedules.lookup import resolve
+    from tickwork.ops.schedules.lookup import get_schedule
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
-    show(database, scope, lambda store: resolve(store, scope, reference), as_json=as_json)
+    show(database, scope, lambda store: get_schedule(store, scope, reference), as_json=as_json)
 
 
 @app.command("create", cls=Command)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwork.core.model import Scope
-    from tickwork.store.contract import Store
+    from tickwork.ops.stores import Store
     from tickwork.wiring import Settings
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ def ask(
     """
     import asyncio
 
+    from tickwork.ops.tenants import get_tenant
     from tickwork.wiring import open_store
 
     settings = load_settings(database)
@@ -59,7 +60,7 @@ def ask(
         store = await open_store(settings, create=create)
         try:
             if scope.tenant is not None:
-                await store.tenants.get(scope, scope.tenant)
+                await get_tenant(store, scope, scope.tenant)
             return await work(store)
         finally:
             await store.close()
@@ -86,11 +87,6 @@ def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
     if shared:
         return SYSTEM
     return DEFAULT if tenant is None else Scope(tenant)
-
-
-async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
-    """The names of the scope's queues, for what knows its queue by id."""
-    return {queue.id: queue.name for queue in await store.queues.list(scope)}
 
 
 def required(value: str | None, name: str) -> str:

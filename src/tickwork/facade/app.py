@@ -52,13 +52,12 @@ from tickwork.facade.schedules import (
     wrapped,
 )
 from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
-from tickwork.ops.queues import check_there, is_there
+from tickwork.ops.queues import check_queues_exist, has_queue, put_queue
 from tickwork.ops.schedules.declare import declare_schedules
-from tickwork.ops.send import RegistryComposer
-from tickwork.ops.stores import LoopStores
+from tickwork.ops.send import RegistryComposer, send_batch
+from tickwork.ops.stores import LoopStores, Store
 from tickwork.service.process_lifecycle import announce, run_until_stopped
 from tickwork.service.worker.worker import Worker
-from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -209,7 +208,7 @@ class Tickwork:
         again. With a `batch_id` of your own a batch is made once, however often it is asked for.
         """
         check_batch_arguments(items, batch_id)
-        await check_there(
+        await check_queues_exist(
             self.open, self.registry, self._scope, queue=queue, completion_queue=completion_queue
         )
         return await self._batches.make(
@@ -369,8 +368,8 @@ class Tickwork:
     async def _declare_queue(self, store: Store, name: str) -> None:
         """Who says nothing about a queue leaves it as it is: only its owner knows its settings."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        if declared.says_settings or not await is_there(store, scope, name):
-            await store.queues.put(scope, name, declared.settings)
+        if declared.says_settings or not await has_queue(store, scope, name):
+            await put_queue(store, scope, name, declared.settings)
         self.registry.made.add(name)
 
     def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
@@ -389,4 +388,4 @@ class Tickwork:
                 handling.send(Send(queue, message))
             return
         store = await self.open()
-        await store.messages.send_batch(self._scope, queue, messages)
+        await send_batch(store, self._scope, queue, messages)

@@ -10,8 +10,9 @@ from tickwork.core.message.body import GivenContentType
 from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.queues import queue_stats
 from tickwork.ops.send import RegistryComposer, check_one_event, is_many
-from tickwork.store.contract import Store
+from tickwork.ops.stores import Store
 
 T = TypeVar("T")
 
@@ -66,4 +67,4 @@ class Queue(Generic[T]):
     async def stats(self) -> QueueStats:
         """The queue at a glance."""
         store = await self._app.open()
-        return await store.stats.queue(self._app.scope_of(self.name), self.name)
+        return await queue_stats(store, self._app.scope_of(self.name), self.name)

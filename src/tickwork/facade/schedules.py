@@ -6,7 +6,6 @@ does not wait for an ack. Give an `idempotency_key` where a handler may come twi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import wraps
@@ -33,12 +32,11 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules import calendars
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules import create as schedule_making
-from tickwork.ops.schedules.ics import read_ics
-from tickwork.ops.schedules.lookup import holidays_among, limits_of, resolve
-from tickwork.ops.schedules.preview import preview_schedule
-from tickwork.ops.schedules.views import Place, history
+from tickwork.ops.schedules.lookup import get_schedule, list_schedules
+from tickwork.ops.schedules.preview import preview
+from tickwork.ops.schedules.views import Position, list_firings
 from tickwork.ops.schedules.why import Why, why
-from tickwork.store.contract import Store
+from tickwork.ops.stores import Store
 
 Reference = UUID | str
 
@@ -78,7 +76,7 @@ class Schedules:
 
     async def get(self, reference: Reference) -> Schedule:
         """One schedule."""
-        return await resolve(await self._open(), self._scope, reference)
+        return await get_schedule(await self._open(), self._scope, reference)
 
     async def list(
         self,
@@ -95,7 +93,7 @@ class Schedules:
             order=_chosen(Order, "order", order),
             after=after,
         )
-        return await store.schedules.list(self._scope, selection, limit)
+        return await list_schedules(store, self._scope, selection, limit=limit)
 
     async def update(self, reference: Reference, **patch: Any) -> Schedule:
         """Lays a patch over a schedule: None removes, naming a timing replaces the old one."""
@@ -130,9 +128,7 @@ class Schedules:
     async def preview(self, **fields: Any) -> when.Preview:
         """The coming fires of a schedule that need not exist."""
         store = await self._open()
-        calendars = await holidays_among(store, self._scope, [fields])
-        limits = await limits_of(store, self._scope, self._limits())
-        return preview_schedule(fields, now=await store.now(), limits=limits, calendars=calendars)
+        return await preview(store, self._scope, fields, limits=self._limits())
 
     async def firings(
         self,
@@ -140,14 +136,15 @@ class Schedules:
         *,
         limit: int = 100,
         status: FiringStatus | str | None = None,
-        before: Place | None = None,
+        before: Position | None = None,
     ) -> tuple[FiringRecord, ...]:
         """What became of its slots, newest first; before them what is planned or running. The next
         page: `before=(last.finished_at, last.id)`."""
         store = await self._open()
-        known = await resolve(store, self._scope, reference)
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
-        return await history(store, self._scope, known.id, limit, status=wanted, before=before)
+        return await list_firings(
+            store, self._scope, reference, limit=limit, status=wanted, before=before
+        )
 
     async def why(self, reference: Reference, at: datetime | None = None) -> Why:
         """Why it fired, or did not, at an instant; without one: at its latest slot."""
@@ -178,17 +175,16 @@ class Calendars:
     async def put_ics(self, name: str, text: str | bytes) -> Calendar:
         """As `put`, with the days of an ICS file."""
         store = await self._open()
-        # In a thread: a large file takes a while, and others must not wait for it.
-        days = await asyncio.to_thread(read_ics, text, now=await store.now())
-        return await self.put(name, days)
+        calendar, _ = await calendars.put_ics_calendar(store, self._scope, name, text)
+        return calendar
 
     async def list(self) -> tuple[Calendar, ...]:
         """All, by name."""
-        return await (await self._open()).calendars.list(self._scope)
+        return await calendars.list_calendars(await self._open(), self._scope)
 
     async def delete(self, name: str) -> None:
         """Removes one that no schedule uses."""
-        await (await self._open()).calendars.delete(self._scope, name)
+        await calendars.delete_calendar(await self._open(), self._scope, name)
 
 
 FUNCTIONS_QUEUE = "schedules"

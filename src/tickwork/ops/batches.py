@@ -50,7 +50,41 @@ from tickwork.store.ids import new_id
 PROGRESS_ITEMS = 1_000
 """After so many items their number is told."""
 
+LIST_LIMIT = 100
+"""Number of batches or items that a list returns unless the caller gives a limit."""
+
 OnProgress = Callable[[int], None]
+
+
+async def get_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+    """Returns a batch with its exact progress; raises `NotFound` if there is none of that id."""
+    return await store.batches.get(scope, batch_id)
+
+
+async def list_batches(store: Store, scope: Scope, *, limit: int = LIST_LIMIT) -> tuple[Batch, ...]:
+    """Returns the latest batches, newest first."""
+    return await store.batches.list(scope, limit)
+
+
+async def list_items(
+    store: Store,
+    scope: Scope,
+    batch_id: UUID,
+    status: ItemStatus,
+    *,
+    limit: int = LIST_LIMIT,
+    after: UUID | None = None,
+) -> tuple[BatchItem, ...]:
+    """Returns the items of a batch that have a status, by id, starting after the item `after`."""
+    return await store.batches.items(scope, batch_id, status, limit, after=after)
+
+
+async def cancel_batch(store: Store, scope: Scope, batch_id: UUID) -> Batch:
+    """Deletes the items of a batch that no worker has claimed; they count as failed.
+
+    A batch that is still being filled takes no more items. Its completion event is sent.
+    """
+    return await store.batches.cancel(scope, batch_id)
 
 
 async def create_batch(

@@ -32,8 +32,13 @@ class ClusterView(Struct, frozen=True):
     shards_without_leader: tuple[int, ...]
 
 
+async def list_nodes(store: Store) -> tuple[NodeView, ...]:
+    """Returns the nodes whose lease has not been ended, with the shards each one leads."""
+    return (await describe_cluster(store)).nodes
+
+
 async def describe_cluster(store: Store) -> ClusterView:
-    """Who is there now."""
+    """Returns the nodes, the shards without a leader and the database's time and schema."""
     now, meta = await store.now(), await store.meta()
     nodes, holdings = await store.nodes.list(SYSTEM), await store.shards.list(SYSTEM)
     led = {

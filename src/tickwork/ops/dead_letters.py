@@ -24,11 +24,20 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX
-from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadGroup, Pace, Selection
-from tickwork.core.model import Scope
+from tickwork.core.message.dead_letter import (
+    DEAD_LETTERS_AT_ONCE_MAX,
+    DeadGroup,
+    DeadLetter,
+    Pace,
+    Selection,
+)
+from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
+
+LIST_LIMIT = 100
+"""Number of groups that `group_dead_letters` returns unless the caller gives a limit."""
 
 CANARIES_MAX = 100
 CANARY_POLL_SECONDS = 0.5
@@ -63,6 +72,38 @@ class ReplaySummary(Struct, frozen=True, kw_only=True):
     canaries: int = 0
     canaries_failed: int = 0
     stopped: Stop | None = None
+
+
+async def list_dead_letters(
+    store: Store, scope: Scope, queue: str, which: Selection, *, after: UUID | None = None
+) -> tuple[DeadLetter, ...]:
+    """Returns the open dead letters of a queue that are selected, oldest first.
+
+    `after` is the id of the last dead letter of the page before.
+    """
+    return await store.dead_letters.list(scope, queue, which, after=after)
+
+
+async def group_dead_letters(
+    store: Store, scope: Scope, queue: str, *, limit: int = LIST_LIMIT
+) -> tuple[DeadGroup, ...]:
+    """Groups the open dead letters of a queue by reason, error and type; largest group first."""
+    return await store.dead_letters.groups(scope, queue, limit)
+
+
+async def get_dead_letter(store: Store, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
+    """Returns one dead letter, open or resolved; raises `NotFound` if there is none."""
+    return await store.dead_letters.get(scope, dead_letter_id)
+
+
+async def edit_dead_letter(
+    store: Store, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
+) -> DeadLetter:
+    """Replaces the body of an open dead letter; a replay sends the new one.
+
+    Raises `Conflict` if the dead letter is resolved.
+    """
+    return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
 
 
 async def replay(

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from uuid import UUID
 
 from msgspec import Struct
 
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.handling import current_handling
-from tickwork.core.model import Counts, Queue, Scope
+from tickwork.core.model import Counts, Queue, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
-async def is_there(store: Store, scope: Scope, name: str) -> bool:
-    """Whether the store has a queue of that name."""
+async def list_queues(store: Store, scope: Scope) -> tuple[Queue, ...]:
+    """Returns the queues of a scope by name; those of a tenant include the shared queues."""
+    return await store.queues.list(scope)
+
+
+async def get_queue(store: Store, scope: Scope, name: str) -> Queue:
+    """Returns one queue; raises `NotFound` if the scope has none of that name."""
+    return await store.queues.get(scope, name)
+
+
+async def has_queue(store: Store, scope: Scope, name: str) -> bool:
+    """Whether the scope has a queue of that name."""
     try:
         await store.queues.get(scope, name)
     except NotFound:
@@ -28,7 +39,61 @@ async def is_there(store: Store, scope: Scope, name: str) -> bool:
     return True
 
 
-async def check_there(
+async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
+    """Returns the names of the scope's queues by queue id."""
+    return {queue.id: queue.name for queue in await store.queues.list(scope)}
+
+
+async def put_queue(store: Store, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+    """Creates a queue or replaces its settings. In the system scope the queue is shared."""
+    return await store.queues.put(scope, name, settings)
+
+
+async def pause_queue(store: Store, scope: Scope, name: str) -> None:
+    """Stops workers from claiming messages of a queue. Sending continues.
+
+    Raises `Conflict` if a tenant tries to pause a shared queue.
+    """
+    await store.queues.pause(scope, name)
+
+
+async def resume_queue(store: Store, scope: Scope, name: str) -> None:
+    """Lets workers claim messages of a paused queue again.
+
+    Raises `Conflict` if a tenant tries to resume a shared queue.
+    """
+    await store.queues.resume(scope, name)
+
+
+async def purge_queue(store: Store, scope: Scope, name: str) -> int:
+    """Deletes every message that no worker has claimed and returns how many it deleted.
+
+    On a shared queue a tenant deletes only its own messages. Deleted items of a batch count as
+    failed.
+    """
+    return await store.queues.purge(scope, name)
+
+
+async def delete_queue(store: Store, scope: Scope, name: str) -> None:
+    """Removes an empty queue.
+
+    Raises `Conflict` if it still has messages or open dead letters, or if a tenant tries to
+    delete a shared queue.
+    """
+    await store.queues.delete(scope, name)
+
+
+async def count_messages(store: Store, scope: Scope, name: str) -> Counts:
+    """Returns how many messages of a queue are in each state."""
+    return await store.queues.counts(scope, name)
+
+
+async def queue_stats(store: Store, scope: Scope, name: str) -> QueueStats:
+    """Returns a queue's message counts, the age of its oldest message and its recent throughput."""
+    return await store.stats.queue(scope, name)
+
+
+async def check_queues_exist(
     open_store: Callable[[], Awaitable[Store]],
     registry: Registry,
     scope: Scope,
@@ -43,7 +108,7 @@ async def check_there(
     for field, name in given.items():
         if name in registry.queues or (handling is not None and not handling.has_store):
             continue
-        if not await is_there(await open_store(), scope, name):
+        if not await has_queue(await open_store(), scope, name):
             fault = f"{name!r} is not declared; {registry.nearest(name)}"
             raise InvalidInput([FieldError(field, fault)])
 

@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
+from tickwork.store.shared.doctor import Finding, Level
+
+__all__ = ["Finding", "Level", "LoopStore", "LoopStores", "OpenStore", "Store"]
 
 LAST_SECONDS = 1.0
 """So long a store may take to close at the end of its event loop."""

@@ -6,6 +6,7 @@ and is not due yet is taken back, and the next slot follows the new days.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -18,12 +19,45 @@ from tickwork.core.schedule.model import Calendar, Order, Schedule, ScheduleSele
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.schedules.change import Moved, change_times
+from tickwork.ops.schedules.ics import read_ics
 from tickwork.ops.schedules.lookup import holidays_among, with_holidays
 from tickwork.store.contract import Store
 
 PAGE = 500
 
 Progress = Callable[[int], None]
+
+
+async def list_calendars(store: Store, scope: Scope) -> tuple[Calendar, ...]:
+    """Returns the calendars of a tenant by name."""
+    return await store.calendars.list(scope)
+
+
+async def get_calendar(store: Store, scope: Scope, name: str) -> Calendar:
+    """Returns one calendar; raises `NotFound` if there is none of that name."""
+    return await store.calendars.get(scope, name)
+
+
+async def delete_calendar(store: Store, scope: Scope, name: str) -> None:
+    """Removes a calendar; raises `Conflict` if a schedule that is not deleted uses it."""
+    await store.calendars.delete(scope, name)
+
+
+async def put_ics_calendar(
+    store: Store,
+    scope: Scope,
+    name: str,
+    text: str | bytes,
+    *,
+    on_progress: Progress | None = None,
+) -> tuple[Calendar, tuple[Moved, ...]]:
+    """Creates a calendar or replaces its days with those of an ICS file.
+
+    Returns the calendar and the schedules whose next slot moved.
+    """
+    # In a thread: parsing a large file must not block the event loop.
+    days = await asyncio.to_thread(read_ics, text, now=await store.now())
+    return await put_calendar(store, scope, name, days, on_progress=on_progress)
 
 
 async def put_calendar(

@@ -39,9 +39,9 @@ from tickwork.ops.schedules.lookup import (
     Holidays,
     calendar_of,
     check_target,
+    get_schedule,
     holidays_among,
     limits_of,
-    resolve,
     rule_with,
     with_holidays,
 )
@@ -60,7 +60,7 @@ async def update(
     limits: when.Limits,
 ) -> Schedule:
     """Lays a patch over a schedule; what was planned and is not due follows the new fields."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
     if "idempotency_key" in patch:
         fault = "names the creation of a schedule, and stays as it is"
         raise InvalidInput([FieldError("idempotency_key", fault)])
@@ -139,7 +139,7 @@ def fields_of(schedule: Schedule) -> dict[str, object]:
 
 async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Stops it; what was planned and never claimed is taken back. Twice is once."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
         if schedule.status is ScheduleStatus.PAUSED:
@@ -155,7 +155,7 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 
 async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Starts it again; slots that passed meanwhile are recorded as paused. Twice is once."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
@@ -177,7 +177,7 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Ends it for good; what nobody has begun with is taken back, extra runs too. Its history stays
     for its retention."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change:
@@ -189,7 +189,7 @@ async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Fires it now, once, whatever its status, in a run of its own."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
     return await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.trigger)
 
 
@@ -204,7 +204,7 @@ async def backfill(
 ) -> tuple[datetime, ...]:
     """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
     are left out unless `force`, and those that come or run by themselves. Says which slots."""
-    known = await resolve(store, scope, reference)
+    known = await get_schedule(store, scope, reference)
     if is_delay(known.definition.rule):
         fault = "is fixed_delay: its slots come of the ends of its runs, and there are none to fill"
         raise InvalidInput([FieldError("interval_mode", f"{fault}; trigger it instead")])

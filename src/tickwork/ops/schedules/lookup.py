@@ -13,16 +13,19 @@ from tickwork.core import when
 from tickwork.core.fields import shown
 from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import as_id
-from tickwork.core.schedule.model import Schedule
+from tickwork.core.schedule.model import Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 Holidays = Mapping[str, frozenset[date]]
 
+LIST_LIMIT = 100
+"""Number of schedules that a list returns unless the caller gives a limit."""
 
-async def resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """The schedule of an id or a name."""
+
+async def get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """Returns the schedule with this id or name; raises `NotFound` if there is none."""
     given: object = reference
     if not isinstance(given, UUID | str):
         fault = f"must be the id or the name of a schedule, not {shown(given)}"
@@ -34,6 +37,16 @@ async def resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule
     if found is None:
         raise NotFound("schedule", reference)
     return found
+
+
+async def list_schedules(
+    store: Store, scope: Scope, selection: ScheduleSelection, *, limit: int = LIST_LIMIT
+) -> tuple[Schedule, ...]:
+    """Returns the selected schedules in the order that the selection names.
+
+    Without a status it returns all but the deleted ones.
+    """
+    return await store.schedules.list(scope, selection, limit)
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:

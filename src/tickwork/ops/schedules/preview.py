@@ -15,9 +15,11 @@ from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.fields import Reader
+from tickwork.core.model import Scope
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.schedules.lookup import Holidays
+from tickwork.ops.schedules.lookup import Holidays, holidays_among, limits_of
+from tickwork.store.contract import Store
 
 COUNT_DEFAULT = 5
 COUNT_MAX = when.COUNT_MAX
@@ -50,6 +52,15 @@ def preview_schedule(
     question = read_question(body, now=now, limits=limits, calendars=calendars)
     shown = when.preview(question.rule, question.start, question.count)
     return structs.replace(shown, warnings=(*past_warning(question.rule, now), *shown.warnings))
+
+
+async def preview(
+    store: Store, scope: Scope, body: Mapping[str, object], *, limits: when.Limits
+) -> when.Preview:
+    """Returns the next fires of a schedule that need not exist, with the tenant's calendars."""
+    calendars = await holidays_among(store, scope, [body])
+    limits, now = await limits_of(store, scope, limits), await store.now()
+    return preview_schedule(body, now=now, limits=limits, calendars=calendars)
 
 
 def past_warning(rule: when.Rule, now: datetime) -> tuple[str, ...]:

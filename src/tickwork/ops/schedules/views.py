@@ -5,23 +5,33 @@ The history of a schedule, newest first: what is planned or running, then what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from typing import Any
 from uuid import UUID
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tickwork.core import when
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope, State
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.schedule.model import Schedule, ScheduleStatus
+from tickwork.core.schedule.model import Order, Schedule, ScheduleSelection, ScheduleStatus
 from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import is_delay, is_single
 from tickwork.core.when.slots import spread_max
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.schedules.lookup import (
+    LIST_LIMIT,
+    calendar_of,
+    get_schedule,
+    holidays_among,
+    list_schedules,
+    with_holidays,
+)
 from tickwork.store.contract import Store
 
 _KINDS: dict[type, str] = {
@@ -33,6 +43,9 @@ _KINDS: dict[type, str] = {
     when.Once: "once",
     when.Recurrence: "rrule",
 }
+
+UPCOMING_COUNT = 10
+"""Number of fires that `upcoming` returns unless the caller gives a count."""
 
 SPREAD_SLOTS_MAX = 100
 """So many slots may wait for their place in a window when the last one that has come is looked
@@ -166,7 +179,68 @@ def _iso(instant: datetime | None) -> str | None:
     return None if instant is None else when.iso(instant)
 
 
-def upcoming(
+class UpcomingFire(Struct, frozen=True):
+    """A slot of a schedule that will fire; `due_at` is later than `fire_at` in a fire window."""
+
+    schedule_id: UUID
+    name: str | None
+    fire_at: datetime
+    due_at: datetime
+
+
+async def upcoming(
+    store: Store, scope: Scope, reference: UUID | str | None = None, *, count: int = UPCOMING_COUNT
+) -> tuple[UpcomingFire, ...]:
+    """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
+
+    Across schedules, a slot that is planned already is listed only if its schedule is among the
+    `count` schedules that are due next.
+    """
+    if not 1 <= count <= when.COUNT_MAX:
+        fault = f"must be a whole number from 1 to {when.COUNT_MAX}, not {count}"
+        raise InvalidInput([FieldError("count", fault)])
+    if reference is None:
+        selection = ScheduleSelection(order=Order.NEXT_DUE)
+        found = await list_schedules(store, scope, selection, limit=count)
+    else:
+        found = (await get_schedule(store, scope, reference),)
+    rules: dict[UUID, when.Rule] = {}
+    for tenant in {each.tenant for each in found}:
+        own = [each for each in found if each.tenant == tenant]
+        calendars = [{"calendar": calendar_of(each)} for each in own]
+        holidays = await holidays_among(store, Scope(tenant), calendars)
+        rules |= {each.id: with_holidays(each, holidays) for each in own}
+    return _soonest(found, rules, await store.now(), count)
+
+
+def _soonest(
+    schedules: Sequence[Schedule], rules: Mapping[UUID, when.Rule], now: datetime, count: int
+) -> tuple[UpcomingFire, ...]:
+    """Merges the next slots of the schedules, computing no more of each than it needs."""
+    slots = [next_slots(each, rules[each.id], now, 1) for each in schedules]
+    asked = [1] * len(schedules)
+    heap: list[tuple[datetime, int, int]] = []
+
+    def push(index: int, position: int) -> None:
+        if position < len(slots[index]):
+            due_at = when.due_at(rules[schedules[index].id], slots[index][position])
+            heappush(heap, (due_at, index, position))
+
+    for index in range(len(schedules)):
+        push(index, 0)
+    fires: list[UpcomingFire] = []
+    while heap and len(fires) < count:
+        due_at, index, position = heappop(heap)
+        schedule = schedules[index]
+        fires.append(UpcomingFire(schedule.id, schedule.name, slots[index][position], due_at))
+        if position + 1 == asked[index]:
+            asked[index] = min(asked[index] * 4, count)
+            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index])
+        push(index, position + 1)
+    return tuple(fires)
+
+
+def next_slots(
     schedule: Schedule, rule: when.Rule, now: datetime, count: int
 ) -> tuple[datetime, ...]:
     """The next slots after now that will fire, as far as they are known: none while it does not
@@ -185,24 +259,28 @@ def upcoming(
     return tuple(when.slots_between(rule, now, far, fired=fired, limit=count))
 
 
-Place = tuple[datetime | None, UUID]
-"""Of a firing: when it finished, if it has, and its id."""
+Position = tuple[datetime | None, UUID]
+"""Position of a firing in the list: when it finished, if it has, and its id."""
 
 OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
 
 
-async def history(
+async def list_firings(
     store: Store,
     scope: Scope,
-    schedule_id: UUID,
-    limit: int,
+    reference: UUID | str,
     *,
+    limit: int = LIST_LIMIT,
     status: FiringStatus | None = None,
-    before: Place | None = None,
+    before: Position | None = None,
 ) -> tuple[FiringRecord, ...]:
-    """What became of slots, of a status, from before another one on. The first page begins with
-    what is not over, the nearest of it if it is much; behind that comes what is recorded."""
+    """Returns the firings of a schedule, newest first.
+
+    The first page starts with the planned and running firings; if they exceed the limit, with
+    those that are due soonest. `before` is the position of the last firing of the page before.
+    """
     check_limit(limit)
+    schedule_id = (await get_schedule(store, scope, reference)).id
     if status in OPEN:
         found = await _not_over(store, scope, schedule_id, LIST_LIMIT_MAX)
         return () if before else tuple(each for each in found if each.status is status)[-limit:]
@@ -223,12 +301,12 @@ async def _recorded(
     schedule_id: UUID,
     limit: int,
     status: FiringStatus | None,
-    before: Place | None,
+    before: Position | None,
 ) -> tuple[FiringRecord, ...]:
-    place: tuple[datetime, UUID] | None = None
+    position: tuple[datetime, UUID] | None = None
     if before is not None and before[0] is not None:
-        place = before[0], before[1]
-    return await store.firings.list(scope, schedule_id, limit, status=status, before=place)
+        position = before[0], before[1]
+    return await store.firings.list(scope, schedule_id, limit, status=status, before=position)
 
 
 async def _not_over(

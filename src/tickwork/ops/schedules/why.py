@@ -20,7 +20,7 @@ from tickwork.core.schedule.next_slot import before
 from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_delay
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops.schedules.lookup import resolve, rule_now
+from tickwork.ops.schedules.lookup import get_schedule, rule_now
 from tickwork.ops.schedules.views import fires_next, show_firing
 from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
 from tickwork.store.contract import Store
@@ -99,7 +99,7 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
 async def _resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """A deleted one has given up its name, which another may have by now."""
     try:
-        return await resolve(store, scope, reference)
+        return await get_schedule(store, scope, reference)
     except NotFound as error:
         if isinstance(error.name, UUID):
             raise

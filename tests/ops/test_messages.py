@@ -1,0 +1,43 @@
+"""Messages are found by id and shown without claiming them, on both stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.acts import WORK, make_queue, make_tenants, send
+from tickwork.core.model import DEFAULT, SYSTEM, Scope
+from tickwork.errors import NotFound
+from tickwork.ops.messages import delete_message, get_message, peek
+from tickwork.store.contract import Store
+from tickwork.store.ids import new_id
+
+
+async def test_a_message_is_found_by_its_id_in_whichever_queue(store: Store) -> None:
+    await make_queue(store)
+    await make_queue(store, "emails")
+    message = await send(store, queue="emails")
+    found = await get_message(store, DEFAULT, message.id)
+    assert found.id == message.id
+    assert await get_message(store, DEFAULT, message.id, queue="emails") == found
+    assert await get_message(store, SYSTEM, message.id) == found
+    with pytest.raises(NotFound):
+        await get_message(store, DEFAULT, new_id())
+
+
+async def test_a_tenant_does_not_find_the_message_of_another(store: Store) -> None:
+    await make_tenants(store, "ada")
+    await make_queue(store)
+    await make_queue(store, "shared", scope=SYSTEM)
+    message = await send(store, queue="shared")
+    with pytest.raises(NotFound):
+        await get_message(store, Scope("ada"), message.id)
+
+
+async def test_peek_shows_messages_and_leaves_them_ready(store: Store) -> None:
+    await make_queue(store)
+    first, second = await send(store), await send(store)
+    for _ in range(2):
+        assert [each.id for each in await peek(store, DEFAULT, WORK)] == [first.id, second.id]
+    assert [each.id for each in await peek(store, DEFAULT, WORK, limit=1)] == [first.id]
+    assert await delete_message(store, DEFAULT, WORK, first.id)
+    assert not await delete_message(store, DEFAULT, WORK, first.id)
