@@ -91,11 +91,11 @@ async def open_store(
     *,
     moment: Moment = database_time,
     create: bool = True,
-    is_passing: bool = False,
+    is_temporary: bool = False,
 ) -> Store:
     """The store of these settings. SQLite's schema is brought up to date by the way; a server's
     is not, because other nodes may still run on the old one. `moment` may be a virtual clock's.
-    Without `create` a file that is not there is refused; one that `is_passing` is not synced."""
+    Without `create` a file that is not there is refused; one that `is_temporary` is not synced."""
     if is_postgres(settings.database):
         from tickwork.store.postgres import PostgresStore
 
@@ -107,7 +107,7 @@ async def open_store(
 
     if create or locate(settings.database).exists():
         await migrate(settings)
-    return await SqliteStore.open(settings.database, moment=moment, is_passing=is_passing)
+    return await SqliteStore.open(settings.database, moment=moment, is_temporary=is_temporary)
 
 
 def place_of(settings: Settings, *, environ: Mapping[str, str]) -> object:

@@ -37,8 +37,8 @@ def test_a_database_that_is_not_there_is_not_made(desk: Desk, words: list[str]) 
     assert (refused.exit_code, refused.stdout) == (1, "")
     path = desk.folder / "tickwork.db"
     assert refused.stderr == (
-        f"tickwork: there is no database {path}: run `tickwork migrate`, or if another one is "
-        "meant, name it with --database or TICKWORK_DATABASE\n"
+        f"tickwork: database {path} does not exist: run `tickwork migrate` to create it, "
+        "or choose another one with --database or TICKWORK_DATABASE\n"
     )
     assert [*desk.folder.iterdir()] == []
 

@@ -198,7 +198,7 @@ def test_a_consumer_of_an_undeclared_queue_is_told_what_to_do(
     ("database", "code", "why"),
     [
         ("mysql://u:secret@h/d", 2, "must be sqlite:///"),
-        ("sqlite:////nowhere/at/all.db", 1, "there is no folder /nowhere/at"),
+        ("sqlite:////nowhere/at/all.db", 1, "folder /nowhere/at does not exist"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_told(

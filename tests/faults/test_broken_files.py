@@ -126,7 +126,7 @@ def _put_in_place(file: Path, place: Path) -> None:
 async def test_a_file_that_is_not_there_is_not_made_by_chance(path: Path, store: Store) -> None:
     await send(store)
     shutil.move(path, path.with_name("elsewhere"))
-    with pytest.raises(StoreBroken, match="there is no database"):
+    with pytest.raises(StoreBroken, match="does not exist"):
         await send(store)
     assert contents(path) is None
 

@@ -78,7 +78,7 @@ async def together(store: SqliteStore, *calls: Coroutine[Any, Any, Any]) -> list
 
 
 def len_waiting(store: SqliteStore) -> int:
-    return store._database._writer._inbox._waiting.qsize()
+    return store._database._writer._work_queue._items.qsize()
 
 
 def commits(path: Path) -> int:

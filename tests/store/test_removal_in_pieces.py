@@ -27,9 +27,9 @@ from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.messages import batches
 from tickwork.store.postgres.messages import removal as purging
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.messages.removal import SOME_MESSAGES
+from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES
 
-PIECE = SOME_MESSAGES
+PIECE = REMOVAL_CHUNK_MESSAGES
 MANY = 3 * PIECE + 500
 OTHER = "other"
 

@@ -104,7 +104,7 @@ async def test_bytes_are_counted_through_everything(store: SqliteStore) -> None:
 async def test_a_purge_in_pieces_takes_all_but_what_it_brings_about(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaving, "SOME_MESSAGES", 3)
+    monkeypatch.setattr(leaving, "REMOVAL_CHUNK_MESSAGES", 3)
     batch = NewBatch(id=new_id(), queue=WORK, completion_queue=WORK)
     await store.batches.create(DEFAULT, batch, [new(key="a") for _ in range(8)])
     await store.messages.send_bulk(DEFAULT, WORK, [new() for _ in range(7)])
@@ -118,7 +118,7 @@ async def test_a_purge_in_pieces_takes_all_but_what_it_brings_about(
 async def test_a_cancelled_batch_goes_in_pieces_around_what_is_handed_out(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.store.sqlite.messages.batches.SOME_MESSAGES", 2)
+    monkeypatch.setattr("tickwork.store.sqlite.messages.batches.REMOVAL_CHUNK_MESSAGES", 2)
     batch = NewBatch(id=new_id(), queue=WORK)
     await store.batches.create(DEFAULT, batch, [new() for _ in range(9)])
     held = await pull(store, limit=3)

@@ -26,7 +26,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.errors import NotFound, StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.engine.writer import GROUP_PIECES_MAX, GROUP_ROWS_MAX
+from tickwork.store.sqlite.engine.writer import GROUP_ITEMS_MAX, GROUP_ROWS_MAX
 from tickwork.store.sqlite.messages.send import Parcel
 
 FORKED = "tests.store.programs.forked"
@@ -64,7 +64,7 @@ async def test_what_waits_together_is_one_commit(store: SqliteStore, path: Path)
 async def test_one_commit_holds_only_so_many(store: SqliteStore, path: Path) -> None:
     await send(store)
     before = commits(path)
-    await together(store, *(send(store) for _ in range(GROUP_PIECES_MAX + 1)))
+    await together(store, *(send(store) for _ in range(GROUP_ITEMS_MAX + 1)))
     assert commits(path) == before + 2
     batches = 2 * GROUP_ROWS_MAX // 100
     await together(

@@ -66,10 +66,12 @@ async def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert names_in(tmp_path) == [name]
 
 
-async def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreBroken, match=r"no database .*missing\.db: run `tickwork migrate`"):
+async def test_an_error_names_the_missing_file_or_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        StoreBroken, match=r"database .*missing\.db does not exist: run `tickwork migrate`"
+    ):
         await SqliteStore.open(tmp_path / "missing.db")
-    with pytest.raises(StoreBroken, match="no folder"):
+    with pytest.raises(StoreBroken, match="nowhere does not exist"):
         await migrate(tmp_path / "nowhere" / "tickwork.db")
     with pytest.raises(StoreBroken, match="not a file"):
         await SqliteStore.open(tmp_path)

@@ -12,11 +12,11 @@ from tests.store.acts import WORK, acked, pull, send, writer_held
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.engine.file_watch import PAUSE_SECONDS_MAX
+from tickwork.store.sqlite.engine.file_watch import POLL_SECONDS_MAX
 
 ONE_SEND = "tests.store.programs.one_send"
 SOON_SECONDS = 10.0
-QUIET_SECONDS = 3 * PAUSE_SECONDS_MAX
+QUIET_SECONDS = 3 * POLL_SECONDS_MAX
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_whoever_sends_while_we_reconnect_is_not_missed(
 ) -> None:
     other = await SqliteStore.open(path)
     async with store.wakeups.watch([queue_id]) as watch:
-        store._database._writer._link._identity = None
+        store._database._writer._managed._identity = None
         await send(other)
         assert await watch.wait(SOON_SECONDS)
     await other.close()
@@ -103,8 +103,8 @@ async def test_a_watch_begins_also_while_the_file_is_locked(
 
 
 async def test_nobody_looks_when_nobody_watches(store: SqliteStore, queue_id: UUID) -> None:
-    lookout = store._database._writer._lookout
-    assert lookout.pause_seconds is None
+    watcher = store._database._writer._file_watcher
+    assert watcher.seconds_to_next_poll is None
     async with store.wakeups.watch([queue_id]):
-        await eventually(lambda: lookout._pause_seconds == PAUSE_SECONDS_MAX)
-    assert lookout.pause_seconds is None
+        await eventually(lambda: watcher._poll_seconds == POLL_SECONDS_MAX)
+    assert watcher.seconds_to_next_poll is None

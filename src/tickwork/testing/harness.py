@@ -82,7 +82,7 @@ async def open_empty(database: str | None, moment: Moment, *, tenant: str) -> As
 
 @asynccontextmanager
 async def _opened(settings: wiring.Settings, moment: Moment, tenant: str) -> AsyncIterator[Store]:
-    store = await wiring.open_store(settings, moment=moment, is_passing=True)
+    store = await wiring.open_store(settings, moment=moment, is_temporary=True)
     try:
         await store.tenants.put(SYSTEM, Tenant(id=tenant))
         yield store

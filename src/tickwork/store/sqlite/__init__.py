@@ -1,10 +1,10 @@
-"""The store on SQLite: one file, one writer at a time, the same truth.
+"""The SQLite store: one database file, one writer at a time.
 
-Every intention is a piece of work for the writer's thread. Pieces that wait together commit
-together, each behind a savepoint of its own, and are answered after the commit: what was
-accepted is synced, what failed changed nothing. Other processes on the same file take turns at
-`BEGIN IMMEDIATE`, so that whatever a piece has read still holds when it writes. Reading is done
-apart, on connections of its own, and waits for nobody.
+Every write is a work item for the writer thread. Items that wait at the same time share one
+commit. Each item runs inside its own savepoint and is answered after the commit: an accepted item
+is synced to disk, and a failed item changed nothing. Other processes on the same file take turns
+through `BEGIN IMMEDIATE`, so what an item has read is still true when it writes. Reads use
+connections of their own and never wait for a writer.
 """
 
 from tickwork.store.sqlite.store import SqliteStore

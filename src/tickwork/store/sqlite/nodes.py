@@ -12,7 +12,7 @@ from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration
+from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
@@ -33,7 +33,7 @@ class SqliteNodes:
 
         def work(transaction: Transaction) -> rows.Row:
             now = transaction.now
-            values = (node_id.bytes, name, roles_text, now, now + duration(ttl_seconds))
+            values = (node_id.bytes, name, roles_text, now, now + microseconds(ttl_seconds))
             row: rows.Row | None = transaction.execute(SQL.join_node, values).fetchone()
             # Joined before an answer got lost, or an identity used twice: renewing tells.
             return row or _renew(transaction, node_id, ttl_seconds)
@@ -55,7 +55,7 @@ class SqliteNodes:
         def work(transaction: Transaction) -> int:
             if transaction.execute(SQL.end_nodes, (node_id.bytes,)).rowcount == 0:
                 return 0
-            return ready_again(transaction, SQL.give_back, (node_id.bytes, 0))
+            return release_messages(transaction, SQL.give_back, (node_id.bytes, 0))
 
         return await self._database.write(work)
 
@@ -66,7 +66,7 @@ class SqliteNodes:
         def work(transaction: Transaction) -> int:
             held = transaction.execute(SQL.claimed_by, (node_id.bytes,))
             places = [place for place, id_ in held if id_ not in kept]
-            return ready_again(transaction, SQL.give_back_unknown, (rows.as_json(places),))
+            return release_messages(transaction, SQL.give_back_unknown, (rows.as_json(places),))
 
         return await self._database.write(work)
 
@@ -78,17 +78,17 @@ class SqliteNodes:
         return tuple(rows.node(row) for row in found)
 
 
-def ready_again(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
+def release_messages(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
     """Gives messages back by a statement that says whose queues they are in, and how many."""
     back = transaction.execute(statement, values).fetchall()
-    transaction.woken.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
+    transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
     return len(back)
 
 
 def _renew(transaction: Transaction, node_id: UUID, ttl_seconds: float) -> rows.Row:
     now = transaction.now
     row: rows.Row | None = transaction.execute(
-        SQL.heartbeat, (node_id.bytes, now, now + duration(ttl_seconds))
+        SQL.heartbeat, (node_id.bytes, now, now + microseconds(ttl_seconds))
     ).fetchone()
     if row is None:
         raise NodeExpired(node_id)

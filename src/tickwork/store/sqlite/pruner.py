@@ -9,9 +9,9 @@ from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRING_SECONDS
 from tickwork.core.schedule.model import DELETED_SECONDS
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration
+from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 
 
@@ -36,17 +36,17 @@ class SqlitePruner:
 
     async def _prune(self, statement: str, kept_seconds: int, limit: int) -> int:
         def work(transaction: Transaction) -> int:
-            values = (transaction.now - duration(kept_seconds), limit)
+            values = (transaction.now - microseconds(kept_seconds), limit)
             return transaction.execute(statement, values).rowcount
 
         return await self._database.write(work)
 
 
 def _prune_letters(transaction: Transaction, limit: int) -> int:
-    values = (transaction.now - duration(DEAD_LETTER_RETENTION_SECONDS), limit)
+    values = (transaction.now - microseconds(DEAD_LETTER_RETENTION_SECONDS), limit)
     pruned = transaction.execute(SQL.prune_dead_letters, values).fetchall()
-    transaction.passed += [
-        Passed(queue_id, tenant, CounterName.PRUNED, type_, source, 1)
+    transaction.counted += [
+        CountedMessages(queue_id, tenant, CounterName.PRUNED, type_, source, 1)
         for queue_id, tenant, type_, source in pruned
     ]
     return len(pruned)
@@ -55,7 +55,7 @@ def _prune_letters(transaction: Transaction, limit: int) -> int:
 def _prune_batches(transaction: Transaction, limit: int) -> int:
     """Items first, as many as fit into a pass; a batch goes when it has none left."""
     execute = transaction.execute
-    long_ago = transaction.now - duration(BATCH_RETENTION_SECONDS)
+    long_ago = transaction.now - microseconds(BATCH_RETENTION_SECONDS)
     pruned = 0
     for batch in execute(SQL.old_batches, (long_ago, limit)).fetchall():
         limit -= execute(SQL.prune_items, (*batch, limit)).rowcount

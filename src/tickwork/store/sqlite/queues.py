@@ -17,8 +17,8 @@ from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
-from tickwork.store.sqlite.messages.removal import SOME_MESSAGES, complete_all, leave_some
-from tickwork.store.sqlite.messages.send import Found, find_queue
+from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, complete_all, remove_some
+from tickwork.store.sqlite.messages.send import QueueRow, find_queue
 
 
 class SqliteTenants:
@@ -125,7 +125,7 @@ class SqliteQueues:
         purged, ended = 0, set[BatchName]()
         while True:
             gone, batches = await self._database.write(
-                lambda transaction: _purge_some(transaction, values), rows=SOME_MESSAGES
+                lambda transaction: _purge_some(transaction, values), rows=REMOVAL_CHUNK_MESSAGES
             )
             purged += gone
             ended |= batches
@@ -149,7 +149,7 @@ class SqliteQueues:
             queue = _own(transaction, scope, name)
             transaction.execute(SQL.pause_queue, (queue.id, paused))
             if not paused:
-                transaction.woken.add(UUID(bytes=queue.id))
+                transaction.queues_to_wake.add(UUID(bytes=queue.id))
 
         await self._database.write(work)
 
@@ -158,10 +158,10 @@ def _purge_some(
     transaction: Transaction, values: tuple[bytes, str | None, int]
 ) -> tuple[int, set[BatchName]]:
     """What waits behind others goes first: then nothing takes its turn only to be purged."""
-    return leave_some(transaction, (SQL.purge_blocked, SQL.purge_ready), values, REASON_PURGED)
+    return remove_some(transaction, (SQL.purge_blocked, SQL.purge_ready), values, REASON_PURGED)
 
 
-def _own(transaction: Transaction, scope: Scope, name: str) -> Found:
+def _own(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
     """The queue, if it is the scope's own to change; a shared one is the system's."""
     queue = find_queue(transaction, scope, name)
     if queue.tenant != scope.tenant:

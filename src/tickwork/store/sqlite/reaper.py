@@ -17,16 +17,21 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, retries_of
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import complete, seal
 from tickwork.store.sqlite.messages.claim import lanes
-from tickwork.store.sqlite.messages.dead_letters import Burial, Buried, bury, bury_unseen
-from tickwork.store.sqlite.nodes import ready_again
-from tickwork.store.sqlite.schedules.slot_outcome import end_slots, lease_slots
+from tickwork.store.sqlite.messages.dead_letters import (
+    DeadLetterCounts,
+    NewDeadLetter,
+    add_dead_letters,
+    add_dead_letters_and_end_slots,
+)
+from tickwork.store.sqlite.nodes import release_messages
+from tickwork.store.sqlite.schedules.slot_outcome import end_slots, slots_of_expired_leases
 
 NODES_PER_PASS = 10
 QUEUES_PER_PASS = 100
@@ -69,7 +74,7 @@ class SqliteReaper:
         at = await self._database.read(work)
         return None if at is None else from_microseconds(at)
 
-    async def _retire(self, limit: int) -> list[Buried]:
+    async def _retire(self, limit: int) -> list[DeadLetterCounts]:
         """Expires what waited too long, some queues a pass, in turn."""
         values = (self._last_queue_id, QUEUES_PER_PASS)
         queues = await self._database.read(
@@ -92,10 +97,10 @@ def _end_nodes(transaction: Transaction) -> Reaped:
     released = dead = 0
     for (node_id,) in expired:
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
-        dead += bury_unseen(
-            transaction, [Burial(place, REASON_WORKER_LOST) for (place,) in killers]
+        dead += add_dead_letters_and_end_slots(
+            transaction, [NewDeadLetter(place, REASON_WORKER_LOST) for (place,) in killers]
         ).dead
-        released += ready_again(transaction, SQL.give_back, (node_id, 1))
+        released += release_messages(transaction, SQL.give_back, (node_id, 1))
         execute(SQL.end_nodes, (node_id,))
     return Reaped(tuple(UUID(bytes=node_id) for (node_id,) in expired), released, dead)
 
@@ -108,38 +113,46 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
         place: attempts + 1 > retries_of(terms, max_retries)
         for place, attempts, max_retries, terms in found
     }
-    slots = lease_slots(transaction, used_up)
+    slots = slots_of_expired_leases(transaction, used_up)
     over = [place for place, is_over in used_up.items() if is_over]
-    dead = bury(transaction, [Burial(place, REASON_MAX_RETRIES, counted=1) for place in over])
+    dead = add_dead_letters(
+        transaction, [NewDeadLetter(place, REASON_MAX_RETRIES, counted=1) for place in over]
+    )
     back = rows.as_json([place for place, is_over in used_up.items() if not is_over])
     values = (back, transaction.now, LEASE_RAN_OUT)
     ended = transaction.execute(SQL.expire_pull_leases, values).fetchall()
     for queue_id, tenant, type_, source in ended:
-        transaction.woken.add(UUID(bytes=queue_id))
-        transaction.passed.append(Passed(queue_id, tenant, CounterName.RETRIED, type_, source, 1))
+        transaction.queues_to_wake.add(UUID(bytes=queue_id))
+        transaction.counted.append(
+            CountedMessages(queue_id, tenant, CounterName.RETRIED, type_, source, 1)
+        )
     end_slots(transaction, slots)
     return len(ended), dead
 
 
-def _bury_expired(transaction: Transaction, limit: int) -> Buried:
+def _bury_expired(transaction: Transaction, limit: int) -> DeadLetterCounts:
     found = transaction.execute(SQL.expired_messages, (transaction.now, limit)).fetchall()
-    return bury_unseen(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
+    return add_dead_letters_and_end_slots(
+        transaction, [NewDeadLetter(place, REASON_EXPIRED) for (place,) in sorted(found)]
+    )
 
 
-def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> Buried:
+def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> DeadLetterCounts:
     found: list[rows.Row] = []
     for lane in lanes(transaction, queue_id, None):
         if len(found) >= limit:
             break
         values = (queue_id, lane.tenant, lane.priority, transaction.now, limit - len(found))
         found += transaction.execute(SQL.retired_messages, values).fetchall()
-    return bury_unseen(transaction, [Burial(place, REASON_EXPIRED) for (place,) in sorted(found)])
+    return add_dead_letters_and_end_slots(
+        transaction, [NewDeadLetter(place, REASON_EXPIRED) for (place,) in sorted(found)]
+    )
 
 
 def _end_batches(transaction: Transaction, limit: int) -> int:
     """Closes batches that nobody goes on filling, completes those that ended unnoticed, and says
     how many it completed."""
-    long_ago = transaction.now - duration(BATCH_FILLING_SECONDS_MAX)
+    long_ago = transaction.now - microseconds(BATCH_FILLING_SECONDS_MAX)
     abandoned = transaction.execute(SQL.abandoned_batches, (long_ago, limit)).fetchall()
     completed = sum(seal(transaction, *batch) for batch in abandoned)
     ended = transaction.execute(SQL.ended_batches, (limit,)).fetchall()

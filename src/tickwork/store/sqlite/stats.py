@@ -17,7 +17,7 @@ from tickwork.core.queue.stats import (
 from tickwork.errors import StoreError
 from tickwork.store.shared.counters import Tallied
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.send import find_queue
 
@@ -37,23 +37,23 @@ class SqliteStats:
     async def queue(self, scope: Scope, name: str) -> QueueStats:
         await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         await self._flush()
-        return await self._database.read(lambda transaction: _glance(transaction, scope, name))
+        return await self._database.read(lambda transaction: _read_stats(transaction, scope, name))
 
     async def _flush(self) -> None:
-        counting = self._database.counting
+        counting = self._database.counters
         counted = counting.take()
         if counted:
             try:
                 await self._database.write(
-                    lambda transaction: _write_down(transaction, counted), rows=len(counted)
+                    lambda transaction: _write_counts(transaction, counted), rows=len(counted)
                 )
             except StoreError:
                 counting.give_back(counted)
                 raise
 
 
-def _write_down(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]) -> None:
-    minute = transaction.now - transaction.now % duration(_MINUTE_SECONDS)
+def _write_counts(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]) -> None:
+    minute = transaction.now - transaction.now % microseconds(_MINUTE_SECONDS)
     transaction.connection.executemany(
         SQL.add_counters,
         [
@@ -71,15 +71,15 @@ def _write_down(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]
     )
 
 
-def _glance(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
+def _read_stats(transaction: Transaction, scope: Scope, name: str) -> QueueStats:
     queue_id, now = find_queue(transaction, scope, name).id, transaction.now
     execute = transaction.execute
     *counts, oldest = execute(SQL.count_messages, (queue_id, scope.tenant, now)).fetchone()
-    minutes_from = now - duration(RECENT_MINUTES * _MINUTE_SECONDS)
-    kinds_from = now - duration(RECENT_KINDS_SECONDS)
+    minutes_from = now - microseconds(RECENT_MINUTES * _MINUTE_SECONDS)
+    kinds_from = now - microseconds(RECENT_KINDS_SECONDS)
     return QueueStats(
         counts=Counts(*counts),
-        oldest_age_seconds=None if oldest is None else (now - oldest) / duration(1),
+        oldest_age_seconds=None if oldest is None else (now - oldest) / microseconds(1),
         minutes=tuple(
             MinuteCount(from_microseconds(minute), CounterName(passing), messages)
             for minute, passing, messages in execute(

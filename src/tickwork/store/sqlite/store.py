@@ -13,7 +13,7 @@ from tickwork.store.ids import Moment, database_time
 from tickwork.store.shared.waiting import within
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
-from tickwork.store.sqlite.engine.file_watch import Lookout
+from tickwork.store.sqlite.engine.file_watch import FileWatcher
 from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
@@ -42,9 +42,9 @@ class SqliteStore:
     other process: after a fork the child opens its own.
     """
 
-    def __init__(self, database: Database, moment: Moment, lookout: Lookout) -> None:
+    def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
         self._database, self._moment = database, moment
-        self.wakeups = SqliteWakeups(database, lookout)
+        self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = SqliteTenants(database)
         self.queues = SqliteQueues(database)
         self.messages = SqliteMessages(database, moment)
@@ -67,18 +67,18 @@ class SqliteStore:
         *,
         moment: Moment = database_time,
         busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
-        is_passing: bool = False,
+        is_temporary: bool = False,
     ) -> SqliteStore:
         """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`. What is
-        written to one that `is_passing` need not outlive a power cut."""
-        path, lookout = locate(path_or_url), Lookout()
-        file = DatabaseFile(path, busy_timeout_seconds, is_passing=is_passing)
+        written to one that `is_temporary` need not outlive a power cut."""
+        path, file_watcher = locate(path_or_url), FileWatcher()
+        file = DatabaseFile(path, busy_timeout_seconds, is_temporary=is_temporary)
         async with AsyncExitStack() as failed:
-            database = Database(file, moment, lookout)
+            database = Database(file, moment, file_watcher)
             failed.push_async_callback(database.close)
             await database.read(lambda transaction: check_version(transaction.connection))
             failed.pop_all()
-        return cls(database, moment, lookout)
+        return cls(database, moment, file_watcher)
 
     async def now(self) -> datetime:
         return self._moment() or clock.now()

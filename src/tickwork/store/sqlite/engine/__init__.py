@@ -1,1 +1,1 @@
-"""The file, the writer thread, the readers, migrations and wake-ups of SQLite."""
+"""The database file, the writer thread, the reader threads, migrations and wake-ups of SQLite."""

@@ -1,4 +1,4 @@
-"""What passed through queues: noted by pieces of work, counted once they are committed."""
+"""Message counters of one process: work items add to them, and only after their commit."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from tickwork.core.queue.stats import CounterName
 from tickwork.store.shared.counters import Tallied, Tallies
 
 
-class Passed(NamedTuple):
-    """Messages of one kind that passed together. No type or source is an empty one."""
+class CountedMessages(NamedTuple):
+    """How many messages of one queue, tenant, type and source to add to a counter."""
 
     queue_id: bytes
     tenant: str
-    passing: CounterName
+    counter: CounterName
     type: str | None
     source: str | None
     messages: int
 
 
-class Counting:
-    """The tallies of a store, for the writer's thread that counts and any loop that asks."""
+class MessageCounters:
+    """The counters of a store. The writer thread adds; any event loop may take."""
 
     def __init__(self) -> None:
         self._lock, self._tallies = Lock(), Tallies()
 
-    def add(self, passed: Iterable[Passed]) -> None:
-        """Counts what a commit made true."""
+    def add(self, counted: Iterable[CountedMessages]) -> None:
+        """Adds what one commit changed. No type or source counts as an empty one."""
         summed: Counter[tuple[bytes, str, CounterName, str, str]] = Counter()
-        for queue_id, tenant, passing, type_, source, messages in passed:
-            summed[queue_id, tenant, passing, type_ or "", source or ""] += messages
+        for queue_id, tenant, counter, type_, source, messages in counted:
+            summed[queue_id, tenant, counter, type_ or "", source or ""] += messages
         if summed:
             queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
             with self._lock:
-                for (queue_id, tenant, passing, type_, source), messages in summed.items():
-                    tallied = Tallied(queues[queue_id], tenant, passing, type_, source)
+                for (queue_id, tenant, counter, type_, source), messages in summed.items():
+                    tallied = Tallied(queues[queue_id], tenant, counter, type_, source)
                     self._tallies.add(tallied, messages)
 
     def take(self) -> list[tuple[Tallied, int]]:
-        """What was counted since the last time, to be written down."""
+        """Removes and returns the counts since the last call, for the caller to store."""
         with self._lock:
             return self._tallies.take()
 
     def give_back(self, counted: Iterable[tuple[Tallied, int]]) -> None:
-        """What could not be written down."""
+        """Adds counts again that the caller could not store."""
         with self._lock:
             self._tallies.give_back(counted)

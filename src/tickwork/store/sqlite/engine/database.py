@@ -1,7 +1,6 @@
-"""The way to the file: writing in groups on one thread, reading apart, errors in our own words.
+"""Access to the database file: one writer thread that commits in groups, and reader threads.
 
-The readers: a few threads with a connection each, which see what is committed and wait for
-no writer.
+Each reader thread has its own connection, sees what is committed and never waits for a writer.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from typing import Any, TypeVar
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
 from tickwork.store.shared.waiting import aside
-from tickwork.store.sqlite.engine.counters import Counting
-from tickwork.store.sqlite.engine.file import DatabaseFile, Link
-from tickwork.store.sqlite.engine.file_watch import Lookout
-from tickwork.store.sqlite.engine.work import Inbox, Piece, Transaction, deliver
+from tickwork.store.sqlite.engine.counters import MessageCounters
+from tickwork.store.sqlite.engine.file import DatabaseFile, ManagedConnection
+from tickwork.store.sqlite.engine.file_watch import FileWatcher
+from tickwork.store.sqlite.engine.work import Transaction, WorkItem, WorkQueue, deliver_results
 from tickwork.store.sqlite.engine.writer import Writer
 
 READERS = 2
-"""So that one long count does not hold up every other question."""
+"""Number of reader threads: more than one, so that one slow count does not block other reads."""
 
 CLOSE_SECONDS_MAX = 5.0
-"""So long whoever closes waits for what was asked."""
+"""Seconds that `close` waits for accepted reads to finish."""
 
 
 class Readers:
-    """Carry out pieces of work that only read, each on one state of the file."""
+    """Threads that run read-only work items, each on one snapshot of the file."""
 
     def __init__(self, file: DatabaseFile, moment: Moment) -> None:
-        self._file, self._moment, self._inbox = file, moment, Inbox()
-        self._leaving = Lock()
+        self._file, self._moment, self._work_queue = file, moment, WorkQueue()
+        self._close_lock = Lock()
         self._threads = [
             Thread(target=self._serve, name=f"tickwork-reader-{number}", daemon=True)
             for number in range(READERS)
@@ -40,73 +39,75 @@ class Readers:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, piece: Piece[Any]) -> None:
-        self._inbox.put(piece)
+    def submit(self, item: WorkItem[Any]) -> None:
+        self._work_queue.put(item)
 
     def close(self) -> None:
-        """Finishes what was accepted, and returns when the file is closed. Blocks, not for long."""
-        self._inbox.close()
-        if self._inbox.is_ours:
+        """Finishes accepted items and closes the connections. Blocks, for a bounded time."""
+        self._work_queue.close()
+        if self._work_queue.is_own_process:
             for thread in self._threads:
                 thread.join(CLOSE_SECONDS_MAX / READERS)
 
     def _serve(self) -> None:
-        link = Link(self._file, lambda connection: connection.execute("PRAGMA query_only = ON"))
-        while (piece := self._inbox.take()) is not None:
-            self._carry_out(link, piece)
-            deliver([piece])
-        with self._leaving:  # One by one: the last to close a file tidies up its log.
-            link.give_up()
+        managed = ManagedConnection(
+            self._file, lambda connection: connection.execute("PRAGMA query_only = ON")
+        )
+        while (item := self._work_queue.take()) is not None:
+            self._carry_out(managed, item)
+            deliver_results([item])
+        with self._close_lock:  # One at a time: the last connection to close removes the WAL.
+            managed.close()
 
-    def _carry_out(self, link: Link, piece: Piece[Any]) -> None:
+    def _carry_out(self, managed: ManagedConnection, item: WorkItem[Any]) -> None:
         try:
-            connection = link.connected()
+            connection = managed.get()
             connection.execute("BEGIN")
-            piece.run(Transaction(connection, self._moment))
+            item.run(Transaction(connection, self._moment))
             connection.rollback()
         except (sqlite3.Error, StoreError) as error:
-            piece.error = self._file.as_store_error(error)
-            link.give_up()
+            item.error = self._file.as_store_error(error)
+            managed.close()
         else:
-            link.judge(piece.error)
+            managed.close_if_broken(item.error)
 
 
 Result = TypeVar("Result")
 
 
 class Database:
-    """One file with its writer and its readers; may be used from any event loop."""
+    """One file with its writer and its readers. Safe to use from any event loop."""
 
-    def __init__(self, file: DatabaseFile, moment: Moment, lookout: Lookout) -> None:
-        self.file, self.counting = file, Counting()
-        self._writer = Writer(file, moment, lookout, self.counting)
+    def __init__(self, file: DatabaseFile, moment: Moment, file_watcher: FileWatcher) -> None:
+        self.file, self.counters = file, MessageCounters()
+        self._writer = Writer(file, moment, file_watcher, self.counters)
         self._readers = Readers(file, moment)
 
     async def write(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
     ) -> Result:
-        """Carries out work that writes, durably, together with what others write now.
+        """Runs work that writes and returns when it is durable; concurrent writes share a commit.
 
-        Once begun it is carried out even if the caller stops waiting for it. With `alone` it
-        has a transaction of its own.
+        Work that has started runs to its end even if the caller is cancelled. With `alone` it
+        gets a transaction of its own.
         """
-        piece = Piece(work, rows=rows, alone=alone)
-        self._writer.submit(piece)
-        return await self._answer(piece)
+        item = WorkItem(work, rows=rows, alone=alone)
+        self._writer.submit(item)
+        return await self._result(item)
 
     async def read(self, work: Callable[[Transaction], Result]) -> Result:
-        """Carries out work that only reads, on one state of the file."""
-        piece = Piece(work)
-        self._readers.submit(piece)
-        return await self._answer(piece)
+        """Runs work that only reads, on one snapshot of the file."""
+        item = WorkItem(work)
+        self._readers.submit(item)
+        return await self._result(item)
 
     async def close(self) -> None:
-        """Finishes what was accepted. The writer goes last, and leaves the file without a log."""
+        """Finishes accepted work. The writer closes last and leaves the file without a WAL."""
         await aside(self._readers.close)
         await aside(self._writer.close)
 
-    async def _answer(self, piece: Piece[Result]) -> Result:
+    async def _result(self, item: WorkItem[Result]) -> Result:
         try:
-            return await piece.answer
+            return await item.future
         except sqlite3.Error as error:
             raise self.file.as_store_error(error) from error

@@ -1,4 +1,4 @@
-"""What a SQLite file gives, in plain words."""
+"""Checks a SQLite file for `tickwork doctor`: schema, journal, durability, integrity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FULL = 2
 
 
 async def examine(url: str) -> tuple[Finding, ...]:
-    """Looks at one file; one that cannot be opened is a finding, not an error."""
+    """Checks one file. A file that cannot be opened is a finding, not an error."""
     return await asyncio.to_thread(_examine, DatabaseFile(locate(url)))
 
 
@@ -36,20 +36,21 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
             (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except (sqlite3.Error, StoreError) as error:
         says = str(file.as_store_error(error))
-        return (Finding("connection", Level.BAD, says, "make it readable and writable, or new"),)
+        advice = "make the file readable and writable, or create a new one"
+        return (Finding("connection", Level.BAD, says, advice),)
     return (
-        Finding("connection", Level.OK, f"{file.path} opens"),
+        Finding("connection", Level.OK, f"{file.path} can be opened"),
         Finding("version", Level.OK, f"SQLite {sqlite3.sqlite_version}"),
         schema_finding(version, known),
         _journal(journal),
         _synchronous(synchronous),
         _integrity(problem),
-        Finding("clock", Level.OK, "the file has this machine's clock: there is no other"),
+        Finding("clock", Level.OK, "a SQLite file uses this machine's clock"),
         zones_finding(zone_data.version(), newest),
         Finding(
             "failover",
             Level.WARNING,
-            "one file on one disk: what the disk loses is lost",
+            "one file on one disk: if the disk fails, its data is lost",
             "back it up with `sqlite3 FILE .backup`, or move to PostgreSQL with a standby",
         ),
     )
@@ -57,7 +58,7 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
 
 def _journal(mode: str) -> Finding:
     if mode == "wal":
-        return Finding("journal_mode", Level.OK, "the journal is a write-ahead log")
+        return Finding("journal_mode", Level.OK, "the file uses a write-ahead log")
     says = f"the journal mode is {mode}: readers and writers block each other"
     return Finding("journal_mode", Level.BAD, says, "put the file on a local disk")
 
@@ -65,13 +66,13 @@ def _journal(mode: str) -> Finding:
 def _synchronous(setting: int) -> Finding:
     name = _SYNCHRONOUS.get(setting, str(setting))
     if setting >= _FULL:
-        says = f"synchronous is {name}: accepted means written to disk"
+        says = f"synchronous is {name}: accepted messages are on disk"
         return Finding("synchronous", Level.OK, says)
     says = f"synchronous is {name}: a power cut can lose accepted messages"
-    return Finding("synchronous", Level.BAD, says, "open the file through Tickwork only")
+    return Finding("synchronous", Level.BAD, says, "open the file only through Tickwork")
 
 
 def _integrity(problem: str) -> Finding:
     if problem == "ok":
-        return Finding("integrity", Level.OK, "the file's structure is whole")
+        return Finding("integrity", Level.OK, "the file is not damaged")
     return Finding("integrity", Level.BAD, f"the file is damaged: {problem}", "restore a backup")

@@ -1,8 +1,8 @@
-"""The file: where it is, how it is opened, and what its errors mean.
+"""The database file: its path, how a connection to it is opened, and what its errors mean.
 
-Only a migration creates a file; everybody else finds one, with its schema, or says what to do.
-
-A thread's own connection to the file, opened anew whenever it cannot be relied on.
+Only a migration creates a file. Everything else needs a file with a schema, and raises an error
+that names the fix if there is none. `ManagedConnection` is one thread's connection, reopened when
+it may be broken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwork.errors import FieldError, InvalidInput, StoreBroken, StoreError, S
 from tickwork.store.sqlite.engine.connection import Connection
 
 BUSY_TIMEOUT_SECONDS = 10.0
-"""How long to wait while another process writes, before it counts as stuck."""
+"""Seconds to wait for another process's write lock before the file counts as unavailable."""
 
 SQLITE_VERSION_MIN = (3, 38, 0)
 
@@ -30,7 +30,7 @@ _LOCK_STEP_MILLISECONDS = 5
 _SYNCED, _UNSYNCED = "synchronous = FULL", "synchronous = OFF"
 _PRAGMAS = (
     "foreign_keys = ON",
-    "secure_delete = OFF",  # As SQLite has it; some systems make every delete write twice.
+    "secure_delete = OFF",  # SQLite's default; builds that turn it on write every delete twice.
     "temp_store = MEMORY",
     "cache_size = -32768",
     "wal_autocheckpoint = 4000",
@@ -38,7 +38,7 @@ _PRAGMAS = (
 )
 
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_FOR_NOW = frozenset(
+_TEMPORARY = frozenset(
     {
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_FULL,
@@ -52,29 +52,29 @@ _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 class Identity(NamedTuple):
-    """Which file a path led to, whatever it is called."""
+    """Which file a path leads to: equal for two paths to the same file."""
 
     device: int
     inode: int
 
 
 class DatabaseFile:
-    """One SQLite file, by its absolute path. Accepted means synced, but where it `is_passing`:
-    such a file is thrown away in the end, and nobody needs it after a power cut."""
+    """One SQLite file, by its absolute path. Commits are synced to disk, unless the file
+    `is_temporary`: then it is deleted after use and need not survive a power cut."""
 
     def __init__(
         self,
         path: Path,
         busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
         *,
-        is_passing: bool = False,
+        is_temporary: bool = False,
     ) -> None:
         self.path, self.busy_timeout_seconds = path.absolute(), busy_timeout_seconds
-        self._is_passing = is_passing
+        self._is_temporary = is_temporary
 
     @property
     def identity(self) -> Identity | None:
-        """None where there is no file, or none that we may see."""
+        """None if the file does not exist or may not be accessed."""
         try:
             found = self.path.stat()
         except OSError:
@@ -82,15 +82,15 @@ class DatabaseFile:
         return Identity(found.st_dev, found.st_ino)
 
     def connect(self, *, create: bool = False) -> Connection:
-        """A connection for the thread that calls, in WAL mode."""
+        """Opens a connection for the calling thread, in WAL mode."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StoreBroken(
                 f"SQLite is {sqlite3.sqlite_version}; Tickwork needs "
                 f"{'.'.join(map(str, SQLITE_VERSION_MIN))} or newer"
             )
         if self.path.exists() and not os.access(self.path, os.W_OK):
-            # Before SQLite opens it: it would leave a log beside it that nobody can write either.
-            raise StoreBroken(f"{self.path} may not be written")
+            # Checked before SQLite opens it and creates a WAL that cannot be written either.
+            raise StoreBroken(f"{self.path} is not writable")
         mode = "rwc" if create else "rw"
         with ExitStack() as failed:
             connection = sqlite3.connect(
@@ -103,7 +103,7 @@ class DatabaseFile:
             )
             failed.callback(connection.close)
             self._use_wal(connection)
-            for pragma in (_UNSYNCED if self._is_passing else _SYNCED, *_PRAGMAS):
+            for pragma in (_UNSYNCED if self._is_temporary else _SYNCED, *_PRAGMAS):
                 connection.execute(f"PRAGMA {pragma}")
             failed.pop_all()
         return connection
@@ -111,11 +111,11 @@ class DatabaseFile:
     def begin(self, connection: Connection) -> None:
         """Takes the write lock, waiting while another process has it.
 
-        SQLite's own waiting backs off to a tenth of a second, and then a busy neighbour that
-        lets go for moments only is hardly ever caught at it: hence many short waits.
+        SQLite's own busy handler backs off to 100 ms and then nearly always misses the short
+        moments in which a busy process releases the lock: hence many short waits.
         """
         give_up_at = monotonic() + self.busy_timeout_seconds
-        connection.be_impatient(_LOCK_STEP_MILLISECONDS)
+        connection.shorten_busy_timeout(_LOCK_STEP_MILLISECONDS)
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -126,29 +126,29 @@ class DatabaseFile:
                 return
 
     def as_store_error(self, error: sqlite3.Error | StoreError) -> StoreError:
-        """What an error of SQLite means for a caller; each caller gets one of its own."""
+        """The store error for an error of SQLite; a new object for each caller."""
         if isinstance(error, StoreError):
             return type(error)(*error.args)
         code = primary_code(error)
         if code in _LOCKED:
             return StoreUnavailable(
-                f"{self.path} is locked by another process for more than "
+                f"{self.path} has been locked by another process for more than "
                 f"{self.busy_timeout_seconds:g} s"
             )
-        if code in _FOR_NOW:
+        if code in _TEMPORARY:
             return StoreUnavailable(f"{self.path} cannot be read or written now: {error}")
         if code in _NO_ACCESS:
-            return StoreBroken(f"{self.path} or its folder may not be written: {error}")
+            return StoreBroken(f"{self.path} or its folder is not writable: {error}")
         if code in _CORRUPT:
-            return StoreBroken(f"{self.path} is corrupt or no SQLite database: {error}")
+            return StoreBroken(f"{self.path} is corrupt or not a SQLite database: {error}")
         if code == sqlite3.SQLITE_CANTOPEN:
             return self._why_not_open(error)
         if code == sqlite3.SQLITE_ERROR and str(error).startswith(("no such table", "no such col")):
-            return StoreBroken(f"the schema is not there: run `tickwork migrate` ({error})")
-        return StoreBroken(f"SQLite refused a statement: {error}")
+            return StoreBroken(f"the database has no schema: run `tickwork migrate` ({error})")
+        return StoreBroken(f"SQLite rejected a statement: {error}")
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        """Another process may be switching too, and for that SQLite does not wait by itself."""
+        """Switches to WAL mode. SQLite does not wait for another process that switches too."""
         give_up_at = monotonic() + self.busy_timeout_seconds
         while True:
             try:
@@ -160,18 +160,18 @@ class DatabaseFile:
                 continue
             if mode != "wal":
                 raise StoreBroken(
-                    f"{self.path} cannot have a write-ahead log (journal mode {mode}): "
+                    f"{self.path} does not support a write-ahead log (journal mode {mode}): "
                     "put it on a local disk"
                 )
             return
 
     def _why_not_open(self, error: sqlite3.Error) -> StoreError:
         if not self.path.parent.is_dir():
-            return StoreBroken(f"there is no folder {self.path.parent}")
+            return StoreBroken(f"folder {self.path.parent} does not exist")
         if not self.path.exists():
             return StoreBroken(
-                f"there is no database {self.path}: run `tickwork migrate`, or if another one is "
-                "meant, name it with --database or TICKWORK_DATABASE"
+                f"database {self.path} does not exist: run `tickwork migrate` to create it, or "
+                "choose another one with --database or TICKWORK_DATABASE"
             )
         if not self.path.is_file():
             return StoreBroken(f"{self.path} is not a file")
@@ -181,7 +181,7 @@ class DatabaseFile:
 
 
 def locate(path_or_url: str | Path) -> Path:
-    """The path of a file, given as such or as `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    """The path of a file, from a path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     text = str(path_or_url)
     named = text.removeprefix(_SCHEME)
     if not named or ":memory:" in named or named.startswith(("file:", "sqlite:")):
@@ -189,8 +189,8 @@ def locate(path_or_url: str | Path) -> Path:
             [
                 FieldError(
                     "database",
-                    "must be a file, such as sqlite:///tickwork.db: what is only in memory "
-                    "is neither durable nor seen by others",
+                    "must be a file, such as sqlite:///tickwork.db: an in-memory database "
+                    "is not durable and other processes cannot see it",
                 )
             ]
         )
@@ -198,59 +198,58 @@ def locate(path_or_url: str | Path) -> Path:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """The kind of an error, without its subkind; the driver's own errors have none."""
+    """An error's primary result code. Errors of the Python driver have none: SQLITE_MISUSE."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if code is not None else sqlite3.SQLITE_MISUSE
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Somebody else has the lock; waiting may help."""
+    """Whether another connection has the lock, so that waiting may help."""
     return primary_code(error) in _LOCKED
 
 
 def breaks_connection(error: sqlite3.Error) -> bool:
-    """After this a connection is not to be relied on: a new one tells whether it is over."""
+    """Whether the connection may be unusable after this error and has to be reopened."""
     code = primary_code(error)
-    return code in _FOR_NOW | _NO_ACCESS | _CORRUPT or code == sqlite3.SQLITE_CANTOPEN
+    return code in _TEMPORARY | _NO_ACCESS | _CORRUPT or code == sqlite3.SQLITE_CANTOPEN
 
 
-class Link:
-    """Belongs to one thread; `opened` is told of every new connection before it is used."""
+class ManagedConnection:
+    """One thread's connection. `on_open` is called with every new connection before its use."""
 
-    def __init__(self, file: DatabaseFile, opened: Callable[[Connection], object]) -> None:
-        self.file, self._opened = file, opened
+    def __init__(self, file: DatabaseFile, on_open: Callable[[Connection], object]) -> None:
+        self.file, self._on_open = file, on_open
         self._connection: Connection | None = None
         self._identity: Identity | None = None
 
-    def connected(self) -> Connection:
-        """The connection to the file that has the name now.
+    def get(self) -> Connection:
+        """The connection, reopened if the file was deleted or replaced.
 
-        A file that was deleted or replaced would still take what is written to it, and nobody
-        would ever see it again.
+        A deleted file still accepts writes through an open connection, and they would be lost.
         """
         identity = self.file.identity
         if self._connection is not None and identity != self._identity:
-            self.give_up()
+            self.close()
         if self._connection is None:
             with ExitStack() as failed:
                 connection = self.file.connect()
                 failed.callback(connection.close)
-                self._opened(connection)
+                self._on_open(connection)
                 failed.pop_all()
             self._connection, self._identity = connection, self.file.identity
         return self._connection
 
     def roll_back(self) -> None:
-        """Undoes what was begun, if anything was."""
+        """Rolls back the open transaction, if there is one."""
         if self._connection is not None and self._connection.in_transaction:
             self._connection.rollback()
 
-    def judge(self, error: BaseException | None) -> None:
-        """Gives the connection up after an error that may be its own."""
+    def close_if_broken(self, error: BaseException | None) -> None:
+        """Closes the connection after an error that may have broken it."""
         if isinstance(error, sqlite3.Error) and breaks_connection(error):
-            self.give_up()
+            self.close()
 
-    def give_up(self) -> None:
+    def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

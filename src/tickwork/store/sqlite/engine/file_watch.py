@@ -1,9 +1,9 @@
-"""Noticing what others commit, and telling those who wait.
+"""Polls the file for commits of other processes and wakes those who wait for messages.
 
-SQLite tells nobody that another process has written. But a connection can ask, for about a
-microsecond, whether anybody else has committed since it last asked (`PRAGMA data_version`); if
-so, another newest message means that something was sent. The writer's thread asks: while
-somebody watches, often at first, and the longer nothing happens the more rarely.
+SQLite does not notify a process when another one writes. But `PRAGMA data_version` tells a
+connection, in about a microsecond, whether another connection has committed since it last asked.
+If so, and the newest message is a different one, something was sent. The writer thread polls while
+there are watches: often at first, and less often the longer nothing happens.
 """
 
 from __future__ import annotations
@@ -20,32 +20,35 @@ from tickwork.clock import monotonic
 from tickwork.store.shared.waiting import EventWatch, Watchers
 from tickwork.store.sqlite.engine.sql import SQL
 
-PAUSE_SECONDS_MIN = 0.02
-PAUSE_SECONDS_MAX = 0.25
+POLL_SECONDS_MIN = 0.02
+"""Seconds between two polls right after something happened."""
+
+POLL_SECONDS_MAX = 0.25
+"""Seconds between two polls after nothing has happened for a while."""
 
 
-class _Seen(NamedTuple):
+class _Snapshot(NamedTuple):
     version: int
     newest: tuple[bytes, int] | None
 
 
-class Lookout:
-    """The watches of this process, on whatever event loop, and what was last seen for them.
+class FileWatcher:
+    """The watches of this process, on any of its event loops, and the last snapshot of the file.
 
-    Watches come and go on their loops; everything else happens on the writer's thread.
+    Watches start and stop on their event loops; everything else runs on the writer thread.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._by_loop: dict[asyncio.AbstractEventLoop, Watchers] = {}
-        self._seen: _Seen | None = None
+        self._snapshot: _Snapshot | None = None
         self._may_have_missed = False
-        self._pause_seconds = PAUSE_SECONDS_MIN
-        self._look_at = 0.0
+        self._poll_seconds = POLL_SECONDS_MIN
+        self._poll_at = 0.0
 
     @contextmanager
-    def added(self, queue_ids: Sequence[UUID]) -> Iterator[EventWatch]:
-        """A watch on the running loop. What other processes send counts from `begin` on."""
+    def watch(self, queue_ids: Sequence[UUID]) -> Iterator[EventWatch]:
+        """A watch on the running loop. Other processes' sends are noticed from `start` on."""
         loop = asyncio.get_running_loop()
         with self._lock:
             watchers = self._by_loop.setdefault(loop, Watchers())
@@ -57,66 +60,68 @@ class Lookout:
                 if not watchers:
                     self._by_loop.pop(loop, None)
                 if not self._by_loop:
-                    self._seen = None  # Nobody looks from now on; the next watch begins anew.
+                    self._snapshot = None  # Polling stops here; the next watch starts over.
 
     @property
-    def pause_seconds(self) -> float | None:
-        """How long the thread may rest: for good, if nobody watches."""
-        return max(self._look_at - monotonic(), 0.0) if self._by_loop else None
+    def seconds_to_next_poll(self) -> float | None:
+        """Seconds the writer thread may sleep; None, without a limit, if there is no watch."""
+        return max(self._poll_at - monotonic(), 0.0) if self._by_loop else None
 
     @property
-    def is_due(self) -> bool:
-        return bool(self._by_loop) and monotonic() >= self._look_at
+    def is_poll_due(self) -> bool:
+        return bool(self._by_loop) and monotonic() >= self._poll_at
 
-    def begin(self, connection: sqlite3.Connection) -> None:
-        """Remembers how things stand, for a watch that starts."""
-        if self._seen is None:
-            self._seen = _look(connection)
-        self._rest(PAUSE_SECONDS_MIN)
+    def start(self, connection: sqlite3.Connection) -> None:
+        """Takes the first snapshot for a watch that starts."""
+        if self._snapshot is None:
+            self._snapshot = _take_snapshot(connection)
+        self._schedule_poll(POLL_SECONDS_MIN)
 
-    def begin_failed(self) -> None:
-        """For a watch that starts while the file cannot be asked."""
+    def start_failed(self) -> None:
+        """Records that a watch started while the file could not be read."""
         self._may_have_missed = True
 
-    def look(self, connection: sqlite3.Connection) -> None:
-        """Wakes everybody if another process has sent something."""
-        seen, missed = self._seen, self._may_have_missed
+    def poll(self, connection: sqlite3.Connection) -> None:
+        """Wakes every watch if another process has sent something."""
+        before, missed = self._snapshot, self._may_have_missed
         version = _version(connection)
-        if seen is not None and version == seen.version and not missed:
-            self._rest(min(self._pause_seconds * 2, PAUSE_SECONDS_MAX))
+        if before is not None and version == before.version and not missed:
+            self._schedule_poll(min(self._poll_seconds * 2, POLL_SECONDS_MAX))
             return
-        self._seen = _Seen(version, _newest(connection))
+        self._snapshot = _Snapshot(version, _newest(connection))
         self._may_have_missed = False
-        self._rest(PAUSE_SECONDS_MIN)
-        if missed or (seen is not None and self._seen.newest != seen.newest):
-            self._call(lambda watchers: watchers.wake_all)
+        self._schedule_poll(POLL_SECONDS_MIN)
+        if missed or (before is not None and self._snapshot.newest != before.newest):
+            self._call_on_loops(lambda watchers: watchers.wake_all)
 
-    def reconnected(self, connection: sqlite3.Connection) -> None:
-        """What happened meanwhile nobody knows: everyone looks once."""
-        self._seen = _look(connection) if self._by_loop else None
-        self._call(lambda watchers: watchers.wake_all)
+    def on_reconnect(self, connection: sqlite3.Connection) -> None:
+        """Wakes every watch once: commits before the new connection may have been missed."""
+        self._snapshot = _take_snapshot(connection) if self._by_loop else None
+        self._call_on_loops(lambda watchers: watchers.wake_all)
 
-    def tell(self, queue_ids: set[UUID]) -> None:
-        """Wakes those who wait for these queues."""
+    def wake(self, queue_ids: set[UUID]) -> None:
+        """Wakes the watches on these queues."""
         if queue_ids:
-            self._call(lambda watchers: watchers.wake, queue_ids)
+            self._call_on_loops(lambda watchers: watchers.wake, queue_ids)
 
-    def _rest(self, pause_seconds: float) -> None:
-        self._pause_seconds = pause_seconds
-        self._look_at = monotonic() + pause_seconds
+    def _schedule_poll(self, seconds: float) -> None:
+        self._poll_seconds = seconds
+        self._poll_at = monotonic() + seconds
 
-    def _call(self, what: Callable[[Watchers], Callable[..., None]], *arguments: Any) -> None:
+    def _call_on_loops(
+        self, method: Callable[[Watchers], Callable[..., None]], *arguments: Any
+    ) -> None:
         if not self._by_loop:
             return
         with self._lock:
             by_loop = list(self._by_loop.items())
         for loop, watchers in by_loop:
-            with suppress(RuntimeError):  # The loop is closed: nobody waits there any more.
-                loop.call_soon_threadsafe(what(watchers), *arguments)
+            with suppress(RuntimeError):  # The loop is closed, and so are its watches.
+                loop.call_soon_threadsafe(method(watchers), *arguments)
 
 
-def _look(connection: sqlite3.Connection) -> _Seen:
-    return _Seen(_version(connection), _newest(connection))
+def _take_snapshot(connection: sqlite3.Connection) -> _Snapshot:
+    return _Snapshot(_version(connection), _newest(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -1,7 +1,7 @@
-"""The schema of a SQLite file, brought up to date under the write lock.
+"""Migrates the schema of a SQLite file under the write lock.
 
-Each migration is a numbered file and one transaction with its version number; two processes
-that start at once wait for each other, and a schema newer than this code is refused.
+Each migration is a numbered file and runs in one transaction with its version number. Two
+processes that start at once wait for each other. A schema newer than this code is refused.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _PACKAGE = "tickwork.store.sqlite"
 
 
 async def migrate(path_or_url: str | Path) -> tuple[Migration, ...]:
-    """Applies what is missing, to a new file if there is none, and says what it applied."""
+    """Applies the missing migrations and returns them; creates the file if it does not exist."""
     file = DatabaseFile(locate(path_or_url))
     return await asyncio.to_thread(_migrate, file)
 
 
 async def schema_version(path_or_url: str | Path) -> int:
-    """The version of a file's schema; 0 where there is none."""
+    """The version of a file's schema; 0 if it has none."""
     file = DatabaseFile(locate(path_or_url))
     return await asyncio.to_thread(_schema_version, file)
 
 
 def check_version(connection: sqlite3.Connection) -> None:
-    """Raises `StoreBroken` unless the schema is the one this code works with."""
+    """Raises `StoreBroken` unless the schema has the version that this code needs."""
     version = read_version(connection)
     if pending(load_migrations(_PACKAGE), version):
         raise StoreBroken(
-            "the schema is not there: run `tickwork migrate`"
+            "the database has no schema: run `tickwork migrate`"
             if version == 0
             else f"the schema has version {version} and is too old: run `tickwork migrate`"
         )
@@ -77,7 +77,7 @@ def _schema_version(file: DatabaseFile) -> int:
 
 
 def _step(file: DatabaseFile, connection: Connection) -> Migration | None:
-    """Applies the next migration, alone and whole."""
+    """Applies the next migration in a transaction of its own."""
     file.begin(connection)
     try:
         missing = pending(load_migrations(_PACKAGE), read_version(connection))
@@ -99,7 +99,7 @@ def _step(file: DatabaseFile, connection: Connection) -> Migration | None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: run as a whole, a script would commit what is open before it begins."""
+    """The statements of a script. `executescript` is no choice: it commits the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

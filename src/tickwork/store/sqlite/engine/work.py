@@ -1,10 +1,7 @@
-"""Pieces of work for a thread, and their answers on the way back.
+"""Work items for the writer and reader threads, the queue they wait in, and their results.
 
-A piece is a plain function that is given an open transaction. Whoever submits it waits on its
-own event loop; the thread carries it out and hands the answers of a whole group back with one
-call per loop.
-
-Where pieces of work wait for the threads that carry them out.
+A work item is a function of an open transaction. The caller waits on its own event loop. A thread
+runs the item and delivers the results of a whole group with one call per loop.
 """
 
 from __future__ import annotations
@@ -21,49 +18,51 @@ from uuid import UUID
 from tickwork.errors import StoreBroken, StoreUnavailable
 from tickwork.store.ids import Moment
 from tickwork.store.sqlite.engine.connection import Connection
-from tickwork.store.sqlite.engine.counters import Passed
-from tickwork.store.sqlite.engine.sql import present
+from tickwork.store.sqlite.engine.counters import CountedMessages
+from tickwork.store.sqlite.engine.sql import current_microseconds
 
 Result = TypeVar("Result")
 
 
 class Transaction:
-    """What a piece of work sees: the connection, the time, and what to tell after the commit:
-    whom to wake, and what passed through queues."""
+    """What a work item gets: the connection, the time, and lists of what to do after the commit:
+    queues to wake and messages to count."""
 
-    __slots__ = ("_moment", "_now", "connection", "execute", "passed", "woken")
+    __slots__ = ("_moment", "_now", "connection", "counted", "execute", "queues_to_wake")
 
     def __init__(self, connection: Connection, moment: Moment) -> None:
         self.connection, self.execute = connection, connection.execute
         self._moment = moment
         self._now: int | None = None
-        self.woken: set[UUID] = set()
-        self.passed: list[Passed] = []
+        self.queues_to_wake: set[UUID] = set()
+        self.counted: list[CountedMessages] = []
 
     @property
     def now(self) -> int:
-        """One time for all of it, read when it is first asked for: not before the lock is ours."""
+        """The time of the transaction, in microseconds. Read on first use, which is after the
+        write lock is taken."""
         if self._now is None:
-            self._now = present(self._moment)
+            self._now = current_microseconds(self._moment)
         return self._now
 
 
-class Piece(Generic[Result]):
-    """One piece of work; `rows` is how much it adds to a group, `alone` that nothing joins it."""
+class WorkItem(Generic[Result]):
+    """A function to run in a transaction. `rows` is its weight in a group; with `alone` nothing
+    else joins its group."""
 
-    __slots__ = ("alone", "answer", "error", "loop", "result", "rows", "work")
+    __slots__ = ("alone", "error", "future", "loop", "result", "rows", "work")
 
     def __init__(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
     ) -> None:
         self.work, self.rows, self.alone = work, rows, alone
         self.loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[Result] = self.loop.create_future()
+        self.future: asyncio.Future[Result] = self.loop.create_future()
         self.result: Result | None = None
         self.error: BaseException | None = None
 
     def run(self, transaction: Transaction) -> bool:
-        """Does the work and keeps what came of it; False if it failed."""
+        """Runs the work and keeps its result or error; False if it failed."""
         with self:
             self.result = self.work(transaction)
         return self.error is None
@@ -72,73 +71,75 @@ class Piece(Generic[Result]):
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        # Whatever it is, it belongs to whoever asked and is raised there, not on the thread.
+        # Every error is raised in the caller, never on the thread.
         # (A future cannot carry a StopIteration.)
         self.error = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
         return True
 
 
-def deliver(pieces: Iterable[Piece[Any]]) -> None:
-    """Answers pieces, from any thread."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Piece[Any]]] = {}
-    for piece in pieces:
-        by_loop.setdefault(piece.loop, []).append(piece)
+def deliver_results(items: Iterable[WorkItem[Any]]) -> None:
+    """Resolves the items' futures on their event loops, from any thread."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[WorkItem[Any]]] = {}
+    for item in items:
+        by_loop.setdefault(item.loop, []).append(item)
     for loop, own in by_loop.items():
-        with suppress(RuntimeError):  # The loop is closed: nobody waits there any more.
-            loop.call_soon_threadsafe(_answer, own)
+        with suppress(RuntimeError):  # The loop is closed: no caller waits there.
+            loop.call_soon_threadsafe(_resolve_futures, own)
 
 
-def _answer(pieces: Iterable[Piece[Any]]) -> None:
-    for piece in pieces:
-        if piece.answer.done():
+def _resolve_futures(items: Iterable[WorkItem[Any]]) -> None:
+    for item in items:
+        if item.future.done():
             continue
-        if piece.error is None:
-            piece.answer.set_result(piece.result)
+        if item.error is None:
+            item.future.set_result(item.result)
         else:
-            piece.answer.set_exception(piece.error)
+            item.future.set_exception(item.error)
 
 
-class Inbox:
-    """Pieces in the order they came, and an end.
+class WorkQueue:
+    """Work items in order of arrival, for the threads that run them.
 
-    Not bounded: whatever is in it has somebody who waits for it.
+    Not bounded: a caller waits for each item in it.
     """
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[Piece[Any] | None] = SimpleQueue()
-        self._lock, self._closed, self._pid = Lock(), False, os.getpid()
+        self._items: SimpleQueue[WorkItem[Any] | None] = SimpleQueue()
+        self._lock, self._is_closed, self._pid = Lock(), False, os.getpid()
 
     @property
-    def is_ours(self) -> bool:
-        """Threads and connections do not survive a fork; whoever forked has to open anew."""
+    def is_own_process(self) -> bool:
+        """False in a forked child: threads and connections do not survive a fork."""
         return self._pid == os.getpid()
 
-    def put(self, piece: Piece[Any]) -> None:
-        """Accepts a piece, which from then on is carried out."""
-        if not self.is_ours:
-            raise StoreBroken("this store was opened before a fork: open it anew in this process")
+    def put(self, item: WorkItem[Any]) -> None:
+        """Accepts an item, which will then be run."""
+        if not self.is_own_process:
+            raise StoreBroken(
+                "this store was opened before a fork: open a new one in the child process"
+            )
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise StoreUnavailable("the store is closed")
-            self._waiting.put(piece)
+            self._items.put(item)
 
     def close(self) -> None:
-        """Accepts nothing more; the end follows what was accepted."""
-        if self.is_ours:
+        """Accepts no more items. Those accepted before are still run."""
+        if self.is_own_process:
             with self._lock:
-                if not self._closed:
-                    self._closed = True
-                    self._waiting.put(None)
+                if not self._is_closed:
+                    self._is_closed = True
+                    self._items.put(None)
 
-    def take(self, timeout_seconds: float | None = None) -> Piece[Any] | None:
-        """The next piece, or None at the end. `Empty` if there is none in time."""
-        piece = self._waiting.get(timeout=timeout_seconds)
-        if piece is None:
-            self._waiting.put(None)  # The end is for everybody who asks, as often as they ask.
-        return piece
+    def take(self, timeout_seconds: float | None = None) -> WorkItem[Any] | None:
+        """The next item, or None when the queue is closed and empty. Raises `Empty` on timeout."""
+        item = self._items.get(timeout=timeout_seconds)
+        if item is None:
+            self._items.put(None)  # Every other thread, and every later call, must see it too.
+        return item
 
-    def take_waiting(self) -> Piece[Any] | None:
-        """The next piece if there is one now."""
+    def take_waiting(self) -> WorkItem[Any] | None:
+        """The next item if there is one now."""
         try:
             return self.take(0)
         except Empty:

@@ -1,10 +1,10 @@
 """The writer: one thread, one connection, one transaction at a time.
 
-What waits is taken as a group, bounded. Each piece of it runs behind a savepoint, so that one
-that fails takes nothing along; one COMMIT makes them all durable, and only then is anyone
-answered. If the COMMIT fails, or the transaction is lost on the way, all of them have failed and
-none of them happened. The thread outlives every error: a connection that cannot be relied on is
-given up, and the next group opens another.
+The thread takes the waiting work items as a group of bounded size. Each item runs inside a
+savepoint, so that a failing item does not undo the others. One COMMIT makes the group durable, and
+only then are callers answered. If the COMMIT fails, or the transaction is lost before it, every
+item of the group fails and none has changed anything. The thread survives every error: it closes a
+connection that may be broken, and the next group opens a new one.
 """
 
 from __future__ import annotations
@@ -16,78 +16,86 @@ from typing import Any, NoReturn
 
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.store.ids import Moment
-from tickwork.store.sqlite.engine.counters import Counting
-from tickwork.store.sqlite.engine.file import DatabaseFile, Link
-from tickwork.store.sqlite.engine.file_watch import Lookout
-from tickwork.store.sqlite.engine.work import Inbox, Piece, Transaction, deliver
+from tickwork.store.sqlite.engine.counters import MessageCounters
+from tickwork.store.sqlite.engine.file import DatabaseFile, ManagedConnection
+from tickwork.store.sqlite.engine.file_watch import FileWatcher
+from tickwork.store.sqlite.engine.work import Transaction, WorkItem, WorkQueue, deliver_results
 
-GROUP_PIECES_MAX = 500
+GROUP_ITEMS_MAX = 500
+"""Maximum number of work items in one commit."""
+
 GROUP_ROWS_MAX = 2_000
+"""Maximum number of rows in one commit, unless a single item has more."""
 
 CLOSE_SECONDS_MAX = 5.0
-"""So long whoever closes waits for what was accepted."""
+"""Seconds that `close` waits for accepted writes to finish."""
 
 
 class Writer:
-    """Carries out pieces of work, in the order they came."""
+    """Runs work items in order of arrival."""
 
     def __init__(
-        self, file: DatabaseFile, moment: Moment, lookout: Lookout, counting: Counting
+        self,
+        file: DatabaseFile,
+        moment: Moment,
+        file_watcher: FileWatcher,
+        counters: MessageCounters,
     ) -> None:
         self._file, self._moment = file, moment
-        self._lookout, self._counting = lookout, counting
-        self._inbox = Inbox()
-        self._next: Piece[Any] | None = None
-        self._link = Link(file, lookout.reconnected)
+        self._file_watcher, self._counters = file_watcher, counters
+        self._work_queue = WorkQueue()
+        self._next: WorkItem[Any] | None = None
+        self._managed = ManagedConnection(file, file_watcher.on_reconnect)
         self._thread = Thread(target=self._serve, name="tickwork-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, piece: Piece[Any]) -> None:
-        """Accepts a piece; it is answered when it is durable."""
-        self._inbox.put(piece)
+    def submit(self, item: WorkItem[Any]) -> None:
+        """Accepts an item; its caller is answered when it is durable."""
+        self._work_queue.put(item)
 
     def close(self) -> None:
-        """Finishes what was accepted, and returns when the file is closed. Blocks; but not for
-        long: what an app's own code does there need have no end. It is cut off with the process,
-        and nothing of it happened."""
-        self._inbox.close()
-        if self._inbox.is_ours:
+        """Finishes accepted items and closes the connection. Blocks, for a bounded time: the
+        application's own code in a joint commit may never return. What is unfinished then is
+        rolled back when the process exits."""
+        self._work_queue.close()
+        if self._work_queue.is_own_process:
             self._thread.join(CLOSE_SECONDS_MAX)
 
     def _serve(self) -> None:
         while (group := self._next_group()) is not None:
             if group:
                 self._carry_out(group)
-                deliver(group)
-            if self._lookout.is_due:
-                self._look()
-        self._link.give_up()
+                deliver_results(group)
+            if self._file_watcher.is_poll_due:
+                self._poll()
+        self._managed.close()
 
-    def _next_group(self) -> list[Piece[Any]] | None:
-        """As much of what waits as one commit may hold; empty after a rest; None at the end."""
+    def _next_group(self) -> list[WorkItem[Any]] | None:
+        """The waiting items that fit into one commit. Empty if none arrived before the next poll;
+        None when the queue is closed and empty."""
         first, self._next = self._next, None
         if first is None:
             try:
-                first = self._inbox.take(self._lookout.pause_seconds)
+                first = self._work_queue.take(self._file_watcher.seconds_to_next_poll)
             except Empty:
                 return []
         if first is None:
             return None
         group, rows = [first], first.rows
-        while len(group) < GROUP_PIECES_MAX and not first.alone:
-            piece = self._inbox.take_waiting()
-            if piece is None:
+        while len(group) < GROUP_ITEMS_MAX and not first.alone:
+            item = self._work_queue.take_waiting()
+            if item is None:
                 break
-            if piece.alone or rows + piece.rows > GROUP_ROWS_MAX:
-                self._next = piece
+            if item.alone or rows + item.rows > GROUP_ROWS_MAX:
+                self._next = item
                 break
-            group.append(piece)
-            rows += piece.rows
+            group.append(item)
+            rows += item.rows
         return group
 
-    def _carry_out(self, group: list[Piece[Any]]) -> None:
+    def _carry_out(self, group: list[WorkItem[Any]]) -> None:
         try:
-            connection = self._link.connected()
+            connection = self._managed.get()
             self._file.begin(connection)
             transaction = Transaction(connection, self._moment)
             self._run(group, transaction)
@@ -95,49 +103,49 @@ class Writer:
         except (sqlite3.Error, StoreError) as error:
             self._fail(group, error)
             return
-        self._lookout.tell(transaction.woken)
-        self._counting.add(transaction.passed)
-        for piece in group:
-            self._link.judge(piece.error)
+        self._file_watcher.wake(transaction.queues_to_wake)
+        self._counters.add(transaction.counted)
+        for item in group:
+            self._managed.close_if_broken(item.error)
 
-    def _run(self, group: list[Piece[Any]], transaction: Transaction) -> None:
-        """Each behind its savepoint; raises if all of them are lost with one."""
+    def _run(self, group: list[WorkItem[Any]], transaction: Transaction) -> None:
+        """Runs each item inside a savepoint; raises if one of them loses the transaction."""
         is_alone = len(group) == 1
-        for piece in group:
-            if piece.answer.cancelled():  # Nobody wants it, and it has not begun.
+        for item in group:
+            if item.future.cancelled():  # The caller was cancelled before the item started.
                 continue
             if not is_alone:
-                transaction.execute("SAVEPOINT piece")
-            passed = len(transaction.passed)
-            if not piece.run(transaction):
+                transaction.execute("SAVEPOINT item")
+            counted = len(transaction.counted)
+            if not item.run(transaction):
                 if is_alone or not transaction.connection.in_transaction:
-                    _raise_loss(piece.error)
-                transaction.execute("ROLLBACK TO piece")
-                del transaction.passed[passed:]
+                    _raise_loss(item.error)
+                transaction.execute("ROLLBACK TO item")
+                del transaction.counted[counted:]
             if not is_alone:
-                transaction.execute("RELEASE piece")
+                transaction.execute("RELEASE item")
 
-    def _fail(self, group: list[Piece[Any]], error: sqlite3.Error | StoreError) -> None:
-        """Nothing of the group happened. Whoever is the cause is told so; whatever else a piece
-        may have run into, it ran into in a state that never was."""
-        for piece in group:
-            if piece.error is None or piece.error not in (error, error.__cause__):
-                piece.error = self._file.as_store_error(error)
+    def _fail(self, group: list[WorkItem[Any]], error: sqlite3.Error | StoreError) -> None:
+        """Fails every item of a group that was rolled back. The item that caused it keeps its own
+        error; the others get this one, because what they saw was never committed."""
+        for item in group:
+            if item.error is None or item.error not in (error, error.__cause__):
+                item.error = self._file.as_store_error(error)
         try:
-            self._link.roll_back()
+            self._managed.roll_back()
         except sqlite3.Error:
-            self._link.give_up()
-        self._link.judge(error)
+            self._managed.close()
+        self._managed.close_if_broken(error)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
-            self._lookout.look(self._link.connected())
+            self._file_watcher.poll(self._managed.get())
         except (sqlite3.Error, StoreError):
-            self._link.give_up()
+            self._managed.close()
 
 
 def _raise_loss(error: BaseException | None) -> NoReturn:
-    """A whole transaction is undone because of this."""
+    """Raises the error that undid the whole transaction."""
     if isinstance(error, sqlite3.Error | StoreError):
         raise error
-    raise StoreUnavailable(f"the transaction was undone: {error}") from error
+    raise StoreUnavailable(f"the transaction was rolled back: {error}") from error

@@ -13,7 +13,7 @@ from tickwork.errors import NotFound
 from tickwork.store.shared.counters import warn_untold
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import Found, Load, find_queue, send_copies
+from tickwork.store.sqlite.messages.send import PreparedMessages, QueueRow, find_queue, send_copies
 
 
 class EndedItem(NamedTuple):
@@ -63,7 +63,7 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
         return False
     queue_name, total, completed, failed = row
     event = completion_event(UUID(bytes=batch_id), total=total, completed=completed, failed=failed)
-    queue: Found | None = None
+    queue: QueueRow | None = None
     if queue_name is not None:
         try:
             queue = find_queue(transaction, Scope(tenant), queue_name)
@@ -71,6 +71,6 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
             warn_untold(UUID(bytes=batch_id), queue_name)
     if queue is None:
         send_copies(transaction, tenant, [event], is_exempt=True)
-    elif Load([event]).store(transaction, tenant, queue, is_exempt=True):
+    elif PreparedMessages([event]).store(transaction, tenant, queue, is_exempt=True):
         send_copies(transaction, tenant, [event], beside=queue.id, is_exempt=True)
     return True

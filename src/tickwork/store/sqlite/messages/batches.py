@@ -19,12 +19,18 @@ from tickwork.core.model import BatchWithItems, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, for_rows, from_microseconds, portions
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, from_microseconds, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName, complete, seal
-from tickwork.store.sqlite.messages.removal import SOME_MESSAGES, leave
-from tickwork.store.sqlite.messages.send import DEFAULT_TENANT, Found, Load, find_queue, is_storable
+from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES, finish_removal
+from tickwork.store.sqlite.messages.send import (
+    DEFAULT_TENANT,
+    PreparedMessages,
+    QueueRow,
+    find_queue,
+    is_storable,
+)
 
 PIECE_ITEMS = 1_000
 
@@ -117,7 +123,7 @@ class SqliteBatches:
         while after is not None:
             after = await self._database.write(
                 lambda transaction, after=after: _drop_some(transaction, name, after),  # type: ignore[misc]
-                rows=SOME_MESSAGES,
+                rows=REMOVAL_CHUNK_MESSAGES,
             )
         return await self._database.write(finish)
 
@@ -126,9 +132,9 @@ class Whole:
     """A batch with all its items, stored together or not at all."""
 
     def __init__(self, scope: Scope, batch: BatchWithItems) -> None:
-        self._scope, self._batch, self._load = scope, batch, Load(batch.items)
+        self._scope, self._batch, self._prepared = scope, batch, PreparedMessages(batch.items)
 
-    def find(self, transaction: Transaction) -> Found:
+    def find(self, transaction: Transaction) -> QueueRow:
         """The queue; `NotFound` if there is no such queue."""
         return find_queue(transaction, self._scope, self._batch.queue)
 
@@ -147,7 +153,7 @@ class Whole:
                 raise Conflict(f"the id {batch.id} is another batch's")
             return
         if batch.items:
-            self._load.store(transaction, name[0], queue, batch_id=name[1])
+            self._prepared.store(transaction, name[0], queue, batch_id=name[1])
 
 
 class _Piece:
@@ -157,13 +163,13 @@ class _Piece:
         self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage], stored: int
     ) -> None:
         self._scope, self._batch, self._stored = scope, batch, stored
-        self._load = Load(items)
+        self._prepared = PreparedMessages(items)
 
     def store(self, transaction: Transaction) -> None:
         """`Conflict` if somebody else fills the batch or has closed it, or an id is in use."""
         queue = find_queue(transaction, self._scope, self._batch.queue)
         name = (_tenant(self._scope), self._batch.id.bytes)
-        items = self._load.messages
+        items = self._prepared.messages
         values = (*name, queue.id, self._stored, len(items), transaction.now)
         row = transaction.execute(SQL.fill_batch, values).fetchone()
         if row is None:
@@ -171,7 +177,7 @@ class _Piece:
         (ended,) = row
         if ended and _has_ended(transaction, name, items):
             raise Conflict("an item has the id of one that has ended")
-        self._load.store(transaction, name[0], queue, batch_id=name[1])
+        self._prepared.store(transaction, name[0], queue, batch_id=name[1])
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:
@@ -219,12 +225,14 @@ def _get(transaction: Transaction, scope: Scope, batch_id: UUID) -> Batch:
 
 def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> bytes | None:
     """Takes away some of what nobody holds, by id; the last one of them, None if there was none."""
-    found = transaction.execute(SQL.waiting_items, (*batch, after, SOME_MESSAGES)).fetchall()
+    found = transaction.execute(
+        SQL.waiting_items, (*batch, after, REMOVAL_CHUNK_MESSAGES)
+    ).fetchall()
     if not found:
         return None
     places = rows.as_json(place for place, _ in found)
     gone = transaction.execute(SQL.delete_messages, (places,)).fetchall()
-    leave(transaction, gone, CounterName.PURGED, REASON_CANCELLED)
+    finish_removal(transaction, gone, CounterName.PURGED, REASON_CANCELLED)
     last: bytes = found[-1][1]
     return last
 
@@ -233,7 +241,7 @@ def _has_ended(
     transaction: Transaction, batch: tuple[str, bytes], items: Sequence[NewMessage]
 ) -> bool:
     """Whether an item of the batch with one of these ids was there before."""
-    for some in portions([item.id.bytes for item in items]):
+    for some in in_chunks([item.id.bytes for item in items]):
         (known,) = transaction.execute(
             for_rows(SQL.has_ended_items, len(some)), (*batch, *some)
         ).fetchone()

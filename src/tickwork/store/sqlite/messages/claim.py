@@ -27,20 +27,26 @@ from tickwork.store.ids import Moment
 from tickwork.store.shared.fair_shares import LANES_MAX, Lane, Portion, Ring
 from tickwork.store.shared.row_hints import Sightings
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.claim_rows import Handed, in_order, large_bodies, messages, read
-from tickwork.store.sqlite.messages.removal import leave
-from tickwork.store.sqlite.messages.send import Found, find_queue
+from tickwork.store.sqlite.messages.claim_rows import (
+    ClaimedRow,
+    in_order,
+    large_bodies,
+    messages,
+    read,
+)
+from tickwork.store.sqlite.messages.removal import finish_removal
+from tickwork.store.sqlite.messages.send import QueueRow, find_queue
 
 
-class Taking:
+class ClaimBuilder:
     """Takes what a request asks for and its queue allows."""
 
-    def __init__(self, transaction: Transaction, queue: Found, request: ClaimRequest) -> None:
+    def __init__(self, transaction: Transaction, queue: QueueRow, request: ClaimRequest) -> None:
         self.transaction, self.queue, self._request = transaction, queue, request
-        self.found: list[Handed] = []
+        self.found: list[ClaimedRow] = []
         self.bodies: dict[int, bytes] = {}
         self._doubles = 0
         self._looks = 0
@@ -59,7 +65,7 @@ class Taking:
             return self._limit - len(self.found)
         return min(self._limit, self._allowed - self._doubles) - len(self.found)
 
-    def in_order(self) -> list[Handed]:
+    def in_order(self) -> list[ClaimedRow]:
         """What it has, the most urgent and oldest first; of one lane it came so."""
         return self.found if self._looks <= 1 else in_order(self.found)
 
@@ -118,7 +124,7 @@ class Taking:
         (claimed,) = self.transaction.execute(SQL.count_claimed, values).fetchone()
         return max(self._claimed_max - int(claimed), 0)
 
-    def _without_doubles(self, found: list[Handed]) -> list[Handed]:
+    def _without_doubles(self, found: list[ClaimedRow]) -> list[ClaimedRow]:
         """Acks those of one tenant's messages whose event is done; the others."""
         events = [each.event_id for each in found if each.event_id is not None]
         if not events:
@@ -130,14 +136,14 @@ class Taking:
         if not places:
             return found
         gone = self.transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
-        leave(self.transaction, gone, CounterName.DONE)
+        finish_removal(self.transaction, gone, CounterName.DONE)
         self._doubles += len(places)
         return [each for each in found if each.event_id not in known]
 
-    def _hand_out(self, found: Sequence[Handed]) -> None:
+    def _hand_out(self, found: Sequence[ClaimedRow]) -> None:
         request, lease_until = self._request, None
         if request.lease_seconds is not None:
-            lease_until = self.transaction.now + duration(request.lease_seconds)
+            lease_until = self.transaction.now + microseconds(request.lease_seconds)
         if found:
             self.bodies |= large_bodies(self.transaction, found)
             places = rows.as_json(each.place for each in found)
@@ -170,13 +176,13 @@ class Claimer:
 
     def _claim(
         self, transaction: Transaction, scope: Scope, request: ClaimRequest
-    ) -> Taking | None:
+    ) -> ClaimBuilder | None:
         queue = find_queue(transaction, scope, request.queue)
         if request.lease_seconds is None:
             _check_node(transaction, request)
         if queue.paused:
             return None
-        taking = Taking(transaction, queue, request)
+        taking = ClaimBuilder(transaction, queue, request)
         if request.separate:
             taking.take_apart(scope)
         elif taking.missing:
@@ -184,7 +190,7 @@ class Claimer:
         taking.spend()
         return taking
 
-    def _take_in_turn(self, taking: Taking, scope: Scope) -> None:
+    def _take_in_turn(self, taking: ClaimBuilder, scope: Scope) -> None:
         """Each tenant's share first; what is then missing from wherever there is more.
 
         An answer that is shorter than asked for has looked at everything.

@@ -21,7 +21,7 @@ from tickwork.store.sqlite.engine.work import Transaction
 Value = str | int | float | bytes | None
 
 
-class Handed(Struct, frozen=True, array_like=True, gc=False):
+class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
     """A message that is ready, as its row has it; ids and body are written in hexadecimal. The body
     is None if it is large. What has a default may be left out."""
 
@@ -55,16 +55,16 @@ class Handed(Struct, frozen=True, array_like=True, gc=False):
     terms: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(list[Handed])
+_DECODER = msgspec.json.Decoder(list[ClaimedRow])
 
 
-def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> list[Handed]:
-    """What a statement finds that says `/*handed*/` of each."""
+def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> list[ClaimedRow]:
+    """What a statement finds that says `/*claimed*/` of each."""
     (text,) = transaction.execute(statement, tuple(values)).fetchone()
     return _DECODER.decode(text)
 
 
-def large_bodies(transaction: Transaction, found: Sequence[Handed]) -> dict[int, bytes]:
+def large_bodies(transaction: Transaction, found: Sequence[ClaimedRow]) -> dict[int, bytes]:
     """The bodies that were not read along, by their messages' places."""
     places = [each.place for each in found if each.body is None]
     if not places:
@@ -74,7 +74,7 @@ def large_bodies(transaction: Transaction, found: Sequence[Handed]) -> dict[int,
 
 
 def messages(
-    found: Sequence[Handed], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
+    found: Sequence[ClaimedRow], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
 ) -> tuple[Message, ...]:
     """As they stand after they were handed out, and as late as they are at that time."""
     times = _Times()
@@ -94,12 +94,12 @@ def messages(
     ])  # fmt: skip
 
 
-def in_order(found: list[Handed]) -> list[Handed]:
+def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
     """Highest priority first, of each the oldest visible first."""
     return sorted(found, key=lambda each: (-each.priority, each.visible_at, each.id))
 
 
-def _is_late(each: Handed, at: int) -> bool:
+def _is_late(each: ClaimedRow, at: int) -> bool:
     if each.grace_seconds is None or each.attempts or each.lost or each.due_at is None:
         return False
     return each.due_at + each.grace_seconds * 1_000_000 < at

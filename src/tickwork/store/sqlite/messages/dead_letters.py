@@ -24,13 +24,13 @@ from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import (
     SQL,
     for_rows,
     from_microseconds,
-    portions,
+    in_chunks,
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
@@ -44,15 +44,21 @@ from tickwork.store.sqlite.messages.removal import (
     TENANT,
     TYPE,
     Gone,
-    leave,
+    finish_removal,
 )
-from tickwork.store.sqlite.messages.send import Found, Load, find_queue, is_storable, take_backlog
-from tickwork.store.sqlite.messages.system_events import tell_of_dead
+from tickwork.store.sqlite.messages.send import (
+    PreparedMessages,
+    QueueRow,
+    find_queue,
+    is_storable,
+    take_backlog,
+)
+from tickwork.store.sqlite.messages.system_events import publish_dead_letters
 from tickwork.store.sqlite.schedules.slot_outcome import (
-    Dead,
-    dead_slots,
+    DyingMessage,
     end_slots,
     is_expired_unseen,
+    slots_of_dead_messages,
 )
 
 _FIRST = (-1, b"")
@@ -138,8 +144,8 @@ class SqliteDeadLetters:
             values = (rows.as_json(places), transaction.now)
             discarded = transaction.execute(SQL.discard_dead_letters, values).fetchall()
             for queue_id, tenant, type_, source in discarded:
-                passed = Passed(queue_id, tenant, CounterName.DISCARDED, type_, source, 1)
-                transaction.passed.append(passed)
+                passed = CountedMessages(queue_id, tenant, CounterName.DISCARDED, type_, source, 1)
+                transaction.counted.append(passed)
             return len(discarded)
 
         return await self._database.write(work, rows=selection.limit)
@@ -163,9 +169,9 @@ def _replay(
             by_tenant.setdefault(letter.tenant, []).append(message)
             replayed.append(Replayed(letter.id, message_id))
     for tenant, messages in by_tenant.items():
-        Load(messages).store(transaction, tenant, queue)
-        transaction.passed += [
-            Passed(queue.id, tenant, CounterName.REPLAYED, each.type, each.source, 1)
+        PreparedMessages(messages).store(transaction, tenant, queue)
+        transaction.counted += [
+            CountedMessages(queue.id, tenant, CounterName.REPLAYED, each.type, each.source, 1)
             for each in messages
         ]
     return tuple(replayed)
@@ -200,7 +206,7 @@ def _select(
         found = transaction.execute(statement, (*values, selection.limit))
         return [place for (place,) in found]
     chosen: list[rows.Row] = []
-    for some in portions([each.bytes for each in dict.fromkeys(selection.ids)]):
+    for some in in_chunks([each.bytes for each in dict.fromkeys(selection.ids)]):
         statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
     return [place for place, *_ in _oldest_first(chosen)[: selection.limit]]
@@ -210,7 +216,7 @@ def _oldest_first(chosen: Sequence[rows.Row]) -> list[rows.Row]:
     return sorted(chosen, key=lambda row: row[1:])
 
 
-class Burial(NamedTuple):
+class NewDeadLetter(NamedTuple):
     """A message that becomes a dead letter, and why."""
 
     place: int
@@ -219,7 +225,7 @@ class Burial(NamedTuple):
     counted: int = 0
 
 
-class Buried(NamedTuple):
+class DeadLetterCounts(NamedTuple):
     """How many became dead letters, and how many of these were slots that expired before anybody
     had begun with them."""
 
@@ -227,8 +233,11 @@ class Buried(NamedTuple):
     expired_slots: int
 
 
-def bury(
-    transaction: Transaction, burials: Sequence[Burial], *, later: set[BatchName] | None = None
+def add_dead_letters(
+    transaction: Transaction,
+    burials: Sequence[NewDeadLetter],
+    *,
+    later: set[BatchName] | None = None,
 ) -> int:
     """Moves messages to the dead letters, and on to the dead-letter queue of their queue if
     there is one; says how many. `later` as `leave` has it."""
@@ -247,25 +256,29 @@ def bury(
     reasons = {each.place: each.reason for each in burials}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[PLACE]] == reason]
-        leave(transaction, alike, CounterName.DEAD, reason, later=later)
+        finish_removal(transaction, alike, CounterName.DEAD, reason, later=later)
     _move_on(transaction, {row[PLACE]: row for row in gone}, dead_letter_ids)
-    tell_of_dead(transaction, {dead_letter_ids[row[PLACE]]: row[TENANT] for row in gone})
+    publish_dead_letters(transaction, {dead_letter_ids[row[PLACE]]: row[TENANT] for row in gone})
     return len(gone)
 
 
-def bury_unseen(transaction: Transaction, burials: Sequence[Burial]) -> Buried:
+def add_dead_letters_and_end_slots(
+    transaction: Transaction, burials: Sequence[NewDeadLetter]
+) -> DeadLetterCounts:
     """Buries messages that die by themselves: of slots among them, nobody else tells."""
-    ended = dead_slots(transaction, [Dead(each.place, each.reason, each.error) for each in burials])
-    buried = bury(transaction, burials)
+    ended = slots_of_dead_messages(
+        transaction, [DyingMessage(each.place, each.reason, each.error) for each in burials]
+    )
+    buried = add_dead_letters(transaction, burials)
     end_slots(transaction, ended)
-    return Buried(buried, sum(map(is_expired_unseen, ended)))
+    return DeadLetterCounts(buried, sum(map(is_expired_unseen, ended)))
 
 
 def _move_on(
     transaction: Transaction, gone: dict[int, Gone], dead_letter_ids: dict[int, bytes]
 ) -> None:
     """What died in a queue with a dead-letter queue is a message there, whatever the cap says."""
-    targets: dict[tuple[str, bytes], Found | None] = {}
+    targets: dict[tuple[str, bytes], QueueRow | None] = {}
     for place, dead_letter_id in dead_letter_ids.items():
         row = gone[place]
         died_in = (row[TENANT], row[QUEUE_ID])
@@ -275,14 +288,16 @@ def _move_on(
         if queue is not None:
             values = (dead_letter_id, queue.id, transaction.now)
             transaction.execute(SQL.forward_dead_letter, values)
-            passed = Passed(queue.id, row[TENANT], CounterName.SENT, row[TYPE], row[SOURCE], 1)
-            transaction.passed.append(passed)
-            transaction.woken.add(UUID(bytes=queue.id))
+            passed = CountedMessages(
+                queue.id, row[TENANT], CounterName.SENT, row[TYPE], row[SOURCE], 1
+            )
+            transaction.counted.append(passed)
+            transaction.queues_to_wake.add(UUID(bytes=queue.id))
             if queue.bytes_max is not None:
                 take_backlog(transaction, queue, row[BYTES], is_exempt=True)
 
 
-def _dead_letter_queue(transaction: Transaction, tenant: str, queue_id: bytes) -> Found | None:
+def _dead_letter_queue(transaction: Transaction, tenant: str, queue_id: bytes) -> QueueRow | None:
     row = transaction.execute(SQL.queue_settings, (queue_id,)).fetchone()
     name = rows.settings(row[0]).dead_letter_queue if row else None
     if name is not None:

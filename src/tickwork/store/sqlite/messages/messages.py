@@ -30,11 +30,11 @@ from tickwork.store.contract import Joined
 from tickwork.store.ids import Moment
 from tickwork.store.shared.fair_shares import LANES_MAX
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration, from_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.claim import Claimer, lanes
-from tickwork.store.sqlite.messages.removal import leave
+from tickwork.store.sqlite.messages.removal import finish_removal
 from tickwork.store.sqlite.messages.send import Sender, find_queue
 from tickwork.store.sqlite.messages.settle import Settler
 
@@ -92,7 +92,7 @@ class SqliteMessages:
         fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
 
         def work(transaction: Transaction) -> bool:
-            lease_until = transaction.now + duration(lease_seconds)
+            lease_until = transaction.now + microseconds(lease_seconds)
             return transaction.execute(SQL.extend, (*fence, lease_until)).rowcount == 1
 
         return await self._database.write(work)
@@ -137,7 +137,7 @@ class SqliteMessages:
             queue_id = find_queue(transaction, scope, queue).id
             values = (queue_id, message_id.bytes, scope.tenant)
             gone = transaction.execute(SQL.delete_message, values).fetchall()
-            leave(transaction, gone, CounterName.PURGED, REASON_DELETED)
+            finish_removal(transaction, gone, CounterName.PURGED, REASON_DELETED)
             return bool(gone)
 
         return await self._database.write(work)

@@ -20,8 +20,8 @@ from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import SUCCESS
 from tickwork.store.ids import new_id
 from tickwork.store.shared.row_hints import Sightings
-from tickwork.store.sqlite.engine.counters import Passed
-from tickwork.store.sqlite.engine.sql import SQL, duration
+from tickwork.store.sqlite.engine.counters import CountedMessages
+from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
@@ -54,8 +54,10 @@ class PlainAcks(NamedTuple):
         transaction.execute(SQL.ack_plain, (places,))
         freed: Counter[bytes] = Counter()
         for queue_id, type_, source, messages, size, _ in kinds:
-            passed = Passed(queue_id, self.tenant, CounterName.DONE, type_, source, messages)
-            transaction.passed.append(passed)
+            passed = CountedMessages(
+                queue_id, self.tenant, CounterName.DONE, type_, source, messages
+            )
+            transaction.counted.append(passed)
             freed[queue_id] += size
         for queue_id, size in freed.items():
             transaction.execute(SQL.change_backlog, (queue_id, -size))
@@ -97,7 +99,7 @@ def plain_acks(
 
 def _end_slots(transaction: Transaction, places: str, took: Sequence[float]) -> None:
     ids = b"".join([new_id().bytes for _ in took])
-    long = "".join([f"{duration(each):0{TOOK_DIGITS}d}" for each in took])
+    long = "".join([f"{microseconds(each):0{TOOK_DIGITS}d}" for each in took])
     values = (places, ids, long, TOOK_DIGITS, transaction.now)
     transaction.execute(SQL.record_successes, values)
     transaction.execute(SQL.show_successes, (places, *SUCCESS))

@@ -14,15 +14,15 @@ from uuid import UUID
 
 from tickwork.core.message.batch import ItemStatus
 from tickwork.core.queue.stats import CounterName, was_handled
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.batch_progress import BatchName, EndedItem, complete, end_items
 
 Gone = tuple[Any, ...]
-"""A message that left, as `GONE_COLUMNS` has it. A plain row: there are many of them."""
+"""A message that left, as `REMOVED_COLUMNS` has it. A plain row: there are many of them."""
 
-SOME_MESSAGES = 1_000
+REMOVAL_CHUNK_MESSAGES = 1_000
 """As many as leave by one statement where there may be any number."""
 
 (
@@ -34,7 +34,7 @@ _kind = itemgetter(QUEUE_ID, TENANT, TYPE, SOURCE)
 _queue_id = itemgetter(QUEUE_ID)
 
 
-def leave(
+def finish_removal(
     transaction: Transaction,
     gone: Sequence[Gone],
     passing: CounterName | None,
@@ -52,7 +52,7 @@ def leave(
         later |= ended
 
 
-def leave_some(
+def remove_some(
     transaction: Transaction, statements: Sequence[str], values: tuple[Any, ...], reason: str
 ) -> tuple[int, set[BatchName]]:
     """Takes away some of what statements delete: how many, and the batches that may have ended.
@@ -60,7 +60,7 @@ def leave_some(
     Those are the caller's to complete when all is taken away: their events are not among it.
     """
     for statement in statements:
-        if gone := transaction.execute(statement, (*values, SOME_MESSAGES)).fetchall():
+        if gone := transaction.execute(statement, (*values, REMOVAL_CHUNK_MESSAGES)).fetchall():
             return len(gone), _follow(transaction, gone, CounterName.PURGED, reason)
     return 0, set()
 
@@ -79,7 +79,9 @@ def _follow(
         if passing is None:
             break
         queue_id, tenant, type_, source = kind
-        transaction.passed.append(Passed(queue_id, tenant, passing, type_, source, messages))
+        transaction.counted.append(
+            CountedMessages(queue_id, tenant, passing, type_, source, messages)
+        )
     for queue_id in set(map(_queue_id, gone)):
         freed = sum(row[BYTES] for row in gone if row[QUEUE_ID] == queue_id)
         transaction.execute(SQL.change_backlog, (queue_id, -freed))
@@ -97,4 +99,4 @@ def _follow(
 def _free(transaction: Transaction, key: tuple[bytes, str, str], *, has_run: bool) -> None:
     """Lets the next message of a key take its turn, if the earliest one is gone."""
     if transaction.execute(SQL.unblock_keys, (*key, transaction.now, has_run)).rowcount:
-        transaction.woken.add(UUID(bytes=key[0]))
+        transaction.queues_to_wake.add(UUID(bytes=key[0]))

@@ -20,14 +20,14 @@ from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import ContentType, NewMessage, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, Conflict, NotFound
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, duration, for_rows, portions, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
 
-class Found(NamedTuple):
+class QueueRow(NamedTuple):
     """A queue as its row has it."""
 
     id: bytes
@@ -56,7 +56,7 @@ def is_storable(text: str) -> bool:
     return True
 
 
-def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
+def find_queue(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
     """The queue of a name, looked up in the transaction that uses it.
 
     A tenant's own comes before a shared one; two plain lookups are faster than one with both.
@@ -69,7 +69,7 @@ def find_queue(transaction: Transaction, scope: Scope, name: str) -> Found:
             row = transaction.execute(SQL.get_shared_queue, values).fetchone()
     if row is None:
         raise NotFound("queue", name)
-    return Found(*row)
+    return QueueRow(*row)
 
 
 def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
@@ -87,7 +87,7 @@ DEFAULT_TENANT = "default"
 _Kind = tuple[str | None, str | None]
 
 
-class _Portion(NamedTuple):
+class _Chunk(NamedTuple):
     """Some messages, and their rows as one statement takes them."""
 
     messages: Sequence[NewMessage]
@@ -95,12 +95,12 @@ class _Portion(NamedTuple):
     values: tuple[Any, ...]
 
 
-class Load:
+class PreparedMessages:
     """Messages for one queue, ready to be stored."""
 
     def __init__(self, messages: Sequence[NewMessage]) -> None:
         self.messages = messages
-        self._portions = [*_portions(messages)]
+        self._chunks = [*_chunks(messages)]
         self._kinds = _kinds(messages)
         self._bytes = _bytes(messages)
 
@@ -108,7 +108,7 @@ class Load:
         self,
         transaction: Transaction,
         tenant: str,
-        queue: Found,
+        queue: QueueRow,
         *,
         batch_id: bytes | None = None,
         is_exempt: bool = False,
@@ -121,7 +121,7 @@ class Load:
         shared = (tenant, queue.id, transaction.now, batch_id)
         stored, kinds, size = self.messages, self._kinds, self._bytes
         short: dict[int, list[NewMessage]] = {}
-        for number, portion in enumerate(self._portions):
+        for number, portion in enumerate(self._chunks):
             cursor = transaction.execute(portion.statement, shared + portion.values)
             if cursor.rowcount < len(portion.messages):
                 short[number] = _stored(transaction, portion, cursor)
@@ -130,15 +130,15 @@ class Load:
         if short:
             stored = [
                 message
-                for number, portion in enumerate(self._portions)
+                for number, portion in enumerate(self._chunks)
                 for message in short.get(number, portion.messages)
             ]
             kinds, size = _kinds(stored), _bytes(stored)
         for (type_, source), messages in kinds.items():
-            passed = Passed(queue.id, tenant, CounterName.SENT, type_, source, messages)
-            transaction.passed.append(passed)
+            passed = CountedMessages(queue.id, tenant, CounterName.SENT, type_, source, messages)
+            transaction.counted.append(passed)
         if stored:
-            transaction.woken.add(UUID(bytes=queue.id))
+            transaction.queues_to_wake.add(UUID(bytes=queue.id))
             if queue.bytes_max is not None:
                 take_backlog(transaction, queue, size, is_exempt=is_exempt)
         return stored
@@ -148,16 +148,16 @@ class Parcel:
     """Messages for one queue that are stored together or not at all, with the copies of them."""
 
     def __init__(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        self._scope, self._queue, self._load = scope, queue, Load(messages)
+        self._scope, self._queue, self._prepared = scope, queue, PreparedMessages(messages)
 
-    def find(self, transaction: Transaction) -> Found:
+    def find(self, transaction: Transaction) -> QueueRow:
         """The queue; `NotFound` if there is no such queue."""
         return find_queue(transaction, self._scope, self._queue)
 
     def store(self, transaction: Transaction) -> None:
         """Stores what is not there yet; `NotFound` if there is no such queue."""
         queue, tenant = self.find(transaction), self._scope.tenant or DEFAULT_TENANT
-        stored = self._load.store(transaction, tenant, queue)
+        stored = self._prepared.store(transaction, tenant, queue)
         send_copies(transaction, tenant, stored, beside=queue.id)
 
 
@@ -205,9 +205,9 @@ def send_copies(
     if not typed:
         return 0
     told = 0
-    patterns: dict[Found, list[str]] = {}
+    patterns: dict[QueueRow, list[str]] = {}
     for types, *queue in transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall():
-        patterns.setdefault(Found(*queue), []).append(types)
+        patterns.setdefault(QueueRow(*queue), []).append(types)
     for queue, fitting in patterns.items():
         if queue.id == beside:
             continue
@@ -218,13 +218,13 @@ def send_copies(
             if any(matches(types, message.type) for types in fitting)
         ]
         if copies:
-            Load(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
+            PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
             told += 1
     return told
 
 
 def take_backlog(
-    transaction: Transaction, queue: Found, size: int, *, is_exempt: bool = False
+    transaction: Transaction, queue: QueueRow, size: int, *, is_exempt: bool = False
 ) -> None:
     """Adds bytes to a queue that has a cap; `BacklogFull` if that is more than it may have."""
     (waiting,) = transaction.execute(SQL.change_backlog, (queue.id, size)).fetchone()
@@ -233,7 +233,7 @@ def take_backlog(
         raise BacklogFull(queue.name, queue.bytes_max)
 
 
-def _stored(transaction: Transaction, portion: _Portion, cursor: Any) -> list[NewMessage]:
+def _stored(transaction: Transaction, portion: _Chunk, cursor: Any) -> list[NewMessage]:
     """Those of a portion that were not there already: the last places are theirs."""
     if not cursor.rowcount:
         return []
@@ -248,25 +248,23 @@ def _stored(transaction: Transaction, portion: _Portion, cursor: Any) -> list[Ne
     return stored
 
 
-def _portions(messages: Sequence[NewMessage]) -> Iterator[_Portion]:
+def _chunks(messages: Sequence[NewMessage]) -> Iterator[_Chunk]:
     """In order: the first of two with one id is the one that counts."""
     for is_keyed, run in groupby(messages, key=lambda message: message.key is not None):
         if is_keyed:
             for message in run:
-                yield _Portion([message], SQL.send_keyed, _values(message))
+                yield _Chunk([message], SQL.send_keyed, _values(message))
         else:
-            for some in portions([*run]):
-                yield _portion(some)
+            for some in in_chunks([*run]):
+                yield _chunk(some)
 
 
-def _portion(messages: Sequence[NewMessage]) -> _Portion:
+def _chunk(messages: Sequence[NewMessage]) -> _Chunk:
     if all(map(_is_plain, messages)):
         statement, values = SQL.send_plain, [(each.id.bytes, each.body) for each in messages]
     else:
         statement, values = SQL.send, [_values(each) for each in messages]
-    return _Portion(
-        messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values))
-    )
+    return _Chunk(messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values)))
 
 
 def _is_plain(m: NewMessage) -> bool:
@@ -283,10 +281,10 @@ def _is_plain(m: NewMessage) -> bool:
 
 
 def _values(m: NewMessage) -> tuple[Any, ...]:
-    delay, expiry = duration(m.delay_seconds), m.expires_after_seconds
+    delay, expiry = microseconds(m.delay_seconds), m.expires_after_seconds
     return (
-        m.id.bytes, m.priority, delay, None if expiry is None else delay + duration(expiry), m.key,
-        m.event_id, m.type, m.source, m.correlation_id, m.causation_id, m.hops,
+        m.id.bytes, m.priority, delay, None if expiry is None else delay + microseconds(expiry),
+        m.key, m.event_id, m.type, m.source, m.correlation_id, m.causation_id, m.hops,
         m.schedule_id and m.schedule_id.bytes, m.slot and to_microseconds(m.slot), m.run,
         m.catch_up, str(m.content_type), m.body,
     )  # fmt: skip

@@ -22,15 +22,15 @@ from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.shared.joint_commit import NOT_ITS_TO_END, Contained, Gathering, Joint
 from tickwork.store.shared.row_hints import Sightings
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import breaks_connection, primary_code
-from tickwork.store.sqlite.engine.sql import SQL, duration, for_rows, portions
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
 from tickwork.store.sqlite.messages.batches import Whole
-from tickwork.store.sqlite.messages.dead_letters import Burial, bury
+from tickwork.store.sqlite.messages.dead_letters import NewDeadLetter, add_dead_letters
 from tickwork.store.sqlite.messages.plain_acks import PlainAcks, plain_acks
 from tickwork.store.sqlite.messages.removal import (
     EVENT_ID,
@@ -39,7 +39,7 @@ from tickwork.store.sqlite.messages.removal import (
     TENANT,
     Gone,
     complete_all,
-    leave,
+    finish_removal,
 )
 from tickwork.store.sqlite.messages.send import Parcel
 from tickwork.store.sqlite.schedules.slot_outcome import SLOT_COLUMNS, Ended, end_slots
@@ -175,7 +175,7 @@ class _Endings:
 def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, rows.Row]:
     """The slots that messages stand for which are still held."""
     found: dict[Fence, rows.Row] = {}
-    for some in portions(fences):
+    for some in in_chunks(fences):
         statement = for_rows(SQL.claimed_slots, len(some))
         for row in transaction.execute(statement, tuple(chain.from_iterable(some))):
             slot, rest = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
@@ -204,7 +204,7 @@ def _ack(
 ) -> tuple[set[Fence], set[Fence]]:
     """Deletes what is still held: what that was, and what of it was done before."""
     gone: list[Gone] = []
-    for some in portions([*endings]):
+    for some in in_chunks([*endings]):
         statement = for_rows(SQL.ack, len(some))
         gone += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
     if not gone:
@@ -217,7 +217,7 @@ def _ack(
     reasons = {row[FENCE]: skip_reason(endings[row[FENCE]]) for row in gone}
     for reason in set(reasons.values()):
         alike = [row for row in gone if reasons[row[FENCE]] == reason]
-        leave(transaction, alike, CounterName.DONE, reason, later=batches)
+        finish_removal(transaction, alike, CounterName.DONE, reason, later=batches)
     return done, duplicates
 
 
@@ -230,17 +230,17 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
     """Makes what is still held ready again."""
     done: set[Fence] = set()
     for fence, ending in endings.items():
-        visible_at = transaction.now + duration(ending.delay_seconds)
+        visible_at = transaction.now + microseconds(ending.delay_seconds)
         values = (*fence, int(ending.counts_attempt), visible_at, ending.error)
         row = transaction.execute(SQL.retry, values).fetchone()
         if row is not None:
             done.add(fence)
             queue_id, type_, source = row
             if visible_at <= transaction.now:
-                transaction.woken.add(UUID(bytes=queue_id))
+                transaction.queues_to_wake.add(UUID(bytes=queue_id))
             if ending.fate is Fate.RETRY:
-                passed = Passed(queue_id, fence[0], CounterName.RETRIED, type_, source, 1)
-                transaction.passed.append(passed)
+                passed = CountedMessages(queue_id, fence[0], CounterName.RETRIED, type_, source, 1)
+                transaction.counted.append(passed)
     return done
 
 
@@ -248,13 +248,13 @@ def _bury_held(
     transaction: Transaction, endings: Mapping[Fence, Ending], batches: set[BatchName]
 ) -> set[Fence]:
     """Moves what is still held to the dead letters."""
-    burials: dict[Fence, Burial] = {}
+    burials: dict[Fence, NewDeadLetter] = {}
     for fence, ending in endings.items():
         row = transaction.execute(SQL.claimed_rowid, fence).fetchone()
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
-            burials[fence] = Burial(row[0], reason, ending.error, counted)
-    bury(transaction, [*burials.values()], later=batches)
+            burials[fence] = NewDeadLetter(row[0], reason, ending.error, counted)
+    add_dead_letters(transaction, [*burials.values()], later=batches)
     return set(burials)
 
 
@@ -275,7 +275,7 @@ def _check_plain(joined: Joined) -> None:
 def _call(joined: Joined, transaction: Transaction) -> None:
     """Lets the caller write into the open transaction."""
     try:
-        with Contained(), transaction.connection.lent() as connection:
+        with Contained(), transaction.connection.without_transaction_control() as connection:
             returned = joined(connection)
     except sqlite3.Error as error:
         if breaks_connection(error):

@@ -17,10 +17,10 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.send import send_copies
 
 
-def tell_of_dead(transaction: Transaction, letters: Mapping[bytes, str]) -> None:
+def publish_dead_letters(transaction: Transaction, letters: Mapping[bytes, str]) -> None:
     """Tells of messages that died just now: the ids of their letters, and whose they are."""
     for tenant in {*letters.values()}:
-        if not _is_heard(transaction, tenant):
+        if not _has_subscriber(transaction, tenant):
             continue
         events: list[NewMessage] = []
         for dead_letter_id, owner in letters.items():
@@ -29,18 +29,18 @@ def tell_of_dead(transaction: Transaction, letters: Mapping[bytes, str]) -> None
         send_copies(transaction, tenant, events, is_exempt=True)
 
 
-def tell_of_pause(
+def publish_pause(
     transaction: Transaction, tenant: str, schedule_id: bytes, slot: int, error: str | None
 ) -> None:
     """Tells of a schedule that a dead firing paused just now."""
-    if _is_heard(transaction, tenant):
+    if _has_subscriber(transaction, tenant):
         event = schedule_paused_event(
             tenant, UUID(bytes=schedule_id), from_microseconds(slot), error
         )
         send_copies(transaction, tenant, [event], is_exempt=True)
 
 
-def _is_heard(transaction: Transaction, tenant: str) -> bool:
+def _has_subscriber(transaction: Transaction, tenant: str) -> bool:
     found = transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall()
     return any(matches_system_event(types) for types, *_ in found)
 

@@ -24,14 +24,14 @@ from tickwork.store.sqlite.messages.send import find_queue, is_storable
 from tickwork.store.sqlite.schedules.create import check_number_now
 from tickwork.store.sqlite.schedules.firings import record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import (
-    Stored,
+    StoredSchedule,
     definition_values,
     optional_microseconds,
     stored,
 )
 from tickwork.store.sqlite.schedules.slot_messages import (
-    Makings,
-    Origin,
+    SlotMessages,
+    SourceSchedule,
     last_slot_fired,
     make,
     making,
@@ -64,7 +64,7 @@ class Changer:
         return await self._database.write(work)
 
 
-def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> Stored:
+def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSchedule:
     """One schedule, also a deleted one; `NotFound` if the scope has none of this id."""
     row = None
     if scope.tenant is None:
@@ -122,20 +122,20 @@ def _unfinished(transaction: Transaction, schedule: Schedule, withdrawn: int) ->
     return there - withdrawn
 
 
-def _fire(transaction: Transaction, found: Stored, change: Change) -> None:
+def _fire(transaction: Transaction, found: StoredSchedule, change: Change) -> None:
     """Makes messages of what is to fire, of the schedule as it still stands."""
     if not change.fires:
         return
     (has_queue,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
     if not has_queue:
         raise NotFound("queue", found.schedule.definition.queue)
-    origin = Origin(*transaction.execute(SQL.slot_template, (found.place,)).fetchone())
+    origin = SourceSchedule(*transaction.execute(SQL.slot_template, (found.place,)).fetchone())
     slots = [making(fire) for fire in change.fires]
-    make(transaction, [Makings(origin, str(found.schedule.id), slots)])
+    make(transaction, [SlotMessages(origin, str(found.schedule.id), slots)])
 
 
 def _write(
-    transaction: Transaction, found: Stored, change: Change, withdrawn: list[Withdrawn]
+    transaction: Transaction, found: StoredSchedule, change: Change, withdrawn: list[Withdrawn]
 ) -> None:
     look_at = optional_microseconds(change.look_at)
     values = (
@@ -154,7 +154,7 @@ def _write(
     wake_leaders(transaction, look_at)
 
 
-def _queue_id(transaction: Transaction, found: Stored, change: Change) -> bytes:
+def _queue_id(transaction: Transaction, found: StoredSchedule, change: Change) -> bytes:
     """The queue that it fires into: the same as long as it is there and has the same name."""
     before, name = found.schedule.definition.queue, change.definition.queue
     scope = Scope(found.schedule.tenant)

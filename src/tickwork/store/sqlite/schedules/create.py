@@ -26,7 +26,7 @@ from tickwork.store.sqlite.engine.sql import (
     SQL,
     for_rows,
     from_microseconds,
-    portions,
+    in_chunks,
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
@@ -74,13 +74,13 @@ class Maker:
                 made += await storing
         return made
 
-    async def _store_piece(self, tenant: str, piece: Sequence[_Ready]) -> int:
+    async def _store_piece(self, tenant: str, piece: Sequence[_PreparedSchedule]) -> int:
         return await self._database.write(
             lambda transaction: _store(transaction, tenant, piece), rows=len(piece)
         )
 
 
-class _Ready(NamedTuple):
+class _PreparedSchedule(NamedTuple):
     """A schedule, and its values: made before the writer's turn, which is for writing."""
 
     new: NewSchedule
@@ -88,12 +88,12 @@ class _Ready(NamedTuple):
     common: tuple[Any, ...]
 
 
-def _ready(new: Iterable[NewSchedule], alike: _Common) -> list[_Ready]:
-    return [_Ready(each, own_values(each), alike.of(each)) for each in new]
+def _ready(new: Iterable[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
+    return [_PreparedSchedule(each, own_values(each), alike.of(each)) for each in new]
 
 
-async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_Ready]:
-    piece: list[_Ready] = []
+async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
+    piece: list[_PreparedSchedule] = []
     while some := tuple(islice(source, min(SCHEDULES_PER_TURN, BULK_SCHEDULES - len(piece)))):
         check_schedules(some)
         piece += _ready(some, alike)
@@ -142,7 +142,7 @@ def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
     return stored(transaction.execute(SQL.get_tenant_schedule, values).fetchone()).schedule
 
 
-def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> int:
+def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSchedule]) -> int:
     """Stores what is not there under its id; says how many."""
     if not ready:
         return 0
@@ -154,7 +154,7 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_Ready]) -> in
     values = [(*own, queues[each.definition.queue], *common) for each, own, common in ready]
     made = 0
     try:
-        for some in portions(values):
+        for some in in_chunks(values):
             made += transaction.execute(
                 for_rows(SQL.create_schedules, len(some)),
                 (tenant, transaction.now, *chain.from_iterable(some)),

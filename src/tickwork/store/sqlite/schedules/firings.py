@@ -20,10 +20,10 @@ from tickwork.store.ids import new_id
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import (
     SQL,
-    duration,
     for_rows,
     from_microseconds,
-    portions,
+    in_chunks,
+    microseconds,
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
@@ -130,7 +130,7 @@ def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringRe
             (
                 *(slot if firing.is_attempt else _unseen(slot)), new_id().bytes,
                 str(firing.status), firing.reason,
-                now - duration(firing.took_seconds), now, firing.result_code, firing.excerpt,
+                now - microseconds(firing.took_seconds), now, firing.result_code, firing.excerpt,
                 _channels(firing), 1, None,
             )
             for slot, firing in attempts
@@ -169,7 +169,7 @@ def record_skips(
 
 
 def _write(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> None:
-    for some in portions(found):
+    for some in in_chunks(found):
         statement = for_rows(SQL.record_firings, len(some))
         transaction.execute(statement, tuple(chain.from_iterable(some)))
 

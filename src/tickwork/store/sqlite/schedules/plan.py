@@ -20,17 +20,23 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.slot_outcome import Newer
 from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, for_rows, portions, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.schedules.firings import SkipValues, record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import (
-    dues,
     optional_microseconds,
     optional_time,
-    waiting_ones,
+    read_due,
+    read_waiting,
 )
-from tickwork.store.sqlite.schedules.slot_messages import Making, Makings, Origin, make, making
+from tickwork.store.sqlite.schedules.slot_messages import (
+    SlotMessage,
+    SlotMessages,
+    SourceSchedule,
+    make,
+    making,
+)
 from tickwork.store.sqlite.schedules.slot_outcome import begin_next_run, end_schedule
 
 NEWER_MAX = 1_000
@@ -52,7 +58,7 @@ class _Step(NamedTuple):
     status: str
     error: str | None
     source: str
-    fires: list[Making]
+    fires: list[SlotMessage]
     skips: list[SkipValues]
 
 
@@ -78,7 +84,7 @@ class Planner:
 
         found = await self._database.read(work)
         found.sort(key=lambda row: row[0])
-        return dues(found)
+        return read_due(found)
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
@@ -90,7 +96,7 @@ class Planner:
         found = await self._database.read(
             lambda transaction: transaction.execute(SQL.schedules_of_shard, values).fetchall()
         )
-        return waiting_ones(found)
+        return read_waiting(found)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)
@@ -173,17 +179,18 @@ def _carry_out(
     held = dict(transaction.execute(SQL.shard_tokens).fetchall())
     is_led = {shard for shard, token in tokens.items() if held.get(shard) == token}
     led = {place: step for place, step in enumerate(steps) if step.shard in is_led}
-    done: dict[int, Origin] = {}
+    done: dict[int, SourceSchedule] = {}
     no_queue: list[int] = []
     for place, (*origin, has_queue) in _as_planned(transaction, led).items():
         if has_queue or not steps[place].fires:
-            done[place] = Origin(*origin)
+            done[place] = SourceSchedule(*origin)
         else:
             no_queue.append(place)
     moving = [(origin.place, steps[place]) for place, origin in done.items()]
     _move_on(transaction, moving)
     firing = [
-        Makings(origin, steps[place].source, steps[place].fires) for place, origin in done.items()
+        SlotMessages(origin, steps[place].source, steps[place].fires)
+        for place, origin in done.items()
     ]
     make(transaction, [each for each in firing if each.slots])
     record_skips(
@@ -206,7 +213,7 @@ def _as_planned(transaction: Transaction, led: Mapping[int, _Step]) -> dict[int,
     for place, step in led.items():
         places.setdefault(step.fence[:2], place)
     found: list[rows.Row] = []
-    for some in portions([led[place].fence for place in places.values()]):
+    for some in in_chunks([led[place].fence for place in places.values()]):
         statement = for_rows(SQL.schedules_to_plan, len(some))
         found += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
     return {places[row[1:3]]: row for row in found}
@@ -221,7 +228,7 @@ def _move_on(transaction: Transaction, steps: Sequence[tuple[int, _Step]]) -> No
         else:
             values = (place, *step.then, step.status, step.error, transaction.now)
             transaction.execute(SQL.end_planning, values)
-    for some in portions(going_on):
+    for some in in_chunks(going_on):
         statement = for_rows(SQL.advance_schedules, len(some))
         transaction.execute(statement, tuple(chain.from_iterable(some)))
 

@@ -31,7 +31,7 @@ _RETRY = msgspec.json.Decoder(Retry)
 _OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
 
 
-class Stored(NamedTuple):
+class StoredSchedule(NamedTuple):
     """A schedule, where it lies, and the queue that it fires into."""
 
     place: int
@@ -47,7 +47,7 @@ def optional_microseconds(at: datetime | None) -> int | None:
     return None if at is None else to_microseconds(at)
 
 
-def stored(row: Row) -> Stored:
+def stored(row: Row) -> StoredSchedule:
     """A row of a place, a queue and `SCHEDULE_COLUMNS`."""
     (
         place, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
@@ -91,10 +91,10 @@ def stored(row: Row) -> Stored:
         updated_at=from_microseconds(updated_at),
         changed_at=from_microseconds(changed_at),
     )
-    return Stored(place, queue_id, schedule)
+    return StoredSchedule(place, queue_id, schedule)
 
 
-def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
+def read_due(rows: Iterable[Row]) -> tuple[Due, ...]:
     """Rows of what a leader has to look at, as `due_schedules` has them."""
     found: list[Due] = []
     for row in rows:
@@ -119,7 +119,7 @@ def dues(rows: Iterable[Row]) -> tuple[Due, ...]:
     return tuple(found)
 
 
-def waiting_ones(rows: Iterable[Row]) -> tuple[Waiting, ...]:
+def read_waiting(rows: Iterable[Row]) -> tuple[Waiting, ...]:
     """Rows of how schedules stand, as `schedules_of_shard` has them."""
     found: list[Waiting] = []
     for tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule in rows:

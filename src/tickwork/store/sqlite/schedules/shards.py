@@ -122,7 +122,7 @@ def free_shards(transaction: Transaction, node_id: bytes) -> int:
     """A node leads nothing any more; says how many shards that were."""
     freed = transaction.execute(SQL.give_up_all_shards, (node_id,)).rowcount
     if freed:
-        transaction.woken.add(SCHEDULES_TOPIC)
+        transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     return freed
 
 
@@ -158,7 +158,7 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
     sharing = share_out(node_id, living, held)
     if sharing.give_up:
         execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
-        transaction.woken.add(SCHEDULES_TOPIC)
+        transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     (_, _, epoch) = execute(SQL.read_meta).fetchone()
     lowest = tokens.token(epoch, 0) + 1
     # What it leads under a token of an earlier epoch is taken anew, too.

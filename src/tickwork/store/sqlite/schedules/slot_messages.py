@@ -18,23 +18,23 @@ from tickwork.core.schedule.model import Schedule, key_of, read_terms, terms_tex
 from tickwork.core.schedule.plan import Fire
 from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
 from tickwork.store.ids import new_id
-from tickwork.store.sqlite.engine.counters import Passed
+from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import (
     SQL,
     for_rows,
     from_microseconds,
-    portions,
+    in_chunks,
     to_microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.removal import leave
+from tickwork.store.sqlite.messages.removal import finish_removal
 
 _IN_ORDER = frozenset({"buffer_one", "buffer_all"})
 _NEVER = -(2**62)
 
 
-class Origin(NamedTuple):
+class SourceSchedule(NamedTuple):
     """What of a schedule's row is needed beside the row itself, as `schedules_to_plan` has it."""
 
     place: int
@@ -47,7 +47,7 @@ class Origin(NamedTuple):
     terms: str | None
 
 
-class Making(NamedTuple):
+class SlotMessage(NamedTuple):
     """A slot that is to become a message, as the fire alone says it."""
 
     id: bytes
@@ -59,23 +59,25 @@ class Making(NamedTuple):
     is_last: bool
 
 
-class Makings(NamedTuple):
+class SlotMessages(NamedTuple):
     """Slots of one schedule; `source` is its id as a text."""
 
-    origin: Origin
+    origin: SourceSchedule
     source: str
-    slots: Sequence[Making]
+    slots: Sequence[SlotMessage]
 
 
-def making(fire: Fire) -> Making:
+def making(fire: Fire) -> SlotMessage:
     """A fire, made ready to be written."""
     slot = to_microseconds(fire.slot)
     due_at = slot if fire.due_at is fire.slot else to_microseconds(fire.due_at)
     visible_at = due_at if fire.visible_at is fire.due_at else to_microseconds(fire.visible_at)
-    return Making(new_id().bytes, slot, due_at, visible_at, fire.catch_up, fire.run, fire.is_last)
+    return SlotMessage(
+        new_id().bytes, slot, due_at, visible_at, fire.catch_up, fire.run, fire.is_last
+    )
 
 
-def make(transaction: Transaction, many: Sequence[Makings]) -> None:
+def make(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
     """Stores the messages of slots, whatever the cap of their queue says."""
     now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
     loose: list[tuple[Any, ...]] = []
@@ -90,9 +92,9 @@ def make(transaction: Transaction, many: Sequence[Makings]) -> None:
                 repeats.add(id_)
             if visible_at <= now:
                 ready.add(queue_id)
-    for some in portions(loose):
-        repeats |= _make_loose(transaction, some)
-    transaction.woken.update(UUID(bytes=queue_id) for queue_id in ready)
+    for some in in_chunks(loose):
+        repeats |= _store_unkeyed(transaction, some)
+    transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in ready)
     _count(transaction, many, repeats)
 
 
@@ -125,7 +127,7 @@ def take_back(transaction: Transaction, places: Sequence[int]) -> None:
     """Removes messages whose slots will be planned anew, or never."""
     if places:
         gone = transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
-        leave(transaction, gone, None)
+        finish_removal(transaction, gone, None)
 
 
 def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
@@ -137,7 +139,7 @@ def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
     return slot or None
 
 
-def _make_loose(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> set[bytes]:
+def _store_unkeyed(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> set[bytes]:
     """Stores messages without a key; the ids of those whose slot is a message already."""
     statement = for_rows(SQL.fire_slots, len(some))
     cursor = transaction.execute(statement, (transaction.now, *chain.from_iterable(some)))
@@ -149,7 +151,7 @@ def _make_loose(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> se
     return {values[1] for values in some} - new
 
 
-def _count(transaction: Transaction, many: Sequence[Makings], repeats: set[bytes]) -> None:
+def _count(transaction: Transaction, many: Sequence[SlotMessages], repeats: set[bytes]) -> None:
     """Notes what was sent, and adds the bytes where they are counted."""
     size: dict[bytes, int] = {}
     for origin, source, slots in many:
@@ -157,8 +159,8 @@ def _count(transaction: Transaction, many: Sequence[Makings], repeats: set[bytes
         if repeats:
             made -= sum(each.id in repeats for each in slots)
         queue_id = origin.queue_id
-        transaction.passed.append(
-            Passed(queue_id, origin.tenant, CounterName.SENT, origin.type, source, made)
+        transaction.counted.append(
+            CountedMessages(queue_id, origin.tenant, CounterName.SENT, origin.type, source, made)
         )
         size[queue_id] = size.get(queue_id, 0) + origin.bytes * made
     for queue_id, added in size.items():

@@ -18,10 +18,16 @@ from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.slot_outcome import Effect, Shown, effect_of, of_dead, of_lease
 from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.store.ids import SCHEDULES_TOPIC
-from tickwork.store.sqlite.engine.sql import SQL, duration, for_rows, from_microseconds, portions
+from tickwork.store.sqlite.engine.sql import (
+    SQL,
+    for_rows,
+    from_microseconds,
+    in_chunks,
+    microseconds,
+)
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.messages.system_events import tell_of_pause
+from tickwork.store.sqlite.messages.system_events import publish_pause
 from tickwork.store.sqlite.schedules.firings import record, record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import optional_microseconds, stored
 from tickwork.store.sqlite.schedules.slot_messages import last_slot_fired, take_back, withdrawable
@@ -45,7 +51,7 @@ class Ended(NamedTuple):
     record: FiringResult
 
 
-class Dead(NamedTuple):
+class DyingMessage(NamedTuple):
     """A message that dies by itself, by where it lies, and what of."""
 
     place: int
@@ -53,7 +59,7 @@ class Dead(NamedTuple):
     error: str | None
 
 
-class _Standing(NamedTuple):
+class _ScheduleState(NamedTuple):
     """How a schedule stands, as `shown_outcomes` has it."""
 
     tenant: str
@@ -87,12 +93,12 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
         slot = max((each.slot[2] for each in own if each.record.is_followed), default=None)
         if slot is not None and _follow(transaction, standing, effect, slot):
             slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
-            tell_of_pause(transaction, standing.tenant, standing.id, slot, effect.error)
+            publish_pause(transaction, standing.tenant, standing.id, slot, effect.error)
     for shown, places in noted.items():
         transaction.execute(SQL.show_outcomes, (rows.as_json(places), *shown))
 
 
-def dead_slots(transaction: Transaction, dead: Sequence[Dead]) -> list[Ended]:
+def slots_of_dead_messages(transaction: Transaction, dead: Sequence[DyingMessage]) -> list[Ended]:
     """The ends of those among some messages that are slots; to be read before they are buried."""
     by_place = {each.place: each for each in dead}
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_place),)).fetchall()
@@ -110,7 +116,7 @@ def is_expired_unseen(ended: Ended) -> bool:
     return ended.record.status is FiringStatus.EXPIRED and not run and next_attempt == 1
 
 
-def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
+def slots_of_expired_leases(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
     """The ends of those among some messages that are slots and whose pull lease ran out, by where
     they lie, and whether that was the last attempt; to be read before they are ended."""
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(used_up),)).fetchall()
@@ -121,14 +127,14 @@ def lease_slots(transaction: Transaction, used_up: Mapping[int, bool]) -> list[E
     return ended
 
 
-def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Standing]:
-    for some in portions(keys):
+def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_ScheduleState]:
+    for some in in_chunks(keys):
         values = tuple(chain.from_iterable(some))
         statement = for_rows(SQL.shown_outcomes, len(some))
-        yield from map(_Standing._make, transaction.execute(statement, values).fetchall())
+        yield from map(_ScheduleState._make, transaction.execute(statement, values).fetchall())
 
 
-def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot: int) -> bool:
+def _follow(transaction: Transaction, standing: _ScheduleState, effect: Effect, slot: int) -> bool:
     """What the ends of slots, the last of which is given, make of their schedule; one that moves
     and is paused has one new version. Whether it is paused. How it goes on is said by the last of
     its runs: by none that another is behind already."""
@@ -146,7 +152,7 @@ def _follow(transaction: Transaction, standing: _Standing, effect: Effect, slot:
 
 def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
     """Sets the next slot of a schedule that has none, after its own delay; whether it did."""
-    values = (place, transaction.now, duration(after_seconds), duration(AHEAD_SECONDS))
+    values = (place, transaction.now, microseconds(after_seconds), microseconds(AHEAD_SECONDS))
     moved = transaction.execute(SQL.start_next_run, values).fetchone()
     if moved is not None:
         wake_leaders(transaction, moved[0])
@@ -160,11 +166,11 @@ def end_schedule(transaction: Transaction, place: int, status: ScheduleStatus) -
 
 def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
     """Tells those who plan that there is something to look at, if it is near."""
-    if look_at is not None and look_at <= transaction.now + duration(NEAR_SECONDS):
-        transaction.woken.add(SCHEDULES_TOPIC)
+    if look_at is not None and look_at <= transaction.now + microseconds(NEAR_SECONDS):
+        transaction.queues_to_wake.add(SCHEDULES_TOPIC)
 
 
-def _pause(transaction: Transaction, standing: _Standing, *, versions: int) -> bool:
+def _pause(transaction: Transaction, standing: _ScheduleState, *, versions: int) -> bool:
     """It waits for somebody who has a look, and what nobody has claimed is taken back; False if it
     was not active."""
     values = (standing.place, transaction.now, versions)

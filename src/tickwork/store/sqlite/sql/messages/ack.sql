@@ -8,4 +8,4 @@ DELETE FROM tickwork_messages WHERE place IN (
     CROSS JOIN tickwork_messages AS m ON m.tenant = held.tenant AND m.id = held.id
     WHERE m.claim = held.claim AND m.holder = held.holder AND m.state = 'claimed'
 )
-RETURNING /*gone*/
+RETURNING /*removed*/

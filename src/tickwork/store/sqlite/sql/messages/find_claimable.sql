@@ -1,6 +1,6 @@
 -- The next messages of one lane that may be handed out in a batch, oldest visible first, as one text.
 SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
-    SELECT /*handed*/ AS said FROM tickwork_messages AS m
+    SELECT /*claimed*/ AS said FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.tenant = ?2 AND m.priority = ?3
         AND m.visible_at <= ?4 AND m.lost < 2 AND (m.expires_at IS NULL OR m.expires_at > ?4)
         AND m.format <= /*format*/

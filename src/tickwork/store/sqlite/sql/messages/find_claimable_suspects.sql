@@ -17,7 +17,7 @@ WITH first AS MATERIALIZED (
     LIMIT 1
 )
 SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
-    SELECT /*handed*/ AS said FROM tickwork_messages AS m
+    SELECT /*claimed*/ AS said FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?3
         AND (m.expires_at IS NULL OR m.expires_at > ?3) AND m.format <= /*format*/
         AND m.tenant = (SELECT tenant FROM first)

@@ -6,4 +6,4 @@ DELETE FROM tickwork_messages WHERE place IN (
         AND tenant >= coalesce(?2, '') AND tenant <= coalesce(?2, x'') AND sent_at <= ?3
     LIMIT ?4
 )
-RETURNING /*gone*/
+RETURNING /*removed*/
