@@ -46,7 +46,7 @@ class Rival:
 
     def __init__(self, connection: sqlite3.Connection, store: Store) -> None:
         assert isinstance(store, SqliteStore)
-        self._connection, self._inbox = connection, store._database._writer._inbox
+        self._connection, self._work_queue = connection, store._database._writer._work_queue
 
     def does(self, statement: str, *values: Any) -> None:
         if not self._connection.in_transaction:
@@ -56,7 +56,7 @@ class Rival:
     async def ends_before(self, task: "asyncio.Task[T]", *, how: str = "COMMIT") -> T:
         """Ends its transaction, for which the task waits, and returns what the task says."""
         await asyncio.sleep(0)  # One turn of the loop: the task asks the store's writer …
-        await eventually(self._inbox._waiting.empty)  # … which takes it, and has to wait.
+        await eventually(self._work_queue._items.empty)  # … which takes it, and has to wait.
         assert not task.done(), "the write did not wait"
         self._connection.execute(how)
         return await task
