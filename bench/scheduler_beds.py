@@ -18,7 +18,7 @@ from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.when import Limits
 from tickwork.ops.schedules.create import create_bulk
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.ids import new_id
@@ -85,7 +85,7 @@ class Leader:
         self.scheduler = Scheduler(
             self.store,
             leadership,
-            SlotNumbers(),
+            ScheduleCounters(),
             tell=_tell,
             monotonic=lambda: self.now.timestamp(),
         )

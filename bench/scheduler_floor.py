@@ -20,7 +20,7 @@ import asyncpg
 
 from bench.beds import PostgresBed
 from tickwork.core.schedule.model import SHARDS
-from tickwork.service.scheduler.scheduler import LANES, LOOKED_AT_ONCE
+from tickwork.service.scheduler.scheduler import DUE_BATCH_MAX, PLANNING_GROUPS
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.schedules.plan import LOOKED_AT_FACTOR, LOOKED_AT_MORE
 
@@ -105,7 +105,7 @@ class PostgresFloor:
 
     def __init__(self, bed: PostgresBed) -> None:
         self._bed = bed
-        self._connections = [bed.run(asyncpg.connect(bed.url)) for _ in range(LANES)]
+        self._connections = [bed.run(asyncpg.connect(bed.url)) for _ in range(PLANNING_GROUPS)]
         bed.run(bed.connection.execute("UPDATE tickwork_shards SET token = $1", TOKEN))
 
     def fire(self, now: datetime, ids: Sequence[UUID]) -> int:
@@ -113,13 +113,13 @@ class PostgresFloor:
         fresh, shards = iter(ids), [*range(SHARDS)]
 
         async def work() -> int:
-            lanes = [shards[lane::LANES] for lane in range(LANES)]
+            lanes = [shards[lane::PLANNING_GROUPS] for lane in range(PLANNING_GROUPS)]
             return sum(await asyncio.gather(*map(lane, self._connections, lanes)))
 
         async def lane(connection: Any, led: Sequence[int]) -> int:
             fired = 0
-            part = LOOKED_AT_FACTOR * -(-LOOKED_AT_ONCE // len(led)) + LOOKED_AT_MORE
-            while due := await connection.fetch(LOOK, led, now, LOOKED_AT_ONCE, part):
+            part = LOOKED_AT_FACTOR * -(-DUE_BATCH_MAX // len(led)) + LOOKED_AT_MORE
+            while due := await connection.fetch(LOOK, led, now, DUE_BATCH_MAX, part):
                 found = await connection.fetch(
                     FIRE,
                     led,
@@ -170,9 +170,9 @@ class SqliteFloor:
         found: list[Any] = []
         for shard in range(SHARDS):
             found += self._connection.execute(SQLITE_LOOK, (shard, now, 1_000_000)).fetchall()
-            while len(found) >= LOOKED_AT_ONCE:
-                yield found[:LOOKED_AT_ONCE]
-                del found[:LOOKED_AT_ONCE]
+            while len(found) >= DUE_BATCH_MAX:
+                yield found[:DUE_BATCH_MAX]
+                del found[:DUE_BATCH_MAX]
         if found:
             yield found
 

@@ -21,7 +21,7 @@ from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.core.schedule.model import SHARDS
 from tickwork.store.contract import Store
-from tickwork.testing.checkers import verdict
+from tickwork.testing.checkers import find_violations
 from tickwork.testing.recording import read_history, read_plans, record
 
 DRAIN_SECONDS_MAX = 600.0
@@ -80,7 +80,7 @@ async def run(url: str, folder: Path, given: argparse.Namespace) -> int:
         fleet.close()
         await store.close()
     print(table(lateness(history.firings, faults)))
-    found = verdict(history)
+    found = find_violations(history)
     print(
         f"{sum(len(each.slots) for each in watched):,} slots were due, {len(history.stored):,} "
         f"messages, {len(history.handed_over):,} hand-overs of shards"

@@ -12,7 +12,7 @@ from tickwork.core.schedule.next_slot import before
 from tickwork.core.when import Limits
 from tickwork.ops.schedules.create import create_bulk
 from tickwork.store.contract import Store
-from tickwork.testing.checkers import Watched
+from tickwork.testing.checkers import WatchedSchedule
 
 RULES = 1_000
 PAGE = 1_000
@@ -36,15 +36,15 @@ def _fields(count: int, every_seconds: int, first: datetime) -> Iterator[dict[st
         }
 
 
-async def watched(store: Store, until: datetime) -> list[Watched]:
+async def watched(store: Store, until: datetime) -> list[WatchedSchedule]:
     """All of them, for the checkers: by their rules, and not by what was done about them."""
-    found: list[Watched] = []
+    found: list[WatchedSchedule] = []
     selection = ScheduleSelection(order=Order.CREATED)
     while page := await store.schedules.list(DEFAULT, selection, PAGE):
         for each in page:
             rule = each.definition.rule
             assert rule.start_at is not None
             since = before(rule.start_at)
-            found.append(Watched(id=each.id, rule=rule, since=since, until=until))
+            found.append(WatchedSchedule(id=each.id, rule=rule, since=since, until=until))
         selection = ScheduleSelection(order=Order.CREATED, after=page[-1].id)
     return found

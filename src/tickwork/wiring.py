@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from tickwork.app.declarations import Registry
     from tickwork.app.message import Composer
-    from tickwork.service.loop import Tell
+    from tickwork.service.loop import ReportError
     from tickwork.service.node import Node
-    from tickwork.service.observe.schedule_metrics import SlotNumbers
+    from tickwork.service.observe.schedule_metrics import ScheduleCounters
     from tickwork.service.observe.watchdog import WatchedWorker
     from tickwork.service.scheduler.scheduler import Scheduler
     from tickwork.store.contract import Store
@@ -41,12 +41,12 @@ __all__ = [
     "Settings",
     "build_api",
     "build_worker",
+    "database_identity",
     "examine",
     "hosted",
     "load_settings",
     "migrate",
     "open_store",
-    "place_of",
 ]
 
 
@@ -110,7 +110,7 @@ async def open_store(
     return await SqliteStore.open(settings.database, moment=moment, is_temporary=is_temporary)
 
 
-def place_of(settings: Settings, *, environ: Mapping[str, str]) -> object:
+def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
     """Which database these settings are for: equal for all spellings of its URL."""
     if is_postgres(settings.database):
         from tickwork.store.postgres.engine.identity import place_of as place_of_postgres
@@ -140,25 +140,25 @@ async def build_worker(
     whether this process serves the API, too: then its node says so."""
     from tickwork.service.isolation import Isolator
     from tickwork.service.node import Node
-    from tickwork.service.observe import DatabaseClock, Reports
-    from tickwork.service.observe.log_events import Lines
-    from tickwork.service.observe.metrics import Metrics
-    from tickwork.service.observe.schedule_metrics import SlotMetrics, SlotNumbers
-    from tickwork.service.observe.watchdog import Watchdog, WatchedWorker, under_way_in
-    from tickwork.service.worker.claim import Claims, Context
+    from tickwork.service.observe import ClockOffset, Reports
+    from tickwork.service.observe.log_events import EventLog
+    from tickwork.service.observe.metrics import WorkerMetrics
+    from tickwork.service.observe.schedule_metrics import ScheduleCounters, ScheduleMetrics
+    from tickwork.service.observe.watchdog import Watchdog, WatchedWorker, running_invocations_of
+    from tickwork.service.worker.claim import Claimer, WorkerContext
     from tickwork.service.worker.worker import open_worker
 
     roles = sorted(settings.roles if serves else settings.roles & RUN_ROLES)
     node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
-    time = DatabaseClock()
-    lines = Lines(time, successes_per_second=settings.log_successes_per_second)
-    metrics, numbers = Metrics(time), SlotNumbers()
-    node.on_lost(lines.lease_lost)
-    node.on_lost(metrics.lease_lost)
-    node.on_trouble(lines.trouble)
-    context = Context(
+    time = ClockOffset()
+    lines = EventLog(time, successes_per_second=settings.log_successes_per_second)
+    metrics, numbers = WorkerMetrics(time), ScheduleCounters()
+    node.on_lease_lost(lines.lease_lost)
+    node.on_lease_lost(metrics.lease_lost)
+    node.on_error(lines.trouble)
+    context = WorkerContext(
         store=store,
-        claims=Claims(store),
+        claims=Claimer(store),
         holder=lambda: node.id,
         compose=compose,
         isolator=Isolator(registry.handlers),
@@ -178,13 +178,13 @@ async def build_worker(
     scheduler = _scheduler(store, node, numbers, context.observer.trouble) if is_leading else None
     worker = await open_worker(context, node, consumers, scope_of, scheduler)
     limit_seconds = float(settings.loop_blocked_seconds)
-    watchdog = Watchdog(under_way_in(worker.consumers), limit_seconds=limit_seconds)
+    watchdog = Watchdog(running_invocations_of(worker.consumers), limit_seconds=limit_seconds)
     metrics.watch(worker.consumers, context.isolator, watchdog)
-    collectors = (metrics, SlotMetrics(numbers, is_leading=is_leading))
+    collectors = (metrics, ScheduleMetrics(numbers, is_leading=is_leading))
     return WatchedWorker(worker, collectors, watchdog)
 
 
-def _scheduler(store: Store, node: Node, numbers: SlotNumbers, tell: Tell) -> Scheduler:
+def _scheduler(store: Store, node: Node, numbers: ScheduleCounters, tell: ReportError) -> Scheduler:
     from tickwork.service.scheduler.leadership import Leadership
     from tickwork.service.scheduler.scheduler import Scheduler
 
@@ -204,10 +204,10 @@ async def hosted(
 ) -> AsyncIterator[None]:
     """Work in a process that is ours: its lines look as the settings say, and its numbers, which
     are in the `registry` that it is given, are served if they say where."""
-    from tickwork.service.observe.log_format import set_up
+    from tickwork.service.observe.log_format import configure_logging
     from tickwork.service.observe.metrics import registry_of_process, serving
 
-    set_up(settings.log_format, settings.log_level)
+    configure_logging(settings.log_format, settings.log_level)
     registry = registry_of_process()
     with ExitStack() as served:
         if settings.metrics_port is not None:

@@ -32,7 +32,7 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.core.schedule.next_slot import before
 from tickwork.store.contract import Store
-from tickwork.testing.checkers import History, Watched, verdict
+from tickwork.testing.checkers import History, WatchedSchedule, find_violations
 from tickwork.testing.recording import overdue, read_history, read_plans, record
 
 LAST_PASS_SECONDS_MAX = 2.0
@@ -169,7 +169,7 @@ class Fleet:
             f"{len(history.stored)} messages, {len(history.withdrawn)} taken back, "
             f"{len(history.handed_over)} hand-overs, {len(history.firings)} records\n"
         )
-        return verdict(history)
+        return find_violations(history)
 
     async def _delayed_go_on(self, store: Store, after: datetime) -> None:
         """Each end sets the next slot: a chain that is broken anywhere stays so."""
@@ -182,9 +182,11 @@ class Fleet:
         await eventually(go_on, timeout_seconds=BOUND_SECONDS, what="fixed delays to go on")
 
 
-def _watched(new: NewSchedule, until: datetime) -> Watched:
+def _watched(new: NewSchedule, until: datetime) -> WatchedSchedule:
     assert new.next_slot is not None
-    return Watched(id=new.id, rule=new.definition.rule, since=before(new.next_slot), until=until)
+    return WatchedSchedule(
+        id=new.id, rule=new.definition.rule, since=before(new.next_slot), until=until
+    )
 
 
 async def leads(child: Child) -> UUID:

@@ -21,7 +21,7 @@ from tests.kit.proxy import TcpProxy
 from tests.kit.waiting import eventually
 from tickwork.core.model import SYSTEM
 from tickwork.store.postgres.engine.migrate import migrate
-from tickwork.testing.checkers import HandOver, History, falling_tokens, verdict
+from tickwork.testing.checkers import HandOver, History, decreasing_tokens, find_violations
 
 TIMELINE = "+ ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"
 
@@ -110,7 +110,7 @@ async def test_no_token_comes_twice_when_a_replica_takes_over(
         async with opened(replica.url) as store:
             until = await store.now()
             await drained(store, replica.url, until)
-            assert verdict(await failover.fleet.history(store, until)) == ()
+            assert find_violations(await failover.fleet.history(store, until)) == ()
         assert [*falling_tokens_of(await failover.handed_over(replica))] == []
 
 
@@ -127,4 +127,4 @@ async def test_without_the_timeline_in_the_token_one_comes_twice(
 
 
 def falling_tokens_of(handed_over: list[HandOver]) -> list[str]:
-    return [*falling_tokens(History(handed_over=handed_over))]
+    return [*decreasing_tokens(History(handed_over=handed_over))]

@@ -25,12 +25,12 @@ from tickwork.core.schedule.next_slot import before
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.testing.checkers import History, Watched
+from tickwork.testing.checkers import History, WatchedSchedule
 from tickwork.testing.recording import PlanLog, read_history, read_plans, record
 
 TTL_SECONDS = 15.0
@@ -72,7 +72,7 @@ class Leader:
         self.scheduler = Scheduler(
             store,
             Leadership(store, lambda: self.node, is_trusted=lambda: True),
-            SlotNumbers(),
+            ScheduleCounters(),
             tell=_raise,
             monotonic=self._seconds,
         )
@@ -111,7 +111,7 @@ class Bed:
         self._folder, self._twist = folder, twist
         self._opened: list[tuple[Plans, Store]] = []
         self._logs: list[Path] = []
-        self.watched: list[Watched] = []
+        self.watched: list[WatchedSchedule] = []
 
     async def schedule(self, **fields: Any) -> Schedule:
         """A schedule whose slots will be asked for."""
@@ -123,7 +123,7 @@ class Bed:
     def watch(self, schedule: Schedule, *, since: datetime) -> None:
         """From an instant on, and up to the end of the story."""
         rule = schedule.definition.rule
-        self.watched.append(Watched(id=schedule.id, rule=rule, since=since, until=since))
+        self.watched.append(WatchedSchedule(id=schedule.id, rule=rule, since=since, until=since))
 
     async def leader(self) -> Leader:
         """One more node, that has joined and holds nothing yet."""

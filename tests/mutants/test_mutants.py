@@ -11,7 +11,7 @@ from tests.mutants.bed import Bed, made
 from tests.mutants.twists import MUTANTS, Mutant
 from tests.stores.home import KINDS, Kind
 from tests.stores.opening import Homes
-from tickwork.testing.checkers import CHECKERS, History, verdict
+from tickwork.testing.checkers import CHECKERS, History, find_violations
 
 MUTANTS_MIN = 8
 LOCKS = (scenarios.taken_in_mid_write, scenarios.renewed_in_mid_take)
@@ -46,7 +46,7 @@ async def test_a_story_ends_well_with_all_safeguards(
 ) -> None:
     async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as bed:
         await story(bed)
-        assert verdict(await bed.history()) == ()
+        assert find_violations(await bed.history()) == ()
 
 
 @pytest.mark.parametrize(("mutant", "kind"), CASES)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -330,7 +331,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_limit(
 
 
 async def test_work_without_end_is_noticed(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.testing.harness.ROUNDS_MAX", 50)
+    monkeypatch.setattr(import_module("tickwork.testing.harness"), "ROUNDS_MAX", 50)
     work = app.queue("work")
 
     @app.on("work")

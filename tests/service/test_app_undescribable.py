@@ -14,7 +14,7 @@ from tickwork import Permanent, Snooze
 from tickwork.core.message.error_summary import summary_line
 from tickwork.core.message.outcome import Failed, Snoozed
 from tickwork.facade.app import Tickwork
-from tickwork.service.worker.invoke import meaning, run_safely
+from tickwork.service.worker.invoke import outcome_of_error, run_safely
 from tickwork.testing import harness
 
 
@@ -102,7 +102,7 @@ async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> Non
     async with place.app.running() as worker:
         await place.until_dead(20)
         (consumer,) = worker.consumers
-        assert consumer.slots == 2
+        assert consumer.permits == 2
         await place.send("good")
         assert await place.until_out() == ["tickwork-handler"]
 
@@ -127,4 +127,4 @@ def test_whatever_fails_is_an_outcome() -> None:
     outcome = run_safely(fails)
     assert isinstance(outcome, Failed)
     assert "no luck" in outcome.error
-    assert meaning(Snooze(3)) == Snoozed(3.0)
+    assert outcome_of_error(Snooze(3)) == Snoozed(3.0)

@@ -37,14 +37,14 @@ from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.withdraw import Withdraw
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops.schedules import change as schedules
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler import leadership as leadership_module
-from tickwork.service.scheduler.database_clock import WatchedClock
+from tickwork.service.scheduler.database_clock import DatabaseClock
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.testing.checkers import Watched, verdict
+from tickwork.testing.checkers import WatchedSchedule, find_violations
 from tickwork.testing.recording import read_history, record
 
 TTL_SECONDS = 15.0
@@ -56,7 +56,7 @@ TWENTY: dict[str, Any] = {"interval_seconds": 20}
 MINUTELY: dict[str, Any] = {"cron_expr": "* * * * *"}
 
 
-class Noted(SlotNumbers):
+class Noted(ScheduleCounters):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -207,16 +207,16 @@ async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
         assert sum(each.catch_up for each in world.of(cron)) == 3
 
     until = max(jumped_at, clock.now())
-    watched = [Watched(id=cron.id, rule=cron.definition.rule, since=START, until=until)]
+    watched = [WatchedSchedule(id=cron.id, rule=cron.definition.rule, since=START, until=until)]
     for each, last in zip(made, fired, strict=True):
         old = each.definition.rule
         new = structs.replace(old, anchor=old.anchor + by)
         watched += [
-            Watched(id=each.id, rule=old, since=START, until=last),
-            Watched(id=each.id, rule=new, since=last + by, until=clock.now()),
+            WatchedSchedule(id=each.id, rule=old, since=START, until=last),
+            WatchedSchedule(id=each.id, rule=new, since=last + by, until=clock.now()),
         ]
     history = await read_history(store, home.url, watched)
-    assert verdict(history) == ()
+    assert find_violations(history) == ()
 
 
 @pytest.mark.parametrize("first", [-3_600, 3_600])
@@ -663,7 +663,7 @@ async def test_a_node_that_stops_half_way_leaves_the_rest_to_the_next(world: Wor
 async def test_very_many_follow_in_pieces_and_nothing_is_planned_before_its_turn(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leadership_module, "MOVED_AT_ONCE", 3)
+    monkeypatch.setattr(leadership_module, "MOVE_BATCH_MAX", 3)
     store, clock = world.store, world.clock
     made = [
         await create(store, clock, schedule_id=in_shard(shard), **TWENTY) for shard in range(12)
@@ -734,7 +734,7 @@ async def test_a_clock_that_is_set_is_noticed(
     moved: float, passed: float, expected: list[float]
 ) -> None:
     told, seen = Told(), list[float]()
-    clock = WatchedClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
+    clock = DatabaseClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
     assert await clock.now() == START
     told.now, told.boot_seconds = START + timedelta(seconds=moved), passed
     assert await clock.now() == told.now
@@ -752,7 +752,7 @@ async def test_a_clock_that_is_set_is_noticed(
 async def test_of_a_jump_that_is_known_in_part_the_rest_is_left() -> None:
     """Two jumps while we were asleep, of which another node told the first."""
     told = Told()
-    clock = WatchedClock(cast(Store, told), lambda _: None, lambda: told.boot_seconds)
+    clock = DatabaseClock(cast(Store, told), lambda _: None, lambda: told.boot_seconds)
     await clock.now()
     told.now, told.clock_sum = START + timedelta(seconds=3_700), 3_600_000_000
     await clock.now()
@@ -766,7 +766,7 @@ async def test_of_a_jump_that_is_known_in_part_the_rest_is_left() -> None:
 async def test_a_slow_answer_is_no_jump() -> None:
     told, seen = Told(), list[float]()
     told.slow_seconds = [0, 60, 0, 60, 60]
-    clock = WatchedClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
+    clock = DatabaseClock(cast(Store, told), seen.append, lambda: told.boot_seconds)
     while told.slow_seconds:
         await clock.now()
     assert seen == []

@@ -12,7 +12,7 @@ import pytest
 from tests.service.programs import handlers
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message
-from tickwork.service.worker.prefetch import Intake
+from tickwork.service.worker.prefetch import Prefetch
 
 MESSAGES = 20
 
@@ -20,7 +20,7 @@ MESSAGES = 20
 @pytest.fixture(autouse=True)
 def in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are in hand before their slot is free: the end of one begins the next."""
-    monkeypatch.setattr(Intake, "room", lambda intake, *_: MESSAGES - len(intake))
+    monkeypatch.setattr(Prefetch, "claim_limit", lambda prefetch, *_: MESSAGES - len(prefetch))
 
 
 _from_outside: ContextVar[str] = ContextVar("from_outside", default="nothing")

@@ -34,10 +34,10 @@ from tickwork.core.model import Message as Stored
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.send import compose
-from tickwork.service.isolation import PROCESSES_PER_CORE, auto_slots_max
+from tickwork.service.isolation import PROCESSES_PER_CORE, auto_permits_max
 from tickwork.service.isolation.process_pool import ProcessPool
-from tickwork.service.isolation.protocol import CarriedRows, statements_of
-from tickwork.service.worker.invoke import Said
+from tickwork.service.isolation.protocol import BufferedRows, statements_of
+from tickwork.service.worker.invoke import MessageOutcome
 
 
 class Kind(StrEnum):
@@ -102,7 +102,9 @@ def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
     )
 
 
-async def said(pool: ProcessPool, handler: HandlerDeclaration, body: bytes = b"1") -> Said:
+async def said(
+    pool: ProcessPool, handler: HandlerDeclaration, body: bytes = b"1"
+) -> MessageOutcome:
     invoked = await pool.invoke(handler, given(body))
     (one,) = invoked.said
     return one
@@ -207,7 +209,7 @@ async def test_who_takes_the_signal_of_the_limit_for_himself_meets_another(
 
 async def test_what_a_carried_row_may_hold() -> None:
     written = Written()
-    rows = CarriedRows(written)
+    rows = BufferedRows(written)
     rows.execute("a statement", Kind.FIRST)
     (statement,) = statements_of(written)
     assert statement.values == (("str", "first"),)
@@ -234,7 +236,9 @@ async def test_nobody_gets_hundreds_of_processes_without_asking(
 ) -> None:
     handler = structs.replace(declared(handlers.plain), isolation=isolation)
     queue = QueueDeclaration(name="work", settings=QueueSettings(), payload=Payload())
-    assert auto_slots_max(Consumer(queue, None, {None: handler})) == min(most, AUTO_CONCURRENCY_MAX)
+    assert auto_permits_max(Consumer(queue, None, {None: handler})) == min(
+        most, AUTO_CONCURRENCY_MAX
+    )
 
 
 async def test_when_no_process_can_be_started_the_message_fails(

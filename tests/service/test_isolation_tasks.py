@@ -14,7 +14,7 @@ from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
 from tickwork.app.handling import HandlerEnded, Handling, current_handling
 from tickwork.core.message.body import decode_body
-from tickwork.service.worker import permits as slots
+from tickwork.service.worker import permits
 from tickwork.service.worker.invoke import run_coroutine
 
 
@@ -110,7 +110,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 async def test_who_will_not_be_cancelled_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.2)
     place = Workplace(tmp_path, timeout_seconds=1)
     let_go, said = asyncio.Event(), list[type[Exception]]()
 
@@ -131,10 +131,10 @@ async def test_who_will_not_be_cancelled_is_left_behind(
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
     async with place.app.running() as worker:
-        behind = worker._context.isolator.left_behind
+        behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
-        assert (behind.of("work"), behind.ever, said) == (1, 1, [])
+        assert (behind.of("work"), behind.total, said) == (1, 1, [])
         let_go.set()
         await eventually(lambda: behind.of("work") == 0)
         assert said == [HandlerEnded]
@@ -180,7 +180,7 @@ async def test_what_was_said_before_the_limit_counts(tmp_path: Path) -> None:
 async def test_what_was_done_before_an_ack_and_the_limit_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stubborn: bool
 ) -> None:
-    monkeypatch.setattr(slots, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.2)
     place, let_go = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
     refused: list[type[Exception]] = []
 
@@ -247,7 +247,7 @@ async def test_a_handler_that_blocks_the_loop_holds_the_others_up_and_no_more(
 async def test_stopping_the_worker_gives_back_what_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(permits, "CANCEL_GRACE_SECONDS", 0.1)
     place = Workplace(tmp_path)
     begun, let_go = list[str](), asyncio.Event()
 
@@ -265,12 +265,12 @@ async def test_stopping_the_worker_gives_back_what_does_not_end(
     async with asyncio.timeout(WAIT_SECONDS):
         async with place.app.running(drain_seconds=0) as worker:
             await eventually(lambda: len(begun) == 2)
-        assert worker._context.isolator.left_behind.of("work") == 1
+        assert worker._context.isolator.abandoned.of("work") == 1
     waiting = await place.waiting()
     assert [(each.attempts, each.holder) for each in waiting] == [(0, None)] * 2
     await place.app.close()
     let_go.set()
-    await eventually(lambda: worker._context.isolator.left_behind.of("work") == 0)
+    await eventually(lambda: worker._context.isolator.abandoned.of("work") == 0)
 
 
 async def test_who_is_closed_is_not_taken_for_one_who_failed() -> None:

@@ -19,7 +19,7 @@ from tickwork.app.declarations import HandlerDeclaration, Isolation
 from tickwork.app.handling import HandlerEnded, current_handling
 from tickwork.app.payloads import Payload
 from tickwork.core.message.outcome import Failed, Outcome
-from tickwork.service.isolation.threads import LeftBehind, ThreadPool
+from tickwork.service.isolation.threads import AbandonedHandlers, ThreadPool
 
 
 class Unlucky(BaseException):
@@ -203,10 +203,10 @@ async def test_a_function_that_hangs_is_left_behind(
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
     async with place.app.running() as worker:
-        behind = worker._context.isolator.left_behind
+        behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
-        assert (behind.of("work"), behind.ever) == (1, 1)
+        assert (behind.of("work"), behind.total) == (1, 1)
         door.set()
         await eventually(lambda: behind.of("work") == 0)
         assert said == [HandlerEnded] * 5
@@ -215,7 +215,7 @@ async def test_a_function_that_hangs_is_left_behind(
 
 
 async def test_a_function_is_in_its_handler_s_context() -> None:
-    pool, seen = ThreadPool(LeftBehind()), list[object]()
+    pool, seen = ThreadPool(AbandonedHandlers()), list[object]()
     variable: ContextVar[str] = ContextVar("variable", default="unset")
     variable.set("here")
 
@@ -230,7 +230,7 @@ async def test_a_function_is_in_its_handler_s_context() -> None:
 
 
 async def test_threads_are_used_again() -> None:
-    pool, seen = ThreadPool(LeftBehind()), set[int]()
+    pool, seen = ThreadPool(AbandonedHandlers()), set[int]()
 
     def look(_: object) -> None:
         seen.add(threading.get_ident())
@@ -243,7 +243,7 @@ async def test_threads_are_used_again() -> None:
 
 
 async def test_idle_threads_are_bounded() -> None:
-    pool = ThreadPool(LeftBehind(), idle_max=2)
+    pool = ThreadPool(AbandonedHandlers(), idle_max=2)
     together = threading.Barrier(6)
 
     def meet(_: object) -> None:
@@ -258,7 +258,7 @@ async def test_idle_threads_are_bounded() -> None:
 async def test_whoever_is_left_behind_costs_slots_beyond_a_bound(
     doors: Callable[[], threading.Event],
 ) -> None:
-    behind, door = LeftBehind(free=2), doors()
+    behind, door = AbandonedHandlers(free=2), doors()
     pool = ThreadPool(behind)
 
     def hang(_: object) -> None:
@@ -270,11 +270,11 @@ async def test_whoever_is_left_behind_costs_slots_beyond_a_bound(
         task.cancel()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
         assert behind.of("work") == left
-        assert behind.slots_lost("work") == max(left - 2, 0)
-    assert behind.slots_lost("another") == 0
+        assert behind.permits_lost("work") == max(left - 2, 0)
+    assert behind.permits_lost("another") == 0
     door.set()
     await eventually(lambda: behind.of("work") == 0)
-    assert behind.slots_lost("work") == 0
+    assert behind.permits_lost("work") == 0
     await eventually(lambda: not handler_threads())
 
 
@@ -291,13 +291,13 @@ async def test_a_queue_without_a_slot_waits_until_it_has_one_again(
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
     async with place.app.running() as worker:
-        monkeypatch.setattr(worker._context.isolator.left_behind, "_free", 0)
+        monkeypatch.setattr(worker._context.isolator.abandoned, "_free", 0)
         await place.until_dead()
-        assert worker.consumers[0].slots == 0
+        assert worker.consumers[0].permits == 0
         assert await place.out() == []
         door.set()
         assert await place.until_out() == ["a"]
-        assert worker.consumers[0].slots == 1
+        assert worker.consumers[0].permits == 1
 
 
 async def test_when_no_thread_can_be_started_the_message_fails(
@@ -307,7 +307,7 @@ async def test_when_no_thread_can_be_started_the_message_fails(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    outcome: Outcome | None = await ThreadPool(LeftBehind()).run(declared(raises), None)
+    outcome: Outcome | None = await ThreadPool(AbandonedHandlers()).run(declared(raises), None)
     assert outcome == Failed("no thread could be started for it: can't start new thread")
 
 

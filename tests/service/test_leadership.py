@@ -13,7 +13,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.shards import Grant
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -73,7 +73,7 @@ async def test_a_refused_shard_is_dropped_at_once_and_asked_for_again(
 ) -> None:
     leadership = node.leadership(store)
     await leadership.hold()
-    leadership.drop([3, 3, 5, 99])
+    leadership.drop_shards([3, 3, 5, 99])
     assert {3, 5}.isdisjoint(grant.shard for grant in leadership.grants)
     assert (leadership.held, leadership.lost) == (SHARDS - 2, 2)
     assert await leadership.hold()
@@ -162,7 +162,7 @@ async def test_what_was_given_up_for_us_is_not_ours_nor_an_answer_from_before(
 async def test_who_leads_more_than_before_says_so_once(
     store: Store, node: Identity, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    survivor, numbers = node.leadership(store), SlotNumbers()
+    survivor, numbers = node.leadership(store), ScheduleCounters()
     dies = Identity(await join_scheduler(store, ttl_seconds=15)).leadership(store)
     for leadership in (survivor, dies, survivor):
         await leadership.hold()

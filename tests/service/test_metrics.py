@@ -21,8 +21,8 @@ from tickwork.clock import monotonic, now
 from tickwork.core.model import SYSTEM
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
-from tickwork.service.observe import DatabaseClock
-from tickwork.service.observe.metrics import SECONDS, Distribution, registry_of_process, serving
+from tickwork.service.observe import ClockOffset
+from tickwork.service.observe.metrics import SECONDS, BucketCounts, registry_of_process, serving
 
 LATE_SECONDS = 30.0
 
@@ -118,7 +118,7 @@ async def test_times_and_sizes_are_told_on_every_store(home: Home, numbers: Numb
 async def test_what_was_left_behind_and_what_was_killed_is_counted(
     tmp_path: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.service.worker.permits.STOP_SECONDS", 0.05)
+    monkeypatch.setattr("tickwork.service.worker.permits.CANCEL_GRACE_SECONDS", 0.05)
     work, over = Workplace(tmp_path, timeout_seconds=1), asyncio.Event()
 
     async def stubborn(_: Message[Any]) -> None:
@@ -144,18 +144,18 @@ async def test_the_clocks_of_two_machines_are_compared_by_their_distance() -> No
         async def now(self) -> Any:
             return now().fromtimestamp(monotonic() + 5_000.0, now().tzinfo)
 
-    clock: Any = DatabaseClock()
+    clock: Any = ClockOffset()
     await clock.look(Ahead())
     assert clock._ahead_seconds == pytest.approx(5_000.0, abs=1.0)
 
 
 @given(st.lists(st.floats(0, 2_000)), st.lists(st.floats(0, 2_000)))
-def test_a_distribution_is_what_the_client_librarys_histogram_is(
+def test_bucket_counts_are_what_the_client_librarys_histogram_is(
     one_by_one: list[float], together: list[float]
 ) -> None:
     registry = CollectorRegistry()
     theirs = Histogram("h", "", registry=registry, buckets=SECONDS)
-    ours, family = Distribution(SECONDS), HistogramMetricFamily("h", "", labels=[])
+    ours, family = BucketCounts(SECONDS), HistogramMetricFamily("h", "", labels=[])
     for value in one_by_one:
         ours.add(value)
     for value in one_by_one + together:

@@ -30,7 +30,7 @@ from tickwork.core.schedule.plan import Due, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
 from tickwork.ops.schedules.views import fires_next
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler import scheduler as schedulers
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import NO_QUEUE, Scheduler
@@ -38,7 +38,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-class Noted(SlotNumbers):
+class Noted(ScheduleCounters):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ async def test_what_is_due_is_planned_and_nothing_else(
 async def test_many_more_than_fit_in_one_look_are_planned_each_once(
     store: Store, clock: VirtualClock, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedulers, "LOOKED_AT_ONCE", 50)
+    monkeypatch.setattr(schedulers, "DUE_BATCH_MAX", 50)
     await store.schedules.create_bulk(DEFAULT, [new_schedule(clock) for _ in range(700)])
     clock.advance(seconds=60)
     assert await post.run() == 700

@@ -21,7 +21,7 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.facade.schedules import Schedules
 from tickwork.service.node import Node
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
@@ -53,7 +53,7 @@ async def leading(
     )
     told: list[Exception] = []
     scheduler = Scheduler(
-        store, leadership, SlotNumbers(), tell=lambda _, error: told.append(error)
+        store, leadership, ScheduleCounters(), tell=lambda _, error: told.append(error)
     )
     await node.start()
     await scheduler.start()

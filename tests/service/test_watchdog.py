@@ -11,12 +11,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.kit.waiting import eventually, eventually_blocking
-from tests.service.test_lines import Kept, kept
+from tests.service.test_log_events import Kept, kept
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message
 from tickwork.clock import monotonic
 from tickwork.service.observe import watchdog as watchdogs
-from tickwork.service.observe.log_events import Line
+from tickwork.service.observe.log_events import LogEvent
 from tickwork.service.observe.watchdog import Watchdog
 
 __all__ = ["kept"]
@@ -27,7 +27,7 @@ STILL = "the event loop stands still"
 
 def stills(kept: Kept) -> list[dict[str, Any]]:
     """The fields of the watchdog's lines."""
-    found = [each.msg for each in kept.records if isinstance(each.msg, Line)]
+    found = [each.msg for each in kept.records if isinstance(each.msg, LogEvent)]
     return [dict(each.fields) for each in found if each.event == STILL]
 
 

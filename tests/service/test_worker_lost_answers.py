@@ -17,7 +17,7 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.facade.app import Tickwork
-from tickwork.service.worker import settle_retry as patience
+from tickwork.service.worker import settle_retry
 from tickwork.store.ids import new_id
 
 PATIENCE_SECONDS = 60.0
@@ -110,7 +110,7 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A real one, for longer than the store tries; somebody else handles what was sent."""
-    monkeypatch.setattr(patience, "PAUSE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.5)
     async with PostgresProxy(home.url) as proxy:
         app, other = Tickwork(proxy.url), Tickwork(home.url)
         seen = noting(other)
@@ -155,8 +155,8 @@ async def test_rows_that_cost_their_session_its_life_each_time_fail_in_the_end(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the commit, where it looks as if the answer got lost."""
-    monkeypatch.setattr(patience, "PAUSE_SECONDS_MIN", 0.01)
-    monkeypatch.setattr(patience, "PAUSE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.01)
     connection = await asyncpg.connect(home.url)
     await connection.execute(DEADLY)
     await connection.close()

@@ -99,7 +99,7 @@ async def test_a_node_outlives_a_database_that_does_not_answer(
 async def test_a_lost_lease_means_a_new_identity_and_everybody_is_told(server: Server) -> None:
     server.on_beat = [NodeExpired]
     node, lost = make(server), list[UUID]()
-    node.on_lost(lost.append)
+    node.on_lease_lost(lost.append)
     first = node.id
     await node.start()
     await eventually(lambda: len(server.beats) > 0)
@@ -111,7 +111,7 @@ async def test_a_lost_lease_means_a_new_identity_and_everybody_is_told(server: S
 
 async def test_a_new_identity_is_tried_for_until_it_is_there(server: Server) -> None:
     node, lost = make(server), list[UUID]()
-    node.on_lost(lost.append)
+    node.on_lease_lost(lost.append)
     first = node.id
     await node.start()
     server.on_join = [StoreUnavailable("away"), StoreBroken("odd"), StoreUnavailable("away")]
@@ -126,8 +126,8 @@ async def test_a_new_identity_is_tried_for_until_it_is_there(server: Server) -> 
 async def test_a_node_outlives_what_nobody_thought_of_and_tells_it(server: Server) -> None:
     server.on_beat = [lambda _: RuntimeError("odd")] * 2
     node, told, lost = make(server), list[str](), list[UUID]()
-    node.on_trouble(lambda what, error: told.append(f"{what}: {error}"))
-    node.on_lost(lost.append)
+    node.on_error(lambda what, error: told.append(f"{what}: {error}"))
+    node.on_lease_lost(lost.append)
     first = node.id
     await node.start()
     await eventually(lambda: node.id != first and node.id in server.beats)
@@ -151,7 +151,7 @@ async def test_who_works_for_a_node_whose_heart_stops_is_ended(server: Server) -
         raise error
 
     node = make(server)
-    node.on_trouble(fail)
+    node.on_error(fail)
     await node.start()
     with pytest.raises(HeartbeatEnded, match="odd"):
         async with node.guarded():

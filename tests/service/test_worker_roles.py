@@ -86,11 +86,11 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwo
     async with app.running() as worker:
         (consumer,) = worker.consumers
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
-        consumer._intake.add(await claimed(app, worker._node.id))
+        consumer._prefetch.add(await claimed(app, worker._node.id))
         worker._node.trusted_until = float("-inf")
         go_on.set()
         await eventually(lambda: consumer.running == 0 and consumer.unsettled == 0)
-        assert (seen, len(consumer._intake)) == ([1], 1)
+        assert (seen, len(consumer._prefetch)) == ([1], 1)
         worker._node.trusted_until = float("inf")  # As when a heartbeat is answered.
         await eventually(lambda: seen == [1, 2], timeout_seconds=LATE_SECONDS)
 

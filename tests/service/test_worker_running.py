@@ -21,8 +21,7 @@ from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.service import node
 from tickwork.service.node import HeartbeatEnded
-from tickwork.service.worker import consumer
-from tickwork.service.worker import prefetch as intake
+from tickwork.service.worker import consumer, prefetch
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""
@@ -102,7 +101,7 @@ async def test_many_messages_are_handled_by_many_at_a_time(app: Tickwork) -> Non
         await work.send_batch([*range(100)])
     async with app.running() as worker:
         await until(lambda: len(most) == 1_000, "all of them")
-        slots = worker.consumers[0].slots
+        slots = worker.consumers[0].permits
     assert max(most) > 10
     assert slots >= max(most)
     assert await counts(app) == Counts()
@@ -148,7 +147,7 @@ async def test_what_the_operator_says_counts_in_place_of_the_code(
     await work.send_batch([*range(4)])
     async with app.running() as worker:
         await until(together.is_set, "four at a time")
-        assert [each.slots for each in worker.consumers] == [4, 2]
+        assert [each.permits for each in worker.consumers] == [4, 2]
 
 
 async def test_a_topology_that_is_wrong_is_refused(
@@ -262,7 +261,7 @@ async def test_a_worker_without_a_heartbeat_ends_with_an_error(
         await asyncio.to_thread(is_over.wait)
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(node, "forever", give_up)
+    monkeypatch.setattr(node, "run_forever", give_up)
     app.queue("work")
     with pytest.raises(HeartbeatEnded, match="no more"):
         async with app.running():
@@ -275,8 +274,8 @@ async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that others can have it, and what is more urgent comes first."""
-    monkeypatch.setattr(intake, "WAIT_SECONDS_MAX", 0.3)
-    monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
+    monkeypatch.setattr(prefetch, "WAIT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(prefetch, "THROUGHPUT_SECONDS", 0.05)
     work, begun, go_on = app.queue("work"), list[Any](), asyncio.Semaphore(0)
 
     @app.on("work", max_concurrency=2)
@@ -292,7 +291,7 @@ async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
         await until(lambda: begun == ["slow"] * 2, "the slow ones")
 
         async def only_what_runs_is_claimed() -> bool:
-            wants_more = worker.consumers[0]._intake.room(0) > 0
+            wants_more = worker.consumers[0]._prefetch.claim_limit(0) > 0
             return not wants_more and await counts(app) == Counts(ready=98, claimed=2)
 
         await until(only_what_runs_is_claimed, "the others to be given back")
@@ -354,7 +353,7 @@ async def test_a_process_that_is_out_of_time_gives_back_what_runs(
 async def test_of_a_backlog_each_message_is_handled_once_however_claims_overlap(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "CLAIM_MAX", 20)
+    monkeypatch.setattr(prefetch, "CLAIM_MAX", 20)
     handled: list[int] = []
     work = app.queue("work")
 
@@ -378,8 +377,8 @@ async def test_what_claims_under_way_ask_for_is_not_asked_for_twice(app: Tickwor
 
     async with app.running() as worker:
         (here,) = worker.consumers
-        coming, here._coming = here._coming, 0
-        assert here._room() == 10
-        here._coming = 4
-        assert here._room() == 6
-        here._coming = coming
+        coming, here._pending = here._pending, 0
+        assert here._claim_limit() == 10
+        here._pending = 4
+        assert here._claim_limit() == 6
+        here._pending = coming

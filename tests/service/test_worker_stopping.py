@@ -14,8 +14,8 @@ from tests.stores.home import Home
 from tickwork.clock import monotonic
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.facade.app import Tickwork
-from tickwork.service.isolation.threads import DaemonThreads
-from tickwork.service.process_lifecycle import LEFT_SECONDS
+from tickwork.service.isolation.threads import DaemonThreadExecutor
+from tickwork.service.process_lifecycle import CLEANUP_SECONDS
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""
@@ -71,7 +71,7 @@ async def test_a_database_that_is_away_is_not_waited_for(
         child.terminate()
         told = monotonic()
         await child.succeeded(PATIENCE_SECONDS)
-        assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+        assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
         proxy.blackhole = False
     store = await app.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
@@ -99,7 +99,7 @@ async def test_a_write_that_does_not_end_is_not_waited_for(
     child.terminate()
     told = monotonic()
     await child.succeeded(PATIENCE_SECONDS)
-    assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+    assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
     store = await app.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
 
@@ -119,12 +119,12 @@ async def test_a_server_that_falls_silent_in_mid_statement_is_not_waited_for(
         child.terminate()
         told = monotonic()
         await child.succeeded(PATIENCE_SECONDS)
-        assert monotonic() - told < LEAVE_SECONDS + LEFT_SECONDS + CLOSE_SECONDS
+        assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
         proxy.blackhole = False
 
 
 async def test_daemon_threads_do_all_that_they_are_given() -> None:
-    threads, gate = DaemonThreads(2), Event()
+    threads, gate = DaemonThreadExecutor(2), Event()
     held = [threads.submit(gate.wait) for _ in range(2)]
     waiting = [threads.submit(int, str(number)) for number in range(5)]
     failing = threads.submit(int, "x")
@@ -140,7 +140,7 @@ async def test_daemon_threads_do_all_that_they_are_given() -> None:
 
 
 async def test_daemon_threads_are_used_again() -> None:
-    threads = DaemonThreads(2)
+    threads = DaemonThreadExecutor(2)
     for number in range(20):
         assert threads.submit(int, str(number)).result(PATIENCE_SECONDS) == number
     await eventually(lambda: threads._idle >= 1, timeout_seconds=PATIENCE_SECONDS)

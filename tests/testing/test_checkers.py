@@ -16,29 +16,29 @@ from tickwork.testing.checkers import (
     CHECKERS,
     HandOver,
     History,
-    Planned,
-    Renewal,
-    Stored,
-    Watched,
-    doubled_slots,
+    LeaseRenewal,
+    PlanEntry,
+    StoredSlot,
+    WatchedSchedule,
+    decreasing_tokens,
+    duplicate_slots,
     early_firings,
-    falling_tokens,
-    foreign_slots,
+    find_violations,
     lost_messages,
-    robbed_nodes,
+    not_recovered,
+    shards_taken_from_live_nodes,
+    slots_outside_rule,
     stale_writes,
-    unconverged,
     uncovered_slots,
-    verdict,
 )
 
 HOURLY = parse({"cron_expr": "0 * * * *"})
 SLOTS = [at(f"{hour:02}:00") for hour in range(1, 7)]
-WATCHED = Watched(id=ID, rule=HOURLY, since=at("00:30"), until=at("06:30"))
+WATCHED = WatchedSchedule(id=ID, rule=HOURLY, since=at("00:30"), until=at("06:30"))
 
 
-def a_message(slot: datetime, order: int, **changes: Any) -> Stored:
-    plain = Stored(
+def a_message(slot: datetime, order: int, **changes: Any) -> StoredSlot:
+    plain = StoredSlot(
         order=order,
         schedule_id=ID,
         slot=slot,
@@ -91,7 +91,7 @@ def good() -> History:
         schedules=[WATCHED],
         handed_over=[HandOver(order=1, shard=7, token=1)],
         stored=[a_message(slot, order) for order, slot in enumerate(fired, start=10)],
-        planned=[Planned(schedule_id=ID, slot=slot, token=1) for slot in fired],
+        planned=[PlanEntry(schedule_id=ID, slot=slot, token=1) for slot in fired],
         firings=[
             *(a_record(slot, FiringStatus.SUCCEEDED) for slot in fired),
             a_skip(SLOTS[1], SLOTS[2], 2),
@@ -100,15 +100,15 @@ def good() -> History:
 
 
 def test_a_good_history_has_no_faults() -> None:
-    assert verdict(good()) == ()
+    assert find_violations(good()) == ()
 
 
 def test_a_day_off_without_a_record_or_with_two_is_seen() -> None:
     rule = parse({"cron_expr": "0 */12 * * *", "exclude": ["2026-03-02"]})
-    watched = Watched(id=ID, rule=rule, since=at("2026-03-01T13:00"), until=at("23:00"))
+    watched = WatchedSchedule(id=ID, rule=rule, since=at("2026-03-01T13:00"), until=at("23:00"))
     off = structs.replace(a_skip(at("00:00"), at("12:00"), 2), reason="excluded")
     history = History(schedules=[watched], firings=[off])
-    assert verdict(history) == ()
+    assert find_violations(history) == ()
     assert len([*uncovered_slots(structs.replace(history, firings=[]))]) == 2
     assert len([*uncovered_slots(structs.replace(history, firings=[off, off]))]) == 2
     short = structs.replace(off, last_slot=None, count=1)
@@ -135,17 +135,17 @@ def test_a_run_that_miscounts_is_seen() -> None:
 def test_a_second_message_of_a_slot_is_seen() -> None:
     history = good()
     again = [*history.stored, a_message(SLOTS[0], 99)]
-    assert [*doubled_slots(structs.replace(history, stored=again))]
+    assert [*duplicate_slots(structs.replace(history, stored=again))]
 
 
 @pytest.mark.parametrize("token", [1, 0])
 def test_a_token_that_does_not_rise_is_seen(token: int) -> None:
     history = good()
     more = [*history.handed_over, HandOver(order=50, shard=7, token=token)]
-    assert [*falling_tokens(structs.replace(history, handed_over=more))]
+    assert [*decreasing_tokens(structs.replace(history, handed_over=more))]
 
 
-def handed_over_before(last: Stored) -> History:
+def handed_over_before(last: StoredSlot) -> History:
     """Its shard has a new leader when the last message is stored."""
     history = good()
     return structs.replace(
@@ -177,7 +177,7 @@ def test_who_was_told_that_it_is_done_wrote_it() -> None:
 def test_a_slot_that_was_taken_back_and_planned_again_is_no_fault() -> None:
     history = good()
     again = a_message(SLOTS[0], 60, token=2)
-    told = Planned(schedule_id=ID, slot=SLOTS[0], token=2, is_done=True)
+    told = PlanEntry(schedule_id=ID, slot=SLOTS[0], token=2, is_done=True)
     changed = structs.replace(
         history,
         handed_over=[*history.handed_over, HandOver(order=50, shard=7, token=2)],
@@ -185,7 +185,7 @@ def test_a_slot_that_was_taken_back_and_planned_again_is_no_fault() -> None:
         planned=[*history.planned, structs.replace(told, is_done=False), told],
         withdrawn=frozenset({history.stored[0].message_id}),
     )
-    assert verdict(changed) == ()
+    assert find_violations(changed) == ()
 
 
 def test_a_slot_that_was_taken_back_must_be_accounted_for() -> None:
@@ -200,21 +200,23 @@ def test_a_slot_that_was_taken_back_must_be_accounted_for() -> None:
 def test_a_message_that_is_no_slot_of_its_rule_is_seen() -> None:
     history = good()
     strange = a_message(SLOTS[0] + timedelta(minutes=1), 99)
-    assert [*foreign_slots(structs.replace(history, stored=[*history.stored, strange]))]
+    assert [*slots_outside_rule(structs.replace(history, stored=[*history.stored, strange]))]
     extra = structs.replace(strange, run=1)
-    assert not [*foreign_slots(structs.replace(history, stored=[*history.stored, extra]))]
+    assert not [*slots_outside_rule(structs.replace(history, stored=[*history.stored, extra]))]
 
 
 def test_a_node_that_lives_on_after_a_shard_was_taken_from_it_is_seen() -> None:
     old, new = UUID(int=1), UUID(int=2)
     taken = HandOver(order=50, shard=7, token=2, node=new, former=old)
-    before, after = Renewal(order=49, node=old), Renewal(order=51, node=old)
-    assert not [*robbed_nodes(History(handed_over=[taken], renewed=[before]))]
-    assert [*robbed_nodes(History(handed_over=[taken], renewed=[before, after]))]
+    before, after = LeaseRenewal(order=49, node=old), LeaseRenewal(order=51, node=old)
+    assert not [*shards_taken_from_live_nodes(History(handed_over=[taken], renewed=[before]))]
+    assert [*shards_taken_from_live_nodes(History(handed_over=[taken], renewed=[before, after]))]
     given_up = structs.replace(taken, former=None)
-    assert not [*robbed_nodes(History(handed_over=[given_up], renewed=[before, after]))]
+    assert not [
+        *shards_taken_from_live_nodes(History(handed_over=[given_up], renewed=[before, after]))
+    ]
     back = HandOver(order=52, shard=7, token=3, node=old)
-    assert [*robbed_nodes(History(handed_over=[taken, back]))]
+    assert [*shards_taken_from_live_nodes(History(handed_over=[taken, back]))]
 
 
 def test_a_firing_before_its_time_is_seen() -> None:
@@ -231,19 +233,19 @@ def test_a_message_without_an_end_is_seen_unless_it_is_still_there() -> None:
 
 
 def test_what_stays_overdue_or_without_a_leader_is_seen() -> None:
-    assert [*unconverged(History(overdue=[ID]))]
-    assert [*unconverged(History(shards_without_leader=[3]))]
+    assert [*not_recovered(History(overdue=[ID]))]
+    assert [*not_recovered(History(shards_without_leader=[3]))]
 
 
 def test_every_checker_is_in_the_verdict() -> None:
     assert {each.__name__ for each in CHECKERS} >= {
         "uncovered_slots",
-        "doubled_slots",
-        "foreign_slots",
-        "falling_tokens",
-        "robbed_nodes",
+        "duplicate_slots",
+        "slots_outside_rule",
+        "decreasing_tokens",
+        "shards_taken_from_live_nodes",
         "stale_writes",
         "early_firings",
         "lost_messages",
-        "unconverged",
+        "not_recovered",
     }

@@ -13,7 +13,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.next_slot import before
 from tickwork.store.contract import Store
-from tickwork.testing.checkers import History, Planned, Watched, verdict
+from tickwork.testing.checkers import History, PlanEntry, WatchedSchedule, find_violations
 from tickwork.testing.recording import PlanLog, read_history, read_plans, record
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -40,7 +40,7 @@ async def history_of(
     clock.advance(seconds=1)
     await store.nodes.heartbeat(SYSTEM, leader.node, TTL_SECONDS_MAX)
     log.close()
-    watched = Watched(id=made.id, rule=made.definition.rule, since=since, until=clock.now())
+    watched = WatchedSchedule(id=made.id, rule=made.definition.rule, since=since, until=clock.now())
     return await read_history(store, home.url, [watched], read_plans([folder / "plans"]))
 
 
@@ -48,7 +48,7 @@ async def test_messages_hand_overs_renewals_and_records_are_seen(
     store: Store, home: Home, clock: VirtualClock, tmp_path: Path
 ) -> None:
     history = await history_of(store, home, clock, tmp_path, withdraw=False)
-    assert verdict(history) == ()
+    assert find_violations(history) == ()
     assert len(history.handed_over) == SHARDS
     assert {each.former for each in history.handed_over} == {None}
     assert len({each.node for each in history.handed_over} | {history.renewed[0].node}) == 1
@@ -66,7 +66,7 @@ async def test_what_a_leader_asked_and_was_told_is_seen(
 ) -> None:
     history = await history_of(store, home, clock, tmp_path, withdraw=False)
     assert history.planned == [
-        Planned(schedule_id=each.schedule_id, slot=each.slot, token=each.token, is_done=is_done)
+        PlanEntry(schedule_id=each.schedule_id, slot=each.slot, token=each.token, is_done=is_done)
         for is_done in (False, True)
         for each in history.stored
     ]
@@ -78,7 +78,7 @@ async def test_what_is_taken_back_and_planned_again_is_no_double(
     history = await history_of(store, home, clock, tmp_path, withdraw=True)
     assert len(history.withdrawn) == 2
     assert len(history.kept) == len(history.stored) - 2 == 4
-    assert verdict(history) == ()
+    assert find_violations(history) == ()
 
 
 async def test_a_line_that_its_writer_did_not_finish_is_no_belief(

@@ -324,7 +324,7 @@ class Tickwork:
         run_until_stopped(hosted, started)
 
     def _home(self) -> object:
-        return wiring.place_of(self._settings(), environ=os.environ), self.tenant
+        return wiring.database_identity(self._settings(), environ=os.environ), self.tenant
 
     def _settings(self, **flags: Any) -> wiring.Settings:
         try:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 10.0
 
-Tell = Callable[[str, Exception], None]
+ReportError = Callable[[str, Exception], None]
 """Says which loop had which error."""
 
 
@@ -23,7 +23,7 @@ Step = Callable[[], Awaitable[float]]
 """Does something once, and says how many seconds to wait before the next time."""
 
 
-async def forever(name: str, step: Step, *, tell: Tell) -> None:
+async def run_forever(name: str, step: Step, *, tell: ReportError) -> None:
     """Runs a step again and again; it says how many seconds to wait before the next one."""
     pause = PAUSE_SECONDS_MIN
     while True:
@@ -36,7 +36,7 @@ async def forever(name: str, step: Step, *, tell: Tell) -> None:
         await asyncio.sleep(wait)
 
 
-async def caught_later(work: Awaitable[T]) -> T | Exception:
+async def catch_async(work: Awaitable[T]) -> T | Exception:
     """The same for what is awaited; to be cancelled is no error."""
     try:
         return await work
@@ -44,7 +44,7 @@ async def caught_later(work: Awaitable[T]) -> T | Exception:
         return error
 
 
-def caught(work: Callable[[], T]) -> T | Exception:
+def catch(work: Callable[[], T]) -> T | Exception:
     """What it returns, or the error that it raises: one bad thing must not stop its neighbours."""
     try:
         return work()

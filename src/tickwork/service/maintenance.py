@@ -15,32 +15,32 @@ from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 
 REAP_SECONDS = 1.0
-REAPED_AT_ONCE = 1_000
+REAP_BATCH_MAX = 1_000
 PRUNE_SECONDS = 60.0
-PRUNED_AT_ONCE = 1_000
+PRUNE_BATCH_MAX = 1_000
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 30.0
 
 
-class Keeper(NamedTuple):
+class MaintenanceTask(NamedTuple):
     """Something to be done again and again; a step says how long to wait before the next."""
 
     name: str
     step: Callable[[], Awaitable[float]]
 
 
-def keepers(store: Store, observer: Observer) -> list[Keeper]:
+def maintenance_tasks(store: Store, observer: Observer) -> list[MaintenanceTask]:
     """All there is to be done."""
 
     async def reap() -> float:
-        reaped = await store.reaper.reap(SYSTEM, REAPED_AT_ONCE)
+        reaped = await store.reaper.reap(SYSTEM, REAP_BATCH_MAX)
         observer.reaped(reaped)
-        return 0.0 if reaped.released + reaped.dead >= REAPED_AT_ONCE else REAP_SECONDS
+        return 0.0 if reaped.released + reaped.dead >= REAP_BATCH_MAX else REAP_SECONDS
 
     async def prune() -> float:
-        pruned = await store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
+        pruned = await store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX)
         most = max(getattr(pruned, field) for field in pruned.__struct_fields__)
-        return REAP_SECONDS if most >= PRUNED_AT_ONCE else PRUNE_SECONDS
+        return REAP_SECONDS if most >= PRUNE_BATCH_MAX else PRUNE_SECONDS
 
     async def flush() -> float:
         await store.stats.flush(SYSTEM)
@@ -51,8 +51,8 @@ def keepers(store: Store, observer: Observer) -> list[Keeper]:
         return LOOK_SECONDS
 
     return [
-        Keeper("reaper", reap),
-        Keeper("pruner", prune),
-        Keeper("tallies", flush),
-        Keeper("clock", look),
+        MaintenanceTask("reaper", reap),
+        MaintenanceTask("pruner", prune),
+        MaintenanceTask("tallies", flush),
+        MaintenanceTask("clock", look),
     ]

@@ -29,8 +29,8 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
-from tickwork.service.loop import Tell, forever
-from tickwork.service.observe.log_events import Line
+from tickwork.service.loop import ReportError, run_forever
+from tickwork.service.observe.log_events import LogEvent
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.shared.waiting import aside
@@ -38,7 +38,7 @@ from tickwork.store.shared.waiting import aside
 TTL_SECONDS = 15.0
 BEATS_PER_TTL = 3
 
-ROLE = "scheduler"
+SCHEDULER_ROLE = "scheduler"
 """Of a node that leads schedules, as nodes and their settings call it."""
 
 _RETRY_SECONDS = 0.5
@@ -79,26 +79,26 @@ class Node:
         self.id: UUID = new_id()
         self.term = 0
         self.trusted_until = float("-inf")
-        self._is_aside = False
+        self._has_stepped_down = False
         self._one_at_a_time = asyncio.Lock()
-        self._led_in: asyncio.AbstractEventLoop | None = None
+        self._main_loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="tickwork-node", daemon=True)
         self._started = threading.Event()
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failed: BaseException | None = None
-        self._is_told_to_stop = self._is_odd = False
-        self._on_lost: list[Callable[[UUID], None]] = []
-        self._on_trouble: list[Tell] = []
+        self._is_stopping = self._had_unexpected_error = False
+        self._on_lease_lost: list[Callable[[UUID], None]] = []
+        self._on_error: list[ReportError] = []
         self._on_ended: Callable[[], None] = lambda: None
 
-    def on_lost(self, tell: Callable[[UUID], None]) -> None:
+    def on_lease_lost(self, tell: Callable[[UUID], None]) -> None:
         """Calls, on the node's thread, when an identity was lost."""
-        self._on_lost.append(tell)
+        self._on_lease_lost.append(tell)
 
-    def on_trouble(self, tell: Tell) -> None:
+    def on_error(self, tell: ReportError) -> None:
         """Calls, on the node's thread, when something went wrong that nobody thought of."""
-        self._on_trouble.append(tell)
+        self._on_error.append(tell)
 
     def drop_role(self, role: str) -> None:
         """Has it no more; nor has a new identity, should this one be lost."""
@@ -107,7 +107,7 @@ class Node:
     async def start(self) -> None:
         """Joins; returns when the lease has begun, or raises why it cannot. The loop in which it is
         called is the one that leads."""
-        self._led_in = asyncio.get_running_loop()
+        self._main_loop = asyncio.get_running_loop()
         self._thread.start()
         await aside(self._started.wait)
         if self._failed is not None:
@@ -143,7 +143,7 @@ class Node:
     async def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Leaves, and gives back what is still held; within so long, else its lease just ends. One
         that is about to join does not, or leaves as soon as it has."""
-        self._is_told_to_stop = True
+        self._is_stopping = True
         if self._thread.ident is None:
             return
         if self._loop is not None and self._stopping is not None:
@@ -154,15 +154,15 @@ class Node:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._live_watched())
+            asyncio.run(self._live_recorded())
         finally:
-            if not self._is_told_to_stop and self._failed is None:
+            if not self._is_stopping and self._failed is None:
                 self._failed = HeartbeatEnded("its thread could not go on")
             self._started.set()
-            if not self._is_told_to_stop:
+            if not self._is_stopping:
                 self._on_ended()
 
-    async def _live_watched(self) -> None:
+    async def _live_recorded(self) -> None:
         """Keeps what it ends with, whatever that is."""
         living = asyncio.create_task(self._live())
         await asyncio.wait([living])
@@ -173,7 +173,7 @@ class Node:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         store = await self._open_store()
         try:
-            if self._is_told_to_stop:
+            if self._is_stopping:
                 return
             await self._join(store)
             self._started.set()
@@ -184,9 +184,11 @@ class Node:
             await store.close()
 
     async def _beat_until(self, stopping: asyncio.Event, store: Store) -> None:
-        steps = [forever("heartbeat", lambda: self._beat(store), tell=self._trouble)]
-        if ROLE in self._roles:
-            steps.append(forever("watch", lambda: self._watch(store), tell=self._tell))
+        steps = [run_forever("heartbeat", lambda: self._beat(store), tell=self._report_unexpected)]
+        if SCHEDULER_ROLE in self._roles:
+            steps.append(
+                run_forever("watch", lambda: self._watch_main_loop(store), tell=self._tell)
+            )
         going_on = [asyncio.create_task(each) for each in steps]
         told = asyncio.create_task(stopping.wait())
         await asyncio.wait([*going_on, told], return_when=asyncio.FIRST_COMPLETED)
@@ -196,18 +198,20 @@ class Node:
             each.cancel()
         await asyncio.wait(going_on)
 
-    def _trouble(self, what: str, error: Exception) -> None:
-        self._is_odd = True
+    def _report_unexpected(self, what: str, error: Exception) -> None:
+        self._had_unexpected_error = True
         self._tell(what, error)
 
     def _tell(self, what: str, error: Exception) -> None:
-        for tell in self._on_trouble:
+        for tell in self._on_error:
             tell(what, error)
 
     async def _join(self, store: Store) -> None:
         async with self._one_at_a_time:
             began = monotonic()
-            roles = [each for each in self._roles if each != ROLE or not self._is_aside]
+            roles = [
+                each for each in self._roles if each != SCHEDULER_ROLE or not self._has_stepped_down
+            ]
             await store.nodes.join(
                 SYSTEM, self.id, name=self._name, roles=roles, ttl_seconds=self._ttl_seconds
             )
@@ -215,7 +219,7 @@ class Node:
 
     async def _beat(self, store: Store) -> float:
         """How long to wait before the next."""
-        if self._is_odd and monotonic() > self.trusted_until:
+        if self._had_unexpected_error and monotonic() > self.trusted_until:
             return await self._renew(store)
         wait = self._ttl_seconds / BEATS_PER_TTL
         began = monotonic()
@@ -226,13 +230,13 @@ class Node:
             return await self._renew(store)
         except (StoreError, TimeoutError):
             return _RETRY_SECONDS
-        self.trusted_until, self._is_odd = began + self._ttl_seconds, False
+        self.trusted_until, self._had_unexpected_error = began + self._ttl_seconds, False
         return wait
 
     async def _renew(self, store: Store) -> float:
         """Takes a new identity; how long to wait before the next beat, or before trying again."""
         lost, self.id = self.id, new_id()
-        for tell in self._on_lost:
+        for tell in self._on_lease_lost:
             tell(lost)
         try:
             await self._join(store)
@@ -242,28 +246,28 @@ class Node:
 
     # Standing aside
 
-    async def _watch(self, store: Store) -> float:
+    async def _watch_main_loop(self, store: Store) -> float:
         """Asks the loop that leads for a sign of life; if none comes for a time to live, others
         lead until it does. How long to wait before it is asked again."""
-        turned, piece = self._asked(), self._ttl_seconds / BEATS_PER_TTL
+        turned, piece = self._ping_main_loop(), self._ttl_seconds / BEATS_PER_TTL
         for _ in range(BEATS_PER_TTL):
             # In pieces: who was stopped as a whole, loop and all, finds but one of them over.
-            if await _comes(turned, piece):
-                if self._is_aside:  # Something went wrong the last time, and was told.
-                    await self._until_done(lambda: self._come_back(store))
+            if await _is_set_within(turned, piece):
+                if self._has_stepped_down:  # Something went wrong the last time, and was told.
+                    await self._until_done(lambda: self._resume_leading(store))
                 return piece
-        if ROLE not in self._roles:
+        if SCHEDULER_ROLE not in self._roles:
             return piece
         told = "the event loop stands still: others lead the schedules of this node meanwhile"
-        _log.warning(Line(told, seconds=round(self._ttl_seconds, 3)))
-        await self._until_done(lambda: self._stand_aside(store))
+        _log.warning(LogEvent(told, seconds=round(self._ttl_seconds, 3)))
+        await self._until_done(lambda: self._step_down(store))
         await turned.wait()
-        await self._until_done(lambda: self._come_back(store))
-        if ROLE in self._roles:
-            _log.info(Line("the event loop turns again: this node leads schedules as before"))
+        await self._until_done(lambda: self._resume_leading(store))
+        if SCHEDULER_ROLE in self._roles:
+            _log.info(LogEvent("the event loop turns again: this node leads schedules as before"))
         return piece
 
-    def _asked(self) -> asyncio.Event:
+    def _ping_main_loop(self) -> asyncio.Event:
         """What is set when the loop that leads has turned."""
         turned, own = asyncio.Event(), asyncio.get_running_loop()
 
@@ -271,9 +275,9 @@ class Node:
             with suppress(RuntimeError):  # Our own is closed: nobody waits for it any more.
                 own.call_soon_threadsafe(turned.set)
 
-        assert self._led_in is not None
+        assert self._main_loop is not None
         with suppress(RuntimeError):  # It is closed, and does not turn any more.
-            self._led_in.call_soon_threadsafe(turn)
+            self._main_loop.call_soon_threadsafe(turn)
         return turned
 
     async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -283,22 +287,24 @@ class Node:
                     return await step()
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _stand_aside(self, store: Store) -> None:
-        self._is_aside = True
+    async def _step_down(self, store: Store) -> None:
+        self._has_stepped_down = True
         try:
             await store.shards.give_up(SYSTEM, self.id)
         finally:
             self.term += 1  # Not before: who asks from now on is told that nothing is its own.
 
-    async def _come_back(self, store: Store) -> None:
-        if ROLE in self._roles:
+    async def _resume_leading(self, store: Store) -> None:
+        if SCHEDULER_ROLE in self._roles:
             await store.shards.come_back(SYSTEM, self.id)
-        if ROLE not in self._roles:  # Dropped, and what was given up then may have come first.
+        if (
+            SCHEDULER_ROLE not in self._roles
+        ):  # Dropped, and what was given up then may have come first.
             await store.shards.give_up(SYSTEM, self.id)
-        self._is_aside = False
+        self._has_stepped_down = False
 
 
-async def _comes(event: asyncio.Event, seconds: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -23,16 +23,16 @@ from threading import Event
 from typing import Any
 
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.isolation.threads import DaemonThreads
-from tickwork.service.observe.log_events import Line
+from tickwork.service.isolation.threads import DaemonThreadExecutor
+from tickwork.service.observe.log_events import LogEvent
 from tickwork.store.shared.waiting import within
 
-SWITCH_SECONDS = 0.0002
+SWITCH_INTERVAL_SECONDS = 0.0002
 """So long a thread that runs Python keeps others waiting that could; of itself, Python lets them
 wait for 5 ms. The thread that writes to SQLite needs Python only to begin its next statement, and
 while it waits for that, nothing is written. Threads that do nothing but compute pay 3 % for it."""
 
-COLLECT_EVERY = 10_000
+GC_THRESHOLD = 10_000
 """So many containers more than before, and Python looks for rings among the young ones; of itself,
 every 700. What was claimed lives for as long as its handlers take, and would be looked at again and
 again, in vain."""
@@ -40,28 +40,28 @@ again, in vain."""
 
 def tune_process() -> None:
     """Makes the settings, but where somebody has gone further."""
-    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_SECONDS))
     young, *older = gc.get_threshold()
     if young:  # With 0 there is no looking at all.
-        gc.set_threshold(max(young, COLLECT_EVERY), *older)
+        gc.set_threshold(max(young, GC_THRESHOLD), *older)
 
 
-LEFT_SECONDS = 2.0
+CLEANUP_SECONDS = 2.0
 """So long a task may take to end when everything else has. A thread is not waited for."""
 
-_DOING = {"scheduler": "planning schedules", "api": "serving the API"}
+_ROLE_DESCRIPTIONS = {"scheduler": "planning schedules", "api": "serving the API"}
 
 _is_forbidden = Event()
 
 _log = logging.getLogger("tickwork")
 
 
-def forbid_running() -> None:
+def forbid_apps() -> None:
     """This process is here to handle messages for another one: no app runs in it."""
     _is_forbidden.set()
 
 
-def check_running() -> None:
+def check_may_run() -> None:
     """Raises `InvalidInput` if no app may run here."""
     if _is_forbidden.is_set():
         fault = (
@@ -75,17 +75,17 @@ def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None
     """Says what this process does, of what its roles may be: to somebody at a terminal in a
     sentence; where lines are JSON this is one too."""
     from tickwork.service.observe.log_format import (
-        chosen,  # Heavy, and whoever only sends does without.
+        choose_format,  # Heavy, and whoever only sends does without.
     )
 
     known = sorted(roles)
     handled = sorted(set(queues)) if "worker" in known else []
-    if chosen(log_format) == "console":
+    if choose_format(log_format) == "console":
         doing = [f"handling {', '.join(handled)}"] if handled else []
-        doing += [said for role, said in _DOING.items() if role in known]
+        doing += [said for role, said in _ROLE_DESCRIPTIONS.items() if role in known]
         sys.stderr.write(f"tickwork: {'; '.join([*doing, 'Ctrl-C stops'])}\n")
     else:
-        _log.info(Line("handling" if handled else "running", queues=handled, roles=known))
+        _log.info(LogEvent("handling" if handled else "running", queues=handled, roles=known))
 
 
 def run_until_stopped(
@@ -93,11 +93,11 @@ def run_until_stopped(
     on_started: Callable[[], None] = lambda: None,
 ) -> None:
     """Enters, waits for SIGTERM or SIGINT, and leaves; a second signal does not wait for that."""
-    check_running()
+    check_may_run()
     _check_no_loop()
     tune_process()
     loop = _new_loop()
-    threads = DaemonThreads()
+    threads = DaemonThreadExecutor()
     loop.set_default_executor(threads)
     try:
         loop.run_until_complete(_run(work, on_started))
@@ -127,8 +127,8 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     for task in left:
         task.cancel()
     if left:
-        loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
-    loop.run_until_complete(within(LEFT_SECONDS, loop.shutdown_asyncgens()))
+        loop.run_until_complete(asyncio.wait(left, timeout=CLEANUP_SECONDS))
+    loop.run_until_complete(within(CLEANUP_SECONDS, loop.shutdown_asyncgens()))
     loop.close()
 
 
@@ -141,7 +141,7 @@ async def _run(
     async with work():
         on_started()
         await stop.wait()
-        _log.info(Line("stopping: what runs is finished, the rest is given back"))
+        _log.info(LogEvent("stopping: what runs is finished, the rest is given back"))
 
 
 def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
@@ -158,7 +158,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-BACKLOG = 2048
+LISTEN_BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -166,7 +166,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
-        return socket.create_server(address, family=family, backlog=BACKLOG)
+        return socket.create_server(address, family=family, backlog=LISTEN_BACKLOG)
     except (socket.gaierror, UnicodeError):
         fault = f"the host {host!r} is not known; choose another"
         raise InvalidInput([FieldError("host", fault)]) from None

@@ -8,14 +8,14 @@ is wrong cannot convince them.
 | checker | the promise |
 |---|---|
 | `uncovered_slots` | every due slot is one message or in one record |
-| `doubled_slots` | a slot becomes at most one message, ever |
-| `foreign_slots` | only slots of the rule become messages |
-| `falling_tokens` | a shard's tokens only rise |
-| `robbed_nodes` | a shard is taken only from the dead, and the dead stay dead |
+| `duplicate_slots` | a slot becomes at most one message, ever |
+| `slots_outside_rule` | only slots of the rule become messages |
+| `decreasing_tokens` | a shard's tokens only rise |
+| `shards_taken_from_live_nodes` | a shard is taken only from the dead, and the dead stay dead |
 | `stale_writes` | nothing is planned under a token that is not the highest |
 | `early_firings` | nothing runs before it is due |
 | `lost_messages` | after a drain every message has an end |
-| `unconverged` | after the fault nothing stays overdue, and every shard has a leader |
+| `not_recovered` | after the fault nothing stays overdue, and every shard has a leader |
 
 A message that was taken back before anybody was handed it (its schedule was changed) counts as if
 it had never been; its slot must be accounted for all the same.
@@ -41,7 +41,7 @@ _ENDED = frozenset(
 )
 
 
-class Watched(Struct, frozen=True, kw_only=True):
+class WatchedSchedule(Struct, frozen=True, kw_only=True):
     """A schedule whose slots are known: those of its rule in `(since, until]`. One that was
     changed is several, one for each stretch of time."""
 
@@ -63,7 +63,7 @@ class Watched(Struct, frozen=True, kw_only=True):
         return [slot for slot in every if slot not in fires]
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class StoredSlot(Struct, frozen=True, kw_only=True):
     """A message that was stored for a slot; `token` is the one that its shard had just then, and
     `order` its place among everything that was stored or handed over."""
 
@@ -86,14 +86,14 @@ class HandOver(Struct, frozen=True, kw_only=True):
     former: UUID | None = None
 
 
-class Renewal(Struct, frozen=True, kw_only=True):
+class LeaseRenewal(Struct, frozen=True, kw_only=True):
     """A node's lease was renewed."""
 
     order: int
     node: UUID
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class PlanEntry(Struct, frozen=True, kw_only=True):
     """What a leader believes: that it plans a slot under a token; or (`is_done`) that it did."""
 
     schedule_id: UUID
@@ -107,12 +107,12 @@ class History(Struct, frozen=True, kw_only=True):
     those that are still there; `overdue` the schedules that nobody looked at in time, and `changed`
     those that somebody changed by hand, which makes what was owed until then."""
 
-    schedules: Sequence[Watched] = ()
-    stored: Sequence[Stored] = ()
+    schedules: Sequence[WatchedSchedule] = ()
+    stored: Sequence[StoredSlot] = ()
     withdrawn: frozenset[UUID] = frozenset()
     handed_over: Sequence[HandOver] = ()
-    renewed: Sequence[Renewal] = ()
-    planned: Sequence[Planned] = ()
+    renewed: Sequence[LeaseRenewal] = ()
+    planned: Sequence[PlanEntry] = ()
     firings: Sequence[FiringRecord] = ()
     open_messages: frozenset[UUID] = frozenset()
     overdue: Sequence[UUID] = ()
@@ -120,12 +120,12 @@ class History(Struct, frozen=True, kw_only=True):
     shards_without_leader: Sequence[int] = ()
 
     @property
-    def kept(self) -> Sequence[Stored]:
+    def kept(self) -> Sequence[StoredSlot]:
         """The messages that were not taken back."""
         return [each for each in self.stored if each.message_id not in self.withdrawn]
 
 
-def verdict(history: History) -> tuple[str, ...]:
+def find_violations(history: History) -> tuple[str, ...]:
     """Everything that is wrong."""
     found: list[str] = []
     for checker in CHECKERS:
@@ -163,7 +163,7 @@ def uncovered_slots(history: History) -> Iterator[str]:
                 yield f"day off {slot.isoformat()} of {schedule.id} is in {covering} records"
 
 
-def _miscounted(schedule: Watched, runs: Sequence[FiringRecord]) -> Iterator[str]:
+def _miscounted(schedule: WatchedSchedule, runs: Sequence[FiringRecord]) -> Iterator[str]:
     """A run says how many slots it has."""
     endless = structs.replace(everyday(schedule.rule), max_firings=None, end_at=None)
     for firing in runs:
@@ -178,7 +178,7 @@ def _miscounted(schedule: Watched, runs: Sequence[FiringRecord]) -> Iterator[str
             )
 
 
-def doubled_slots(history: History) -> Iterator[str]:
+def duplicate_slots(history: History) -> Iterator[str]:
     """A slot becomes at most one message, ever."""
     seen = Counter((each.schedule_id, each.slot, each.run) for each in history.kept)
     for (schedule_id, slot, run), times in seen.items():
@@ -186,9 +186,9 @@ def doubled_slots(history: History) -> Iterator[str]:
             yield f"slot {slot.isoformat()} (run {run}) of {schedule_id} became {times} messages"
 
 
-def foreign_slots(history: History) -> Iterator[str]:
+def slots_outside_rule(history: History) -> Iterator[str]:
     """What became a message is a slot of the schedule's rule."""
-    stretches: dict[UUID, list[Watched]] = defaultdict(list)
+    stretches: dict[UUID, list[WatchedSchedule]] = defaultdict(list)
     own: set[tuple[UUID, datetime]] = set()
     for schedule in history.schedules:
         stretches[schedule.id].append(schedule)
@@ -199,7 +199,7 @@ def foreign_slots(history: History) -> Iterator[str]:
             yield f"{each.slot.isoformat()} became a message, and is no slot of {each.schedule_id}"
 
 
-def falling_tokens(history: History) -> Iterator[str]:
+def decreasing_tokens(history: History) -> Iterator[str]:
     """The tokens of a shard only rise."""
     highest: dict[int, int] = {}
     for each in sorted(history.handed_over, key=lambda hand_over: hand_over.order):
@@ -209,10 +209,10 @@ def falling_tokens(history: History) -> Iterator[str]:
         highest[each.shard] = max(each.token, before or 0)
 
 
-def robbed_nodes(history: History) -> Iterator[str]:
+def shards_taken_from_live_nodes(history: History) -> Iterator[str]:
     """A shard is taken only from a node whose lease is over, and that stays over."""
     robbed: dict[UUID, HandOver] = {}
-    events: list[HandOver | Renewal] = [*history.handed_over, *history.renewed]
+    events: list[HandOver | LeaseRenewal] = [*history.handed_over, *history.renewed]
     for each in sorted(events, key=lambda event: event.order):
         former = each.former if isinstance(each, HandOver) else None
         if isinstance(each, HandOver) and former is not None and former != each.node:
@@ -235,7 +235,7 @@ def stale_writes(history: History) -> Iterator[str]:
     for plan in history.planned:
         (done if plan.is_done else asked)[plan.schedule_id, plan.slot].add(plan.token)
     highest: dict[int, int] = defaultdict(int)
-    events: list[HandOver | Stored] = [*history.handed_over, *history.stored]
+    events: list[HandOver | StoredSlot] = [*history.handed_over, *history.stored]
     for each in sorted(events, key=lambda event: event.order):
         if isinstance(each, HandOver):
             highest[each.shard] = max(highest[each.shard], each.token)
@@ -275,7 +275,7 @@ def lost_messages(history: History) -> Iterator[str]:
             yield f"the message of slot {each.slot.isoformat()} of {each.schedule_id} has no end"
 
 
-def unconverged(history: History) -> Iterator[str]:
+def not_recovered(history: History) -> Iterator[str]:
     """After the fault has ended, everything is led and nothing is overdue."""
     for schedule_id in history.overdue:
         yield f"schedule {schedule_id} is overdue, and nobody looks at it"
@@ -285,14 +285,14 @@ def unconverged(history: History) -> Iterator[str]:
 
 CHECKERS = (
     uncovered_slots,
-    doubled_slots,
-    foreign_slots,
-    falling_tokens,
-    robbed_nodes,
+    duplicate_slots,
+    slots_outside_rule,
+    decreasing_tokens,
+    shards_taken_from_live_nodes,
     stale_writes,
     early_firings,
     lost_messages,
-    unconverged,
+    not_recovered,
 )
 
 

@@ -17,9 +17,9 @@ from tickwork.app.message import Snooze, single_error
 from tickwork.core.model import Message, Queue, Reaped, SettleResult
 from tickwork.errors import TickworkError
 from tickwork.service.observe import Unmoved
-from tickwork.service.observe.log_events import Lines
-from tickwork.service.observe.schedule_metrics import SlotNumbers
-from tickwork.service.worker.settle import End
+from tickwork.service.observe.log_events import EventLog
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.worker.settle import FinishedMessage
 
 
 class HandlerFailed(TickworkError):
@@ -37,15 +37,15 @@ class NeverEnds(TickworkError):
 class Notes(Unmoved):
     """Remembers every message that came to an end, and the first error; counts slots."""
 
-    def __init__(self, slots: SlotNumbers) -> None:
+    def __init__(self, slots: ScheduleCounters) -> None:
         self._slots = slots
         self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
         self.settlements = 0
         self._raised: list[BaseException] = []
         self._failed: list[str] = []
-        self._lines = Lines()
+        self._lines = EventLog()
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         self.settlements += 1
         self._slots.settled(ends, result)
         for end in ends:

@@ -40,29 +40,29 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork
 from tickwork.service.isolation import Isolator
-from tickwork.service.maintenance import PRUNED_AT_ONCE, REAPED_AT_ONCE
+from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.node import Node
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
-from tickwork.service.worker.claim import Claims, Context
+from tickwork.service.worker.claim import Claimer, WorkerContext
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.service.worker.worker import Worker, open_worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.shared.sql_files import load
 from tickwork.testing.clock import START, VirtualClock
 from tickwork.testing.errors_seen import NeverEnds, Notes
-from tickwork.testing.upcoming import Coming, Planned, earliest
+from tickwork.testing.recording import read_sql
+from tickwork.testing.upcoming import Planned, Upcoming, earliest
 
-SQL = load("tickwork.testing")
-
-QUICK = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
+FAST_OPTIONS = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
 """A step of the harness is some small statements, the same ones again and again: to plan each of
 them anew takes the server longer than to carry it out."""
 
 
 @asynccontextmanager
-async def open_empty(database: str | None, moment: Moment, *, tenant: str) -> AsyncIterator[Store]:
+async def open_empty_store(
+    database: str | None, moment: Moment, *, tenant: str
+) -> AsyncIterator[Store]:
     """A store with nothing in it but a tenant, under a clock of the caller's."""
     if database is not None and database.startswith("postgresql://"):
         async with _schema(database) as name:
@@ -93,11 +93,11 @@ async def _opened(settings: wiring.Settings, moment: Moment, tenant: str) -> Asy
 @asynccontextmanager
 async def _schema(url: str) -> AsyncIterator[str]:
     name = f"tickwork_{new_id().hex}"
-    await _execute(url, SQL.make_schema.replace("/*name*/", name))
+    await _execute(url, read_sql("make_schema").replace("/*name*/", name))
     try:
         yield name
     finally:
-        await _execute(url, SQL.drop_schema.replace("/*name*/", name))
+        await _execute(url, read_sql("drop_schema").replace("/*name*/", name))
 
 
 async def _execute(url: str, statement: str) -> None:
@@ -111,7 +111,7 @@ async def _execute(url: str, statement: str) -> None:
 def _within(url: str, search_path: str) -> str:
     """The same database, with another place where names are looked for."""
     parts = urlsplit(url)
-    settings = "&".join((f"search_path={quote(search_path)}", *QUICK))
+    settings = "&".join((f"search_path={quote(search_path)}", *FAST_OPTIONS))
     query = f"{parts.query}&{settings}" if parts.query else settings
     return urlunsplit(parts._replace(query=query))
 
@@ -119,7 +119,7 @@ def _within(url: str, search_path: str) -> str:
 PATIENCE_SECONDS = 10.0
 """So long, in real time, a handler may take; then it counts as one that hangs."""
 
-KEPT_EVERY = timedelta(seconds=TTL_SECONDS_MAX) / 2
+MAINTENANCE_INTERVAL = timedelta(seconds=TTL_SECONDS_MAX) / 2
 """So often, at least, the node's lease is renewed and the store put in order."""
 
 ROLES = ("scheduler", "worker")
@@ -154,7 +154,7 @@ class Harness:
         app: Tickwork,
         worker: Worker,
         node: Node,
-        context: Context,
+        context: WorkerContext,
         *,
         clock: VirtualClock,
         notes: Notes,
@@ -168,7 +168,7 @@ class Harness:
         assert worker.scheduler is not None
         self._scheduler = worker.scheduler
         self._kept_at = clock.now()
-        self._coming = Coming(self.store, worker.consumers)
+        self._upcoming = Upcoming(self.store, worker.consumers)
         self._planned, self._settled = planned, notes.settlements
 
     @property
@@ -182,7 +182,7 @@ class Harness:
         Time passes only as far as batches that are being gathered, and the rates of queues, make
         it pass. `NeverEnds` if a handler hangs, or makes new work without end.
         """
-        self._coming.forget()
+        self._upcoming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
             self._check_hanging()
@@ -202,7 +202,7 @@ class Harness:
         if amount < timedelta():
             raise ValueError(f"time goes forward: {amount.total_seconds():g} seconds")
         until = self.now + amount
-        self._coming.forget()
+        self._upcoming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
             if self.now >= until:
@@ -244,17 +244,17 @@ class Harness:
         """To the next due thing, but not further than this."""
         at = min(until, await self._next_due())
         self._clock.move_to(max(at, self.now + _SOON))
-        expiry = self._coming.expiry
+        expiry = self._upcoming.expiry
         is_expired = expiry is not None and expiry <= self.now
-        if is_expired or self.now >= min(self._kept_at + KEPT_EVERY, until):
+        if is_expired or self.now >= min(self._kept_at + MAINTENANCE_INTERVAL, until):
             await self.keep()
         await self._work()
 
     async def _next_due(self) -> datetime:
         await self._ask()
         within = [await self._due(each) for each in self._worker.consumers]
-        kept = self._kept_at + KEPT_EVERY
-        return earliest(self._coming.first, *within, kept) or kept
+        kept = self._kept_at + MAINTENANCE_INTERVAL
+        return earliest(self._upcoming.first, *within, kept) or kept
 
     async def _due(self, consumer: QueueConsumer) -> datetime | None:
         """When something in hand is due."""
@@ -287,7 +287,7 @@ class Harness:
             except NodeExpired:
                 self._worker.forget()
                 await self.join()
-                self._coming.forget()
+                self._upcoming.forget()
             finally:
                 self._raise()
         raise NeverEnds("a handler wants its message back at once, again and again")
@@ -295,7 +295,7 @@ class Harness:
     async def _round(self) -> int:
         """How much was done."""
         await self._ask()
-        coming, consumers = self._coming, self._worker.consumers
+        coming, consumers = self._upcoming, self._worker.consumers
         done = 0
         if coming.is_look_due(self.now) and (done := await self._scheduler.plan_due()):
             coming.planned(self._planned.take_first())
@@ -307,20 +307,20 @@ class Harness:
                 coming.forget()
         ran = sum(each.running for each in consumers)
         for each in consumers:
-            await each.quiet(self._patience_seconds)
+            await each.wait_until_quiet(self._patience_seconds)
         hanging = sum(each.running for each in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
             # What is visible, and nobody is given, may have to run apart.
-            done = await self._worker.run_apart(self._patience_seconds)
+            done = await self._worker.run_suspects(self._patience_seconds)
         return done
 
     async def _ask(self) -> None:
         """Asks what is to come, if it is not known. What a handler did is known with its end."""
         if self._settled != self._notes.settlements:
             self._settled = self._notes.settlements
-            self._coming.forget()
-        await self._coming.ask()
+            self._upcoming.forget()
+        await self._upcoming.ask()
 
     def _raise(self) -> None:
         error = self._notes.take_error()
@@ -353,14 +353,14 @@ class Harness:
             self._worker.forget()
             await self.join()
         for _ in range(ROUNDS_MAX):
-            reaped = await self.store.reaper.reap(SYSTEM, REAPED_AT_ONCE)
+            reaped = await self.store.reaper.reap(SYSTEM, REAP_BATCH_MAX)
             self._notes.reaped(reaped)
-            if reaped.released + reaped.dead < REAPED_AT_ONCE:
+            if reaped.released + reaped.dead < REAP_BATCH_MAX:
                 break
-        await self.store.pruner.prune(SYSTEM, PRUNED_AT_ONCE)
+        await self.store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX)
         await self._scheduler.sweep()
         self._kept_at = self.now
-        self._coming.forget()
+        self._upcoming.forget()
 
     async def stop(self) -> None:
         """Stops what still runs."""
@@ -394,11 +394,11 @@ async def harness(
     app.registry.check()
     clock, planned = VirtualClock(start), Planned()
     notes = Notes(planned)
-    async with open_empty(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
+    async with open_empty_store(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
         node = Node(lambda: _none(), name="harness", roles=ROLES)
-        context = Context(
+        context = WorkerContext(
             store=store,
-            claims=Claims(store),
+            claims=Claimer(store),
             holder=lambda: node.id,
             compose=app.composer,
             isolator=Isolator(app.registry.handlers),

@@ -28,7 +28,14 @@ from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.when import due_at
 from tickwork.store.contract import Store
-from tickwork.testing.checkers import HandOver, History, Planned, Renewal, Stored, Watched
+from tickwork.testing.checkers import (
+    HandOver,
+    History,
+    LeaseRenewal,
+    PlanEntry,
+    StoredSlot,
+    WatchedSchedule,
+)
 
 PAGE = 1_000
 LOCKED_SECONDS_MAX = 60.0
@@ -46,12 +53,12 @@ async def record(database: str) -> None:
     if database.startswith("postgresql://"):
         connection = await asyncpg.connect(database)
         try:
-            await connection.execute(_sql("record_postgres"))
+            await connection.execute(read_sql("record_postgres"))
         finally:
             await connection.close()
         return
     with closing(_open(database)) as file:
-        file.executescript(_sql("record_sqlite"))
+        file.executescript(read_sql("record_sqlite"))
 
 
 class PlanLog:
@@ -81,7 +88,7 @@ class PlanLog:
     def _write(self, tokens: dict[int, int], plans: Sequence[Plan], *, is_done: bool) -> None:
         lines = [
             msgspec.json.encode(
-                Planned(schedule_id=each.id, slot=fire.slot, token=token, is_done=is_done)
+                PlanEntry(schedule_id=each.id, slot=fire.slot, token=token, is_done=is_done)
             )
             + b"\n"
             for each in plans
@@ -91,13 +98,13 @@ class PlanLog:
         self._file.write(b"".join(lines))
 
 
-def read_plans(paths: Iterable[Path]) -> list[Planned]:
+def read_plans(paths: Iterable[Path]) -> list[PlanEntry]:
     """What leaders believed; a line that its writer did not finish is no belief."""
-    found: list[Planned] = []
+    found: list[PlanEntry] = []
     for path in paths:
         for line in path.read_bytes().split(b"\n"):
             try:
-                found.append(msgspec.json.decode(line, type=Planned))
+                found.append(msgspec.json.decode(line, type=PlanEntry))
             except msgspec.DecodeError:
                 continue
     return found
@@ -106,8 +113,8 @@ def read_plans(paths: Iterable[Path]) -> list[Planned]:
 async def read_history(
     store: Store,
     database: str,
-    schedules: Sequence[Watched],
-    planned: Sequence[Planned] = (),
+    schedules: Sequence[WatchedSchedule],
+    planned: Sequence[PlanEntry] = (),
 ) -> History:
     """All that was seen, and how it stands now."""
     rows = [_read_row(row) for row in await _rows(database, "read_history")]
@@ -119,7 +126,9 @@ async def read_history(
         stored=[row.stored() for row in rows if row.what == "stored"],
         withdrawn=frozenset(row.message_id for row in rows if row.what == "withdrawn"),
         handed_over=[row.handed_over() for row in rows if row.what == "handed_over"],
-        renewed=[Renewal(order=row.seq, node=row.node) for row in rows if row.what == "renewed"],
+        renewed=[
+            LeaseRenewal(order=row.seq, node=row.node) for row in rows if row.what == "renewed"
+        ],
         planned=planned,
         firings=firings,
         open_messages=frozenset(_uuid(row[0]) for row in left),
@@ -175,8 +184,8 @@ class _Row(NamedTuple):
     node: Any
     former: Any
 
-    def stored(self) -> Stored:
-        return Stored(
+    def stored(self) -> StoredSlot:
+        return StoredSlot(
             order=self.seq,
             schedule_id=self.schedule_id,
             slot=self.slot,
@@ -211,12 +220,12 @@ async def _rows(database: str, statement: str) -> Sequence[Sequence[Any]]:
     if database.startswith("postgresql://"):
         connection = await asyncpg.connect(database)
         try:
-            rows: Sequence[Any] = await connection.fetch(_sql(statement))
+            rows: Sequence[Any] = await connection.fetch(read_sql(statement))
         finally:
             await connection.close()
         return rows
     with closing(_open(database)) as file:
-        return file.execute(_sql(statement)).fetchall()
+        return file.execute(read_sql(statement)).fetchall()
 
 
 def _instant(value: datetime | int) -> datetime:
@@ -233,5 +242,6 @@ def _open(database: str) -> sqlite3.Connection:
     return sqlite3.connect(locate(database), timeout=LOCKED_SECONDS_MAX)
 
 
-def _sql(name: str) -> str:
+def read_sql(name: str) -> str:
+    """One of this package's SQL files."""
     return files("tickwork.testing").joinpath("sql", f"{name}.sql").read_text("utf-8")

@@ -13,12 +13,12 @@ from datetime import datetime
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.plan import Plan
-from tickwork.service.observe.schedule_metrics import SlotNumbers
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
 
 
-class Planned(SlotNumbers):
+class Planned(ScheduleCounters):
     """Remembers when the first of what was planned becomes visible."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Planned(SlotNumbers):
         return first
 
 
-class Coming:
+class Upcoming:
     """When a message becomes visible, a schedule has to be looked at, or something expires."""
 
     def __init__(self, store: Store, consumers: Sequence[QueueConsumer]) -> None:

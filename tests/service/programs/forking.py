@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tickwork.service.isolation.protocol import Ended, packed
+from tickwork.service.isolation.protocol import MessageHandled, encode_frame
 
 
 def start_nothing() -> None:
@@ -60,6 +60,6 @@ async def _fork_later(message: Any) -> None:
 def answer_too_much(message: Any) -> None:
     """Says by itself, on its process's socket, that all is well with some message or other."""
     if message.body == "forge":
-        os.write(int(sys.argv[1]), packed(Ended(outcome="Succeeded"), 1))
+        os.write(int(sys.argv[1]), encode_frame(MessageHandled(outcome="Succeeded"), 1))
         raise ValueError("in truth it failed")
     message.send("out", [message.body, os.getpid()])

@@ -18,8 +18,14 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.message import ClaimedMessage
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.service.isolation.process_pool import ProcessPool
-from tickwork.service.isolation.threads import LeftBehind, ThreadPool
-from tickwork.service.worker.invoke import Given, Invoked, invoke, kept_safe, run_coroutine
+from tickwork.service.isolation.threads import AbandonedHandlers, ThreadPool
+from tickwork.service.worker.invoke import (
+    HandlerArgument,
+    InvocationResult,
+    invoke,
+    invoke_guarded,
+    run_coroutine,
+)
 
 PROCESSES_PER_CORE = 4
 """So many processes a queue may have unless somebody says how many (`max_concurrency`)."""
@@ -30,8 +36,8 @@ class Isolator:
 
     def __init__(self, handlers: Sequence[HandlerDeclaration]) -> None:
         self._handlers = handlers
-        self.left_behind = LeftBehind()
-        self.threads = ThreadPool(self.left_behind)
+        self.abandoned = AbandonedHandlers()
+        self.threads = ThreadPool(self.abandoned)
         self.processes = ProcessPool()
 
     async def __aenter__(self) -> Isolator:
@@ -46,17 +52,19 @@ class Isolator:
         self.threads.stop()
         await self.processes.stop()
 
-    def invoke(self, handler: HandlerDeclaration, given: Given) -> Coroutine[Any, Any, Invoked]:
+    def invoke(
+        self, handler: HandlerDeclaration, given: HandlerArgument
+    ) -> Coroutine[Any, Any, InvocationResult]:
         """One invocation. Cancelled, it ends soon unless it is a coroutine that will not."""
         if handler.isolation is Isolation.PROCESS:
             assert isinstance(given, ClaimedMessage)
-            return kept_safe(self.processes.invoke(handler, given), given)
+            return invoke_guarded(self.processes.invoke(handler, given), given)
         if handler.isolation is Isolation.THREAD:
             return invoke(lambda _, each: self.threads.run(handler, each), given)
         return invoke(partial(run_coroutine, handler.function), given)
 
 
-def auto_slots_max(consumer: Consumer) -> int:
+def auto_permits_max(consumer: Consumer) -> int:
     """How many slots a queue gets at most when nobody says how many."""
     handlers = [consumer.batch] if consumer.batch else [*consumer.by_type.values()]
     if any(each.isolation is Isolation.PROCESS for each in handlers):

@@ -22,7 +22,7 @@ MAIN = "__tickwork_main__"
 """The name of a script that is imported."""
 
 
-class Place(Struct, frozen=True, array_like=True):
+class FunctionLocation(Struct, frozen=True, array_like=True):
     """A module, by its name or (`path`) by its file, and a name within it."""
 
     module: str
@@ -30,36 +30,38 @@ class Place(Struct, frozen=True, array_like=True):
     path: str | None = None
 
 
-class NoPlace(Exception):
+class NotImportable(Exception):
     """A function that no other process can import; the text says why and what to do."""
 
 
-def place_of(function: Callable[..., Any]) -> Place:
-    """The place at which another process finds this very function; else `NoPlace`."""
+def location_of(function: Callable[..., Any]) -> FunctionLocation:
+    """The place at which another process finds this very function; else `NotImportable`."""
     module, qualname = function.__module__, function.__qualname__
     if "<" in qualname:
-        raise NoPlace("is made inside a function; define it at the top level of its module")
+        raise NotImportable("is made inside a function; define it at the top level of its module")
     if _found(sys.modules.get(module), qualname) is not function:
-        raise NoPlace(
+        raise NotImportable(
             f"is not what {module}:{qualname} names, so no other process finds it there; put "
             "the app's decorator above all others"
         )
     if module != "__main__":
-        return Place(module, qualname)
+        return FunctionLocation(module, qualname)
     main = sys.modules["__main__"]
     if main.__spec__ is not None:  # python -m package.module
-        return Place(main.__spec__.name, qualname)
+        return FunctionLocation(main.__spec__.name, qualname)
     if getattr(main, "__file__", None) is None:
-        raise NoPlace("was typed in; define it in a file, which another process can import")
-    return Place(MAIN, qualname, str(Path(str(main.__file__)).resolve()))
+        raise NotImportable("was typed in; define it in a file, which another process can import")
+    return FunctionLocation(MAIN, qualname, str(Path(str(main.__file__)).resolve()))
 
 
-def function_at(place: Place) -> Callable[..., Any]:
-    """The function at a place; raises whatever importing its module raises, or `NoPlace`."""
-    module = _import_script(place.path) if place.path else importlib.import_module(place.module)
-    function = _found(module, place.qualname)
+def import_function(location: FunctionLocation) -> Callable[..., Any]:
+    """The function at a place; raises whatever importing its module raises, or `NotImportable`."""
+    module = (
+        _import_script(location.path) if location.path else importlib.import_module(location.module)
+    )
+    function = _found(module, location.qualname)
     if not callable(function):
-        raise NoPlace(f"there is no function {place.qualname!r} in {place.module}")
+        raise NotImportable(f"there is no function {location.qualname!r} in {location.module}")
     return function  # type: ignore[no-any-return]
 
 
@@ -75,7 +77,7 @@ def _import_script(path: str) -> ModuleType:
         return sys.modules[MAIN]
     spec = importlib.util.spec_from_file_location(MAIN, path)
     if spec is None or spec.loader is None:
-        raise NoPlace(f"{path} cannot be imported as Python")
+        raise NotImportable(f"{path} cannot be imported as Python")
     module = sys.modules[MAIN] = importlib.util.module_from_spec(spec)
     with ExitStack() as undoing:
         undoing.callback(sys.modules.pop, MAIN)

@@ -17,7 +17,14 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tickwork.clock import monotonic
-from tickwork.service.isolation.protocol import HEAD, Hello, Load, Request, packed, unpacked
+from tickwork.service.isolation.protocol import (
+    HEAD,
+    LoadHandler,
+    Request,
+    SetModulePath,
+    decode_frame,
+    encode_frame,
+)
 
 LOOK_SECONDS = 1.0
 """So often we look whether it lives: its own children may keep its end of the socket open."""
@@ -65,7 +72,7 @@ class HandlerProcess:
         self._socket = ours
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._asked = 0
-        self.loaded: set[Load] = set()
+        self.loaded: set[LoadHandler] = set()
         self.messages = 0
         self.idle_since = 0.0
 
@@ -81,16 +88,16 @@ class HandlerProcess:
     async def ask(self, request: Request, kind: type[A]) -> A:
         """Its answer; `ProcessEnded` if there is none, `ValueError` if it makes no sense."""
         self._asked += 1
-        frame = packed(request, self._asked)
+        frame = encode_frame(request, self._asked)
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket)
-            frame = packed(Hello([*map(str, sys.path)]), 0) + frame
+            frame = encode_frame(SetModulePath([*map(str, sys.path)]), 0) + frame
         self._streams[1].write(frame)
         length, number = HEAD.unpack(await self._read(HEAD.size))
         if number != self._asked:
             # Two may speak there, and who does now is not known. None of it can be used.
             raise ValueError("its process answered what it was not asked, and is not used again")
-        return unpacked(await self._read(length), kind)
+        return decode_frame(await self._read(length), kind)
 
     async def _read(self, count: int) -> bytes:
         assert self._streams is not None
@@ -109,7 +116,7 @@ class HandlerProcess:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    async def bury(self, *, wait_seconds: float = STOP_SECONDS) -> int | None:
+    async def reap(self, *, wait_seconds: float = STOP_SECONDS) -> int | None:
         """Lets it end by itself, for so long, and clears away what is left; returns its exit
         code (a signal's number below 0), or None if it had to be killed."""
         if self._streams is not None:

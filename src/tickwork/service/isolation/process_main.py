@@ -41,23 +41,29 @@ from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.ops.send import RegistryComposer
-from tickwork.service.isolation.function_location import Place, function_at
+from tickwork.service.isolation.function_location import FunctionLocation, import_function
 from tickwork.service.isolation.protocol import (
     HEAD,
-    CarriedRows,
-    Ended,
-    Hello,
-    Load,
-    Loaded,
+    BufferedRows,
+    HandleMessage,
+    LoadHandler,
+    LoadResult,
+    MessageHandled,
     Request,
-    Work,
-    packed,
+    SetModulePath,
+    decode_frame,
+    encode_frame,
+    encode_outcome,
     statements_of,
-    unpacked,
-    values_of,
 )
-from tickwork.service.process_lifecycle import forbid_running
-from tickwork.service.worker.invoke import Invoked, concluded, payload_of, run_coroutine, run_plain
+from tickwork.service.process_lifecycle import forbid_apps
+from tickwork.service.worker.invoke import (
+    InvocationResult,
+    decode_payload,
+    result_of,
+    run_coroutine,
+    run_function,
+)
 
 CPU_SPARE_SECONDS = 2
 """So much later the second limit of processor time comes."""
@@ -65,14 +71,14 @@ CPU_SPARE_SECONDS = 2
 _MEBIBYTE = 1024 * 1024
 
 
-class MemoryUsedUp(Exception):
+class MemoryLimitExceeded(Exception):
     """The handler wanted more memory than it may have."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"used more than {limit_bytes / _MEBIBYTE:g} MiB of memory")
 
 
-class Budget:
+class ResourceLimits:
     """Limits while it is entered; afterwards there are none, so that the end can be told."""
 
     def __init__(self, *, cpu_seconds: float, memory_bytes: int) -> None:
@@ -97,7 +103,7 @@ class Budget:
         _limit(resource.RLIMIT_CPU, None)
         if isinstance(error, MemoryError):
             self.is_used_up = True
-            raise MemoryUsedUp(self._memory_bytes) from error
+            raise MemoryLimitExceeded(self._memory_bytes) from error
 
 
 def _limit(which: int, soft: int | None) -> None:
@@ -111,7 +117,7 @@ def _limit(which: int, soft: int | None) -> None:
 _FAILED = 1
 
 
-class Origin:
+class OriginalProcess:
     """What is entered is left by the process that made this, and by no other.
 
     A copy has the same stack and the same socket. One that comes back up (its program could not
@@ -156,28 +162,28 @@ _PR_SET_PDEATHSIG = 1
 _LOST = 1
 
 
-class Known(NamedTuple):
+class LoadedHandler(NamedTuple):
     """A handler that was imported, and what makes its messages."""
 
     handler: HandlerDeclaration
     compose: Composer
 
 
-class Limits(NamedTuple):
+class HandlerGuards(NamedTuple):
     """What a handler may use up, and who may come back from it."""
 
-    budget: Budget
-    origin: Origin
+    budget: ResourceLimits
+    origin: OriginalProcess
 
 
-class Child:
+class HandlerServer:
     """Handles what its worker sends."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._origin = Origin()
+        self._origin = OriginalProcess()
         self._requests: SimpleQueue[tuple[Request, int] | None] = SimpleQueue()
-        self._known: dict[Load, Known] = {}
+        self._known: dict[LoadHandler, LoadedHandler] = {}
         self._runner = asyncio.Runner()
         self._is_busy = False
 
@@ -195,13 +201,13 @@ class Child:
 
     def _answer(self, request: Request, number: int) -> bytes | None:
         match request:
-            case Hello(module_path):
+            case SetModulePath(module_path):
                 sys.path[:] = module_path
                 return None
-            case Load():
-                return packed(Loaded(self._load(request)), number)
-            case Work():
-                return self._told(request, number)
+            case LoadHandler():
+                return encode_frame(LoadResult(self._load(request)), number)
+            case HandleMessage():
+                return self._handle(request, number)
 
     # Reading, in a thread of its own: a handler may keep us busy when the worker goes away
 
@@ -211,7 +217,7 @@ class Child:
             body = self._read(length)
             if body is None:
                 break
-            self._requests.put((unpacked(body, Request), number))  # type: ignore[arg-type]
+            self._requests.put((decode_frame(body, Request), number))  # type: ignore[arg-type]
         self._requests.put(None)
         if not self._is_busy:
             threading.Event().wait(EXIT_SECONDS)
@@ -231,58 +237,66 @@ class Child:
 
     # Handling
 
-    def _load(self, load: Load) -> str | None:
+    def _load(self, load: LoadHandler) -> str | None:
         """Imports a handler; returns why it cannot be."""
         found: list[Callable[..., Any]] = []
 
-        def find(place: Place) -> None:
+        def find(location: FunctionLocation) -> None:
             with self._origin:
-                found.append(function_at(place))
+                found.append(import_function(location))
 
-        failure = run_plain(find, load.place)
+        failure = run_function(find, load.location)
         if failure is not None:
-            return str(values_of(failure)[0])
+            return str(encode_outcome(failure)[0])
         registry, handler = _declared(found[0], load)
         registry.made.update(registry.queues)  # By the worker: it was here before us.
-        self._known[load] = Known(handler, RegistryComposer(registry))
+        self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
         return None
 
-    def _told(self, work: Work, number: int) -> bytes:
-        budget = Budget(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
+    def _handle(self, work: HandleMessage, number: int) -> bytes:
+        budget = ResourceLimits(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
         deadline = monotonic() + work.seconds_left
         try:
             invoked = self._invoke(work, budget, deadline)
-            return packed(_ended(invoked, is_worn=budget.is_used_up), number)
+            return encode_frame(_ended(invoked, is_worn_out=budget.is_used_up), number)
         except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
             failed = Failed(str(error))
-            return packed(
-                Ended(outcome=Failed.__name__, values=values_of(failed), is_failed=True), number
+            return encode_frame(
+                MessageHandled(
+                    outcome=Failed.__name__, values=encode_outcome(failed), is_failed=True
+                ),
+                number,
             )
 
-    def _invoke(self, work: Work, budget: Budget, deadline: float) -> Invoked:
+    def _invoke(
+        self, work: HandleMessage, budget: ResourceLimits, deadline: float
+    ) -> InvocationResult:
         handler, compose = self._known[work.load]
         message = ClaimedMessage(
             work.message,
-            payload_of(handler, work.message),
+            decode_payload(handler, work.message),
             compose=compose,
             monotonic=monotonic,
             deadline=deadline,
-            make_rows=CarriedRows,
+            make_rows=BufferedRows,
         )
         handling = Handling(message, has_store=False)
-        limits = Limits(budget, self._origin)
+        limits = HandlerGuards(budget, self._origin)
         # A copy for each message: what a handler sets there ends with it.
         context, function = copy_context(), handler.function
         if inspect.iscoroutinefunction(function):
-            running = _awaited(function, handling, message, limits)
+            running = _run_coroutine(function, handling, message, limits)
             failure = self._runner.run(running, context=context)
         else:
-            failure = context.run(_called, function, handling, message, limits)
-        return concluded(message, handling.end(), failure)
+            failure = context.run(_run_function, function, handling, message, limits)
+        return result_of(message, handling.end(), failure)
 
 
-async def _awaited(
-    function: Callable[[Any], Any], handling: Handling, message: ClaimedMessage[Any], limits: Limits
+async def _run_coroutine(
+    function: Callable[[Any], Any],
+    handling: Handling,
+    message: ClaimedMessage[Any],
+    limits: HandlerGuards,
 ) -> Outcome | None:
     enter(handling)
 
@@ -295,8 +309,11 @@ async def _awaited(
     return await run_coroutine(limited, handling, message)
 
 
-def _called(
-    function: Callable[[Any], Any], handling: Handling, message: ClaimedMessage[Any], limits: Limits
+def _run_function(
+    function: Callable[[Any], Any],
+    handling: Handling,
+    message: ClaimedMessage[Any],
+    limits: HandlerGuards,
 ) -> Outcome | None:
     enter(handling)
 
@@ -304,23 +321,25 @@ def _called(
         with limits.budget, limits.origin:
             return function(given)
 
-    return run_plain(limited, message)
+    return run_function(limited, message)
 
 
-def _ended(invoked: Invoked, *, is_worn: bool) -> Ended:
+def _ended(invoked: InvocationResult, *, is_worn_out: bool) -> MessageHandled:
     (said,) = invoked.said
-    return Ended(
+    return MessageHandled(
         outcome=type(said.outcome).__name__,
-        values=values_of(said.outcome),
+        values=encode_outcome(said.outcome),
         sends=said.made.sends,
         batches=said.made.batches,
         statements=statements_of(said.message.rows),
         is_failed=invoked.is_failed,
-        is_worn=is_worn,
+        is_worn_out=is_worn_out,
     )
 
 
-def _declared(function: Callable[..., Any], load: Load) -> tuple[Registry, HandlerDeclaration]:
+def _declared(
+    function: Callable[..., Any], load: LoadHandler
+) -> tuple[Registry, HandlerDeclaration]:
     """The app that importing the handler made, if it made one, and what it declares."""
     for registry in Registry.known():
         for each in registry.handlers:
@@ -356,9 +375,9 @@ def main() -> None:
     """A process's life."""
     _die_with_worker()
     _leave_signals_to_worker()
-    forbid_running()
+    forbid_apps()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        Child(connection).serve()
+        HandlerServer(connection).serve()
 
 
 if __name__ == "__main__":

@@ -26,10 +26,17 @@ from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.isolation.function_location import NoPlace, place_of
+from tickwork.service.isolation.function_location import NotImportable, location_of
 from tickwork.service.isolation.process_handle import HandlerProcess, ProcessEnded
-from tickwork.service.isolation.protocol import Ended, Load, Loaded, Work, outcome_of, take
-from tickwork.service.worker.invoke import Invoked, Said, stopped
+from tickwork.service.isolation.protocol import (
+    HandleMessage,
+    LoadHandler,
+    LoadResult,
+    MessageHandled,
+    decode_outcome,
+    write_statements,
+)
+from tickwork.service.worker.invoke import InvocationResult, MessageOutcome, result_when_stopped
 
 MESSAGES_MAX = 1_000
 """So many a process handles: what a handler leaks does not add up for ever."""
@@ -47,7 +54,7 @@ CPU_SIGNALS = ("SIGPROF", "SIGXCPU")
 """A process that died of one of these used up its processor time."""
 
 
-class NotLoaded(Exception):
+class LoadFailed(Exception):
     """A process could not import a handler; the text is what it raised."""
 
 
@@ -58,10 +65,10 @@ class ProcessPool:
         self, *, messages_max: int = MESSAGES_MAX, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._messages_max, self._idle_seconds = messages_max, idle_seconds
-        self._loads: dict[HandlerDeclaration, Load] = {}
+        self._loads: dict[HandlerDeclaration, LoadHandler] = {}
         self._living: set[HandlerProcess] = set()
         self._idle: list[HandlerProcess] = []
-        self._burials: dict[HandlerProcess, asyncio.Task[int | None]] = {}
+        self._reaping: dict[HandlerProcess, asyncio.Task[int | None]] = {}
         self._looking: asyncio.TimerHandle | None = None
         self.killed = 0
 
@@ -82,7 +89,7 @@ class ProcessPool:
             raise InvalidInput(faults)
         faults = [each for each in map(_fault, handlers) if each is not None]
         try:
-            faults = faults or await self._try(handlers)
+            faults = faults or await self._try_loading(handlers)
         finally:
             if faults or not self._idle:
                 await self.stop()
@@ -95,38 +102,42 @@ class ProcessPool:
             self._looking.cancel()
             self._looking = None
         self._idle.clear()
-        await asyncio.gather(*map(self._bury, [*self._living]))
+        await asyncio.gather(*map(self._reap, [*self._living]))
 
-    async def invoke(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> Invoked:
+    async def invoke(
+        self, handler: HandlerDeclaration, message: ClaimedMessage[object]
+    ) -> InvocationResult:
         """One invocation; its process is killed if it is cancelled."""
         try:
             process = self._take()
         except OSError as error:
-            return stopped(message, Failed(f"no process could be started for it: {error}"))
+            return result_when_stopped(
+                message, Failed(f"no process could be started for it: {error}")
+            )
         try:
             await self._load(process, handler)
-            ended = await process.ask(self._work(handler, message), Ended)
+            ended = await process.ask(self._work(handler, message), MessageHandled)
             invoked = _invoked(message, ended)
         except ProcessEnded:
             self.killed += 1
-            code = await asyncio.shield(self._bury(process))
-            return stopped(message, Failed(_cause(code, handler)))
-        except NotLoaded as error:
-            self._bury(process)
-            return stopped(message, Failed(str(error)))
+            code = await asyncio.shield(self._reap(process))
+            return result_when_stopped(message, Failed(_cause(code, handler)))
+        except LoadFailed as error:
+            self._reap(process)
+            return result_when_stopped(message, Failed(str(error)))
         except (ValueError, msgspec.DecodeError) as error:
-            self._bury(process)
-            return stopped(message, Failed(f"it did not end as handlers do: {error}"))
+            self._reap(process)
+            return result_when_stopped(message, Failed(f"it did not end as handlers do: {error}"))
         except asyncio.CancelledError:
             self.killed += 1
             process.kill()
-            self._bury(process)
+            self._reap(process)
             raise
-        self._give_back(process, is_worn=ended.is_worn)
+        self._give_back(process, is_worn_out=ended.is_worn_out)
         return invoked
 
-    def _work(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> Work:
-        return Work(
+    def _work(self, handler: HandlerDeclaration, message: ClaimedMessage[object]) -> HandleMessage:
+        return HandleMessage(
             load=self._load_of(handler),
             message=message.stored,
             seconds_left=message.time_left(),
@@ -142,15 +153,15 @@ class ProcessPool:
             process = self._idle.pop()
             if process.is_usable:
                 return process
-            self._bury(process)
+            self._reap(process)
         process = HandlerProcess()
         self._living.add(process)
         return process
 
-    def _give_back(self, process: HandlerProcess, *, is_worn: bool) -> None:
+    def _give_back(self, process: HandlerProcess, *, is_worn_out: bool) -> None:
         process.messages += 1
-        if is_worn or process.messages >= self._messages_max:
-            self._bury(process)
+        if is_worn_out or process.messages >= self._messages_max:
+            self._reap(process)
             return
         process.idle_since = monotonic()
         self._idle.append(process)
@@ -165,38 +176,38 @@ class ProcessPool:
         tired = [each for each in self._idle[IDLE_KEPT:] if each.idle_since <= long_ago]
         for process in tired:
             self._idle.remove(process)
-            self._bury(process)
+            self._reap(process)
         if len(self._idle) > IDLE_KEPT:
             loop = asyncio.get_running_loop()
             self._looking = loop.call_later(self._idle_seconds, self._end_idle)
 
-    def _bury(self, process: HandlerProcess) -> asyncio.Task[int | None]:
+    def _reap(self, process: HandlerProcess) -> asyncio.Task[int | None]:
         """Sees to its end; returns what tells its exit code."""
-        if process not in self._burials:
-            task = self._burials[process] = asyncio.create_task(process.bury())
-            task.add_done_callback(lambda _: self._buried(process))
-        return self._burials[process]
+        if process not in self._reaping:
+            task = self._reaping[process] = asyncio.create_task(process.reap())
+            task.add_done_callback(lambda _: self._reaped(process))
+        return self._reaping[process]
 
-    def _buried(self, process: HandlerProcess) -> None:
-        del self._burials[process]
+    def _reaped(self, process: HandlerProcess) -> None:
+        del self._reaping[process]
         self._living.discard(process)
 
     # What they know
 
-    async def _try(self, handlers: Sequence[HandlerDeclaration]) -> list[FieldError]:
+    async def _try_loading(self, handlers: Sequence[HandlerDeclaration]) -> list[FieldError]:
         """What one process says to all of them; it stays, for the first message."""
         faults = []
         process = self._take()
         for each in handlers:
             try:
                 await self._load(process, each)
-            except NotLoaded as error:
+            except LoadFailed as error:
                 faults.append(FieldError(each.name, str(error)))
             except ProcessEnded:
-                code = await asyncio.shield(self._bury(process))
+                code = await asyncio.shield(self._reap(process))
                 faults.append(FieldError(each.name, f"cannot be imported: {_cause(code, each)}"))
                 return faults
-        self._give_back(process, is_worn=False)
+        self._give_back(process, is_worn_out=False)
         return faults
 
     async def _load(self, process: HandlerProcess, handler: HandlerDeclaration) -> None:
@@ -205,36 +216,36 @@ class ProcessPool:
             return
         try:
             async with asyncio.timeout(LOAD_SECONDS):
-                loaded = await process.ask(load, Loaded)
+                loaded = await process.ask(load, LoadResult)
         except TimeoutError:
-            raise NotLoaded(f"was not imported within {LOAD_SECONDS:g} seconds") from None
+            raise LoadFailed(f"was not imported within {LOAD_SECONDS:g} seconds") from None
         if loaded.fault is not None:
-            raise NotLoaded(f"cannot be imported by a process of its own: {loaded.fault}")
+            raise LoadFailed(f"cannot be imported by a process of its own: {loaded.fault}")
         process.loaded.add(load)
 
-    def _load_of(self, handler: HandlerDeclaration) -> Load:
+    def _load_of(self, handler: HandlerDeclaration) -> LoadHandler:
         if handler not in self._loads:
-            place = place_of(handler.function)
-            self._loads[handler] = Load(place, handler.queue, handler.type)
+            location = location_of(handler.function)
+            self._loads[handler] = LoadHandler(location, handler.queue, handler.type)
         return self._loads[handler]
 
 
 def _fault(handler: HandlerDeclaration) -> FieldError | None:
     """Why no other process can find a handler."""
     try:
-        place_of(handler.function)
-    except NoPlace as error:
+        location_of(handler.function)
+    except NotImportable as error:
         return FieldError(handler.name, f"wants a process of its own, but {error}")
     return None
 
 
-def _invoked(message: ClaimedMessage[object], ended: Ended) -> Invoked:
-    outcome = outcome_of(ended)
+def _invoked(message: ClaimedMessage[object], ended: MessageHandled) -> InvocationResult:
+    outcome = decode_outcome(ended)
     if ended.statements:
-        take(ended.statements, message.transaction())
+        write_statements(ended.statements, message.transaction())
     message.end()
-    said = Said(message, outcome, Made(ended.sends, ended.batches))
-    return Invoked([said], Made(), ended.is_failed)
+    said = MessageOutcome(message, outcome, Made(ended.sends, ended.batches))
+    return InvocationResult([said], Made(), ended.is_failed)
 
 
 def _cause(code: int | None, handler: HandlerDeclaration) -> str:

@@ -14,7 +14,7 @@ either, since two processes need not agree on a monotonic clock; seconds that ar
 
 Rows of a handler's own, said in one process and written in another.
 
-A statement crosses if its values are plain: the kinds of `KINDS`. A function that wants the
+A statement crosses if its values are plain: the kinds of `VALUE_TYPES`. A function that wants the
 connection cannot cross, and is refused where it is said.
 """
 
@@ -35,7 +35,7 @@ from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import Outcome
 from tickwork.core.model import BatchWithItems, Message, Send
-from tickwork.service.isolation.function_location import Place
+from tickwork.service.isolation.function_location import FunctionLocation
 
 HEAD = struct.Struct(">IQ")
 """How long a frame is, and which question it is about."""
@@ -46,30 +46,30 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 F = TypeVar("F")
 
 
-class Hello(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+class SetModulePath(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
     """Where the worker finds its modules."""
 
     module_path: list[str]
 
 
-class Load(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
     """A handler that will be called: of this queue and type."""
 
-    place: Place
+    location: FunctionLocation
     queue: str
     type: str | None
 
 
-class Loaded(Struct, frozen=True, array_like=True):
+class LoadResult(Struct, frozen=True, array_like=True):
     """It can be called; or why not."""
 
     fault: str | None = None
 
 
-class Work(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
+class HandleMessage(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
     """A message for a handler, and what it may use up."""
 
-    load: Load
+    load: LoadHandler
     message: Message
     seconds_left: float
     cpu_seconds: float
@@ -83,8 +83,8 @@ class Statement(Struct, frozen=True, array_like=True):
     values: tuple[tuple[str, Any], ...]
 
 
-class Ended(Struct, frozen=True, array_like=True, kw_only=True):
-    """What came of a message. `is_worn`: the process should not be used again."""
+class MessageHandled(Struct, frozen=True, array_like=True, kw_only=True):
+    """What came of a message. `is_worn_out`: the process should not be used again."""
 
     outcome: str
     values: tuple[float | str | None, ...] = ()
@@ -92,10 +92,10 @@ class Ended(Struct, frozen=True, array_like=True, kw_only=True):
     batches: tuple[BatchWithItems, ...] = ()
     statements: tuple[Statement, ...] = ()
     is_failed: bool = False
-    is_worn: bool = False
+    is_worn_out: bool = False
 
 
-Request = Hello | Load | Work
+Request = SetModulePath | LoadHandler | HandleMessage
 
 OUTCOMES: dict[str, type[Outcome]] = {
     each.__name__: each
@@ -110,7 +110,7 @@ OUTCOMES: dict[str, type[Outcome]] = {
 """What a handler can say of a message."""
 
 
-def packed(frame: object, number: int) -> bytes:
+def encode_frame(frame: object, number: int) -> bytes:
     """A frame as it is written, about a question; `ValueError` if it is too long or holds what
     cannot cross."""
     try:
@@ -122,18 +122,18 @@ def packed(frame: object, number: int) -> bytes:
     return HEAD.pack(len(body), number) + body
 
 
-def unpacked(body: bytes, kind: type[F]) -> F:
+def decode_frame(body: bytes, kind: type[F]) -> F:
     """A frame as it was read; `msgspec.DecodeError` if it is none of that kind."""
     return msgspec.msgpack.decode(body, type=kind)
 
 
-def outcome_of(ended: Ended) -> Outcome:
+def decode_outcome(ended: MessageHandled) -> Outcome:
     """What the handler said."""
     kind = OUTCOMES[ended.outcome]
     return msgspec.convert(dict(zip(kind.__struct_fields__, ended.values, strict=True)), kind)
 
 
-def values_of(outcome: Outcome) -> tuple[float | str | None, ...]:
+def encode_outcome(outcome: Outcome) -> tuple[float | str | None, ...]:
     """The fields of an outcome, as they cross: texts in a form that can."""
     values = [getattr(outcome, name) for name in outcome.__struct_fields__]
     return tuple(clean_error(each) if isinstance(each, str) else each for each in values)
@@ -144,7 +144,7 @@ Plain = None | bool | int | float | str | bytes
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 
 
-class Kind(NamedTuple):
+class ValueType(NamedTuple):
     """How values of a type cross."""
 
     type: type
@@ -161,31 +161,31 @@ def _duration(parts: str) -> timedelta:
     return timedelta(days, seconds, microseconds)
 
 
-KINDS = {
-    "none": Kind(type(None), _same, _same),
-    "bool": Kind(bool, _same, _same),
-    "int": Kind(int, int.__int__, _same),
-    "float": Kind(float, float.__float__, _same),
-    "str": Kind(str, str.__str__, _same),
-    "bytes": Kind(bytes, bytes, _same),
-    "uuid": Kind(UUID, str, UUID),
-    "datetime": Kind(datetime, datetime.isoformat, datetime.fromisoformat),
-    "date": Kind(date, date.isoformat, date.fromisoformat),
-    "time": Kind(time, time.isoformat, time.fromisoformat),
-    "duration": Kind(
+VALUE_TYPES = {
+    "none": ValueType(type(None), _same, _same),
+    "bool": ValueType(bool, _same, _same),
+    "int": ValueType(int, int.__int__, _same),
+    "float": ValueType(float, float.__float__, _same),
+    "str": ValueType(str, str.__str__, _same),
+    "bytes": ValueType(bytes, bytes, _same),
+    "uuid": ValueType(UUID, str, UUID),
+    "datetime": ValueType(datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": ValueType(date, date.isoformat, date.fromisoformat),
+    "time": ValueType(time, time.isoformat, time.fromisoformat),
+    "duration": ValueType(
         timedelta, lambda each: f"{each.days} {each.seconds} {each.microseconds}", _duration
     ),
-    "decimal": Kind(Decimal, str, Decimal),
+    "decimal": ValueType(Decimal, str, Decimal),
 }
-_NAMES = {kind.type: name for name, kind in KINDS.items()}
+_NAMES = {kind.type: name for name, kind in VALUE_TYPES.items()}
 
 
-class CarriedRows(Rows):
+class BufferedRows(Rows):
     """Keeps statements until they are carried to whoever writes them."""
 
     def execute(self, statement: str, *values: Any) -> Noted:
         check_statement(statement)
-        carried = tuple(_carried(index, value) for index, value in enumerate(values, start=1))
+        carried = tuple(_encode_value(index, value) for index, value in enumerate(values, start=1))
         return self._note(Statement(statement, carried))
 
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> Noted:
@@ -200,18 +200,18 @@ def statements_of(written: Written | None) -> tuple[Statement, ...]:
     return () if written is None else tuple(each.what for each in written.writes)
 
 
-def take(statements: tuple[Statement, ...], rows: Rows) -> None:
+def write_statements(statements: tuple[Statement, ...], rows: Rows) -> None:
     """Writes carried statements where they belong."""
     for each in statements:
-        rows.execute(each.text, *(KINDS[kind].take(value) for kind, value in each.values))
+        rows.execute(each.text, *(VALUE_TYPES[kind].take(value) for kind, value in each.values))
 
 
-def _carried(number: int, value: Any) -> tuple[str, Plain]:
+def _encode_value(number: int, value: Any) -> tuple[str, Plain]:
     # Also of a kind: an enum of texts, or an UUID as a driver gives it.
     bases = (_NAMES[base] for base in type(value).__mro__ if base in _NAMES)
     name = next(bases, None)
     if name is None:
-        kinds = ", ".join(kind.type.__name__ for kind in KINDS.values())
+        kinds = ", ".join(kind.type.__name__ for kind in VALUE_TYPES.values())
         raise TypeError(
             f"value {number} is a {type(value).__name__}, which does not cross to another "
             f"process; use {kinds}"
@@ -220,4 +220,4 @@ def _carried(number: int, value: Any) -> tuple[str, Plain]:
         raise TypeError(f"value {number} has more than 64 bits; use a Decimal")
     if name == "str":
         check_text(f"value {number}", value)
-    return name, KINDS[name].carry(value)
+    return name, VALUE_TYPES[name].carry(value)

@@ -32,24 +32,24 @@ from typing import Any, NamedTuple, TypeVar
 
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.core.message.outcome import Failed, Outcome
-from tickwork.service.worker.invoke import run_plain, run_safely
+from tickwork.service.worker.invoke import run_function, run_safely
 
-LEFT_BEHIND_FREE = 32
+ABANDONED_FREE = 32
 """So many of a queue cost it no slot."""
 
 
-class LeftBehind:
+class AbandonedHandlers:
     """How many handlers of each queue were left behind, and still run."""
 
-    def __init__(self, free: int = LEFT_BEHIND_FREE) -> None:
+    def __init__(self, free: int = ABANDONED_FREE) -> None:
         self._free = free
         self._running: Counter[str] = Counter()
-        self.ever = 0
+        self.total = 0
 
     def add(self, queue: str) -> None:
         """One more, which nobody waits for any longer."""
         self._running[queue] += 1
-        self.ever += 1
+        self.total += 1
 
     def remove(self, queue: str) -> None:
         """One came to its end after all."""
@@ -61,7 +61,7 @@ class LeftBehind:
         """How many of this queue still run."""
         return self._running[queue]
 
-    def slots_lost(self, queue: str) -> int:
+    def permits_lost(self, queue: str) -> int:
         """How many slots they cost their queue."""
         if not self._running:
             return 0
@@ -83,15 +83,15 @@ class Job(NamedTuple):
 class ThreadPool:
     """Runs plain functions; belongs to one event loop."""
 
-    def __init__(self, left_behind: LeftBehind, *, idle_max: int = IDLE_THREADS_MAX) -> None:
-        self._left_behind, self._idle_max = left_behind, idle_max
+    def __init__(self, abandoned: AbandonedHandlers, *, idle_max: int = IDLE_THREADS_MAX) -> None:
+        self._abandoned, self._idle_max = abandoned, idle_max
         self._idle: list[SimpleQueue[Job | None]] = []
 
     async def run(self, handler: HandlerDeclaration, given: Any) -> Outcome | None:
         """None if the function returned, else what its error means; it runs in a copy of the
         caller's context. Cancelled, this ends at once and leaves the thread behind."""
         loop = asyncio.get_running_loop()
-        call = partial(copy_context().run, run_plain, handler.function, given)
+        call = partial(copy_context().run, run_function, handler.function, given)
         job = Job(handler.queue, call, loop.create_future())
         try:
             jobs = self._idle.pop() if self._idle else self._start(loop)
@@ -102,7 +102,7 @@ class ThreadPool:
             return await job.ended
         except asyncio.CancelledError:
             if job.ended.cancelled():  # Else it ended in the moment in which it was stopped.
-                self._left_behind.add(job.queue)
+                self._abandoned.add(job.queue)
             raise
 
     def stop(self) -> None:
@@ -120,7 +120,7 @@ class ThreadPool:
     def _ended(self, jobs: SimpleQueue[Job | None], job: Job, outcome: Outcome | None) -> None:
         """On the loop: what a thread has to say."""
         if job.ended.cancelled():
-            self._left_behind.remove(job.queue)
+            self._abandoned.remove(job.queue)
             jobs.put(None)
             return
         job.ended.set_result(outcome)
@@ -150,7 +150,7 @@ T = TypeVar("T")
 THREADS_MAX = 32
 
 
-class DaemonThreads(ThreadPoolExecutor):
+class DaemonThreadExecutor(ThreadPoolExecutor):
     """As many threads as there is work for, up to a limit; the rest waits its turn."""
 
     def __init__(self, threads_max: int = THREADS_MAX) -> None:

@@ -21,10 +21,10 @@ from tickwork.core.model import Fate, Queue, Reaped, SettleResult
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
-    from tickwork.service.observe.log_events import Lines
-    from tickwork.service.observe.metrics import Metrics
-    from tickwork.service.observe.schedule_metrics import SlotNumbers
-    from tickwork.service.worker.settle import End
+    from tickwork.service.observe.log_events import EventLog
+    from tickwork.service.observe.metrics import WorkerMetrics
+    from tickwork.service.observe.schedule_metrics import ScheduleCounters
+    from tickwork.service.worker.settle import FinishedMessage
 
 OUTCOMES = {
     Fate.ACK: "succeeded",
@@ -53,7 +53,7 @@ class Observer(Protocol):
     def handled(self, queue: Queue, took_seconds: float) -> None:
         """A handler has ended, whatever it said."""
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         """These ends are stored, but for those that the result names."""
 
     def reaped(self, reaped: Reaped) -> None:
@@ -75,7 +75,7 @@ class Unmoved:
     def handled(self, queue: Queue, took_seconds: float) -> None:
         pass
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         pass
 
     def reaped(self, reaped: Reaped) -> None:
@@ -88,7 +88,7 @@ class Unmoved:
         pass
 
 
-class DatabaseClock:
+class ClockOffset:
     """The database's time, reckoned from our monotonic clock.
 
     A message is visible at a time of the database's, and its handler starts at one of ours. They
@@ -109,7 +109,7 @@ class DatabaseClock:
             if took < best:
                 best, self._ahead_seconds = took, now.timestamp() - asked - took / 2
 
-    def delays_seconds(self, ends: Sequence[End]) -> list[float]:
+    def delays_seconds(self, ends: Sequence[FinishedMessage]) -> list[float]:
         """How long after its time a message's handler was begun, of each for which one was."""
         ahead = self._ahead_seconds
         if ahead is None:
@@ -127,7 +127,7 @@ class Reports(Unmoved):
     """Tells lines and metrics, and of slots those who count them."""
 
     def __init__(
-        self, lines: Lines, metrics: Metrics, clock: DatabaseClock, slots: SlotNumbers
+        self, lines: EventLog, metrics: WorkerMetrics, clock: ClockOffset, slots: ScheduleCounters
     ) -> None:
         self._lines, self._metrics, self._clock, self._slots = lines, metrics, clock, slots
 
@@ -137,7 +137,7 @@ class Reports(Unmoved):
     def handled(self, queue: Queue, took_seconds: float) -> None:
         self._metrics.handled(queue, took_seconds)
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         self._metrics.settled(queue, ends, result)
         self._slots.settled(ends, result)
         self._lines.settled(queue, ends, result)

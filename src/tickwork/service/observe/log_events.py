@@ -23,10 +23,10 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Queue, SettleResult
-from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
+from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset
 
 if TYPE_CHECKING:
-    from tickwork.service.worker.settle import End
+    from tickwork.service.worker.settle import FinishedMessage
 
 REPEAT_SECONDS = 10.0
 """The same trouble is told again after so long."""
@@ -44,7 +44,7 @@ _ACK = Fate.ACK
 _log = logging.getLogger("tickwork")
 
 
-class Line:
+class LogEvent:
     """What happened, and its fields; only whoever shows it makes a text of it."""
 
     __slots__ = ("event", "fields")
@@ -56,23 +56,27 @@ class Line:
         }
 
     def __str__(self) -> str:
-        pairs = [f"{name}={shown(value)}" for name, value in self.fields.items() if name != LONG]
+        pairs = [
+            f"{name}={format_value(value)}"
+            for name, value in self.fields.items()
+            if name != MULTILINE_FIELD
+        ]
         text = " ".join([self.event, *pairs])
-        return f"{text}\n{self.fields[LONG]}" if LONG in self.fields else text
+        return f"{text}\n{self.fields[MULTILINE_FIELD]}" if MULTILINE_FIELD in self.fields else text
 
 
-LONG = "exception"
+MULTILINE_FIELD = "exception"
 """The field that has many lines."""
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value within a line: what came from outside cannot end the line, or pass for another."""
     text = str(value)
     is_plain = text.isprintable() and not any(each in text for each in ' "=')
     return text if is_plain and text else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-class Sample:
+class RateSampler:
     """Some of what comes: the first so many of every second."""
 
     def __init__(self, per_second: int) -> None:
@@ -97,22 +101,22 @@ class Sample:
         return count or None
 
 
-class Lines:
+class EventLog:
     """Says it in the log `tickwork`."""
 
     def __init__(
         self,
-        clock: DatabaseClock | None = None,
+        clock: ClockOffset | None = None,
         *,
         successes_per_second: int = SUCCESSES_PER_SECOND,
     ) -> None:
-        self._clock, self._per_second = clock or DatabaseClock(), successes_per_second
+        self._clock, self._per_second = clock or ClockOffset(), successes_per_second
         self._told: dict[str, float] = {}
-        self._samples: dict[UUID, Sample] = {}
+        self._samples: dict[UUID, RateSampler] = {}
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         """A line for each, but not for every success."""
-        odd = odd_ones(result)
+        odd = unexpected_outcomes(result)
         tells_all = _log.isEnabledFor(logging.DEBUG)
         for end in ends:
             if odd and (outcome := odd.get(end.message.id)) is not None:
@@ -128,30 +132,30 @@ class Lines:
         if now - self._told.get(what, float("-inf")) >= REPEAT_SECONDS:
             self._told[what] = now
             kind = type(error).__name__
-            _log.warning(Line("trouble, trying again", what=what, error=f"{kind}: {error}"))
+            _log.warning(LogEvent("trouble, trying again", what=what, error=f"{kind}: {error}"))
 
     def lease_lost(self, node: UUID) -> None:
         """This process was taken for dead."""
-        _log.warning(Line("lease lost, others have what was claimed", node=str(node)))
+        _log.warning(LogEvent("lease lost, others have what was claimed", node=str(node)))
 
-    def _tell_some(self, queue: Queue, end: End) -> None:
+    def _tell_some(self, queue: Queue, end: FinishedMessage) -> None:
         sample = self._samples.get(queue.id)
         if sample is None:
-            sample = self._samples[queue.id] = Sample(self._per_second)
+            sample = self._samples[queue.id] = RateSampler(self._per_second)
         if sample.take(monotonic()):
             fields = self._fields(queue, end, OUTCOMES[end.ending.fate])
-            _log.debug(Line(left_out=sample.left_out(), **fields))
+            _log.debug(LogEvent(left_out=sample.left_out(), **fields))
 
-    def _tell(self, queue: Queue, end: End, outcome: str) -> None:
+    def _tell(self, queue: Queue, end: FinishedMessage, outcome: str) -> None:
         if end.started is None and end.ending.fate is Fate.RELEASE and end.ending.error is None:
             if _log.isEnabledFor(logging.DEBUG):
                 self._tell_some(queue, end)
             return
         level = _LEVELS.get(outcome, logging.INFO)
         if _log.isEnabledFor(level):
-            _log.log(level, Line(**self._fields(queue, end, outcome)))
+            _log.log(level, LogEvent(**self._fields(queue, end, outcome)))
 
-    def _fields(self, queue: Queue, end: End, outcome: str) -> dict[str, Any]:
+    def _fields(self, queue: Queue, end: FinishedMessage, outcome: str) -> dict[str, Any]:
         message, ending = end.message, end.ending
         will_retry = outcome in (OUTCOMES[Fate.RETRY], OUTCOMES[Fate.RELEASE])
         error = ending.error if outcome not in (REFUSED, DUPLICATE) else None
@@ -167,11 +171,11 @@ class Lines:
             "retry_in": round(ending.delay_seconds, 3) if will_retry else None,
             "reason": ending.reason,
             "error": summary(error),
-            LONG: error if error and "\n" in error else None,
+            MULTILINE_FIELD: error if error and "\n" in error else None,
         }
 
 
-def odd_ones(result: SettleResult) -> Mapping[UUID, str]:
+def unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:
     """The messages that did not end as they should have, and how they did."""
     if not (result.refused or result.duplicates):
         return {}

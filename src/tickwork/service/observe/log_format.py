@@ -18,7 +18,7 @@ import structlog
 from structlog.stdlib import ProcessorFormatter
 
 from tickwork.app.firing import log_context
-from tickwork.service.observe.log_events import LONG, Line, shown
+from tickwork.service.observe.log_events import MULTILINE_FIELD, LogEvent, format_value
 
 Event = MutableMapping[str, Any]
 
@@ -50,12 +50,12 @@ _short.maxother = _short.maxstring = _short.maxlong = 1_000
 _short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 100
 
 
-def chosen(wanted: str | None) -> str:
+def choose_format(wanted: str | None) -> str:
     """The format that is wanted, `json` or `console`; else what fits where stderr goes."""
     return wanted or ("console" if sys.stderr.isatty() else "json")
 
 
-def set_up(wanted: str | None, level: str) -> None:
+def configure_logging(wanted: str | None, level: str) -> None:
     """Sets up this process's logging, on stderr.
 
     structlog, where the app has not configured it, takes the same way.
@@ -64,7 +64,7 @@ def set_up(wanted: str | None, level: str) -> None:
     if root.handlers and wanted is None:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter(chosen(wanted), colors=sys.stderr.isatty()))
+    handler.setFormatter(build_formatter(choose_format(wanted), colors=sys.stderr.isatty()))
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     if not structlog.is_configured():
@@ -75,7 +75,7 @@ def set_up(wanted: str | None, level: str) -> None:
         )
 
 
-def formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
+def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
     """What makes a text of a record, whoever logged it."""
     if log_format == "json":
         rendering: list[Any] = [
@@ -109,7 +109,7 @@ def _common() -> list[Any]:
 def _own_fields(_: object, __: str, event: Event) -> Event:
     """The fields of a line of ours."""
     told = event["_record"].msg
-    if isinstance(told, Line):
+    if isinstance(told, LogEvent):
         event.update(told.fields)
         event["event"] = told.event
     return event
@@ -132,7 +132,7 @@ def _extra(_: object, __: str, event: Event) -> Event:
 def _name(given: object) -> str:
     """Any key of a mapping, as the name of a field."""
     name = given if isinstance(given, str) else _short.repr(given)
-    return name if name.isprintable() else shown(name)
+    return name if name.isprintable() else format_value(name)
 
 
 def _told(value: object) -> object:
@@ -161,6 +161,10 @@ def _in_handler(_: object, __: str, event: Event) -> Event:
 def _harmless(_: object, __: str, event: Event) -> Event:
     """On a terminal nothing that came from outside is more than text."""
     for name, value in event.items():
-        if isinstance(value, str) and name not in (LONG, "event") and not value.isprintable():
-            event[name] = shown(value)
+        if (
+            isinstance(value, str)
+            and name not in (MULTILINE_FIELD, "event")
+            and not value.isprintable()
+        ):
+            event[name] = format_value(value)
     return event

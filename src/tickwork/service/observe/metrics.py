@@ -35,14 +35,14 @@ from prometheus_client.registry import Collector
 from tickwork import __version__
 from tickwork.core.model import Fate, Queue, SettleResult
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, DatabaseClock
-from tickwork.service.observe.log_events import Line
+from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset
+from tickwork.service.observe.log_events import LogEvent
 
 if TYPE_CHECKING:
     from tickwork.service.isolation import Isolator
     from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.worker.consumer import QueueConsumer
-    from tickwork.service.worker.settle import End
+    from tickwork.service.worker.settle import FinishedMessage
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 SIZES = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500)
@@ -50,7 +50,7 @@ SIZES = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500)
 _ACK = Fate.ACK
 
 
-class Distribution:
+class BucketCounts:
     """How often something was how large."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
@@ -86,16 +86,16 @@ class Distribution:
         family.add_metric(labels, buckets, self._sum)
 
 
-class Tally:
+class QueueCounters:
     """The numbers of one queue."""
 
     def __init__(self) -> None:
         self.acked = 0
         self.others: Counter[str] = Counter()
-        self.handler_seconds = Distribution(SECONDS)
-        self.delay_seconds = Distribution(SECONDS)
-        self.claim_sizes = Distribution(SIZES)
-        self.settle_sizes = Distribution(SIZES)
+        self.handler_seconds = BucketCounts(SECONDS)
+        self.delay_seconds = BucketCounts(SECONDS)
+        self.claim_sizes = BucketCounts(SIZES)
+        self.settle_sizes = BucketCounts(SIZES)
 
     def outcomes(self) -> Iterator[tuple[str, int]]:
         """How many messages ended how; every outcome is there from the beginning."""
@@ -104,12 +104,12 @@ class Tally:
             yield outcome, self.others[outcome] + (self.acked if outcome == succeeded else 0)
 
 
-class Metrics(Collector):
+class WorkerMetrics(Collector):
     """The numbers of one worker; `collect` is what a registry calls."""
 
-    def __init__(self, clock: DatabaseClock) -> None:
+    def __init__(self, clock: ClockOffset) -> None:
         self._clock = clock
-        self._tallies: dict[str, Tally] = {}
+        self._counters: dict[str, QueueCounters] = {}
         self._consumers: Sequence[QueueConsumer] = ()
         self._isolator: Isolator | None = None
         self._watchdog: Watchdog | None = None
@@ -121,7 +121,7 @@ class Metrics(Collector):
         """Reads these when it is asked."""
         self._consumers, self._isolator, self._watchdog = consumers, isolator, watchdog
         for each in consumers:
-            self._tallies.setdefault(each.queue.name, Tally())
+            self._counters.setdefault(each.queue.name, QueueCounters())
 
     # Told by the worker
 
@@ -133,7 +133,7 @@ class Metrics(Collector):
         """A handler's end."""
         self._of(queue).handler_seconds.add(took_seconds)
 
-    def settled(self, queue: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         """Messages' ends."""
         tally = self._of(queue)
         tally.settle_sizes.add(len(ends))
@@ -150,13 +150,15 @@ class Metrics(Collector):
         """The node was taken for dead."""
         self._leases_lost += 1
 
-    def _of(self, queue: Queue) -> Tally:
-        tally = self._tallies.get(queue.name)
+    def _of(self, queue: Queue) -> QueueCounters:
+        tally = self._counters.get(queue.name)
         if tally is None:
-            tally = self._tallies[queue.name] = Tally()
+            tally = self._counters[queue.name] = QueueCounters()
         return tally
 
-    def _correct(self, tally: Tally, ends: Sequence[End], result: SettleResult) -> None:
+    def _correct(
+        self, tally: QueueCounters, ends: Sequence[FinishedMessage], result: SettleResult
+    ) -> None:
         """Counts those that did not end so as what they were instead."""
         fates = {end.ending.claim: end.ending.fate for end in ends}
         for outcome, odd in ((REFUSED, result.refused), (DUPLICATE, result.duplicates)):
@@ -169,7 +171,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Everything."""
         yield InfoMetricFamily("tickwork", "The program.", value={"version": __version__})
-        tallies = [*self._tallies.items()]
+        tallies = [*self._counters.items()]
         yield _ended(tallies)
         yield from _distributions(tallies)
         yield from self._gauges()
@@ -183,16 +185,16 @@ class Metrics(Collector):
         for each in self._consumers:
             labels = [each.queue.name]
             used.add_metric(labels, each.running)
-            allowed.add_metric(labels, each.slots)
+            allowed.add_metric(labels, each.permits)
             unsettled.add_metric(labels, each.unsettled)
             if self._isolator is not None:
-                left.add_metric(labels, self._isolator.left_behind.of(each.queue.name))
+                left.add_metric(labels, self._isolator.abandoned.of(each.queue.name))
         yield from (used, allowed, unsettled, left)
 
     def _process(self) -> Iterator[Metric]:
         if self._isolator is not None:
-            ever, killed = self._isolator.left_behind.ever, self._isolator.processes.killed
-            yield _count("handlers_left_behind_ever", "Handlers that were given up.", ever)
+            total, killed = self._isolator.abandoned.total, self._isolator.processes.killed
+            yield _count("handlers_left_behind_ever", "Handlers that were given up.", total)
             yield _count("processes_killed", "Handlers' processes that were killed.", killed)
         if self._watchdog is not None:
             blocked, times = self._watchdog.blocked_seconds(), self._watchdog.times_blocked
@@ -212,10 +214,10 @@ def registry_of_process() -> CollectorRegistry:
     return registry
 
 
-Tallies = Iterable[tuple[str, Tally]]
+AllCounters = Iterable[tuple[str, QueueCounters]]
 
 
-def _ended(tallies: Tallies) -> Metric:
+def _ended(tallies: AllCounters) -> Metric:
     family = CounterMetricFamily(
         "tickwork_messages", "Messages that came to an end.", labels=["queue", "outcome"]
     )
@@ -225,7 +227,7 @@ def _ended(tallies: Tallies) -> Metric:
     return family
 
 
-def _distributions(tallies: Tallies) -> Iterator[Metric]:
+def _distributions(tallies: AllCounters) -> Iterator[Metric]:
     took = _histogram("handler_seconds", "How long handlers took.")
     delay = _histogram("pickup_delay_seconds", "From a message's time to its handler's start.")
     claims = _histogram("claim_messages", "Messages of one claim.")
@@ -264,7 +266,7 @@ def serving(registry: CollectorRegistry, *, host: str, port: int) -> Iterator[in
         reason = os.strerror(number).lower() if number and number > 0 else str(error)
         fault = f"port {port} of {host} cannot be used ({reason}); choose another"
         raise InvalidInput([FieldError("metrics_port", fault)]) from None
-    _log.info(Line("metrics are served", host=host, port=server.server_port))
+    _log.info(LogEvent("metrics are served", host=host, port=server.server_port))
     try:
         yield server.server_port
     finally:

@@ -35,10 +35,10 @@ from tickwork.core.model import Message, SettleResult
 from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.plan import Plan
 from tickwork.ops.schedules.change import Moved
-from tickwork.service.observe.log_events import shown
+from tickwork.service.observe.log_events import format_value
 
 if TYPE_CHECKING:
-    from tickwork.service.worker.settle import End
+    from tickwork.service.worker.settle import FinishedMessage
 
 LATENESS_SECONDS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 """The upper bounds of the histogram; slots that were claimable when they were due are in the
@@ -92,7 +92,7 @@ class SchedulerObserver(Protocol):
         """The zone data of this node is older than what a shard was planned under."""
 
 
-class SlotNumbers:
+class ScheduleCounters:
     """Counts, for whoever shows them, and says in the log `tickwork` what a person should know."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class SlotNumbers:
             for skip in plan.skips:
                 self.slots[skip.reason] += skip.count
 
-    def settled(self, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         """These ends are stored, but for those that the result names. Of a slot the first one
         counts that is on record; extra runs are no slots."""
         first = [
@@ -182,7 +182,7 @@ class SlotNumbers:
         self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
     ) -> None:
         self.rezones += moved
-        told = ", ".join(f"{shown(each.name or each.id)} {_change(each)}" for each in first)
+        told = ", ".join(f"{format_value(each.name or each.id)} {_change(each)}" for each in first)
         more = "" if moved == len(first) else f", and {moved - len(first)} more"
         text = "new zone data %s after %s: shard=%d moved=%d: %s%s"
         _log.warning(text, versions[1], versions[0], shard, moved, told, more)
@@ -204,11 +204,11 @@ def _shown(at: datetime | None) -> str:
     return "none" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
-class SlotMetrics(Collector):
-    """What `SlotNumbers` counted, as Prometheus wants it: of slots, and unless it leads nothing
+class ScheduleMetrics(Collector):
+    """`ScheduleCounters` as Prometheus metrics: slots, and shards unless it leads nothing
     (`is_leading`) of what it leads."""
 
-    def __init__(self, numbers: SlotNumbers, *, is_leading: bool) -> None:
+    def __init__(self, numbers: ScheduleCounters, *, is_leading: bool) -> None:
         self._numbers, self._is_leading = numbers, is_leading
 
     def collect(self) -> Iterator[Metric]:
@@ -257,7 +257,7 @@ class SlotMetrics(Collector):
             yield CounterMetricFamily(name, told, value=total)
 
 
-def _lateness(numbers: SlotNumbers) -> HistogramMetricFamily:
+def _lateness(numbers: ScheduleCounters) -> HistogramMetricFamily:
     total, buckets = 0, list[tuple[str, float]]()
     bounds = [*map(str, LATENESS_SECONDS), "+Inf"]
     for bound, count in zip(bounds, [*numbers.lateness], strict=True):

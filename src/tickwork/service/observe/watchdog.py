@@ -28,14 +28,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from tickwork.clock import cpu_seconds, monotonic
-from tickwork.service.observe.log_events import LONG, Line
+from tickwork.service.observe.log_events import MULTILINE_FIELD, LogEvent
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.service.worker.permits import Invocation
 from tickwork.service.worker.worker import Worker
 
 BLOCKED_SECONDS = 1.0
 LOOKS_PER_LIMIT = 4
-TOLD_MAX = 10
+LISTED_MAX = 10
 """So many of the messages under way are named."""
 
 FRAMES_MAX = 20
@@ -47,14 +47,16 @@ _BUSY_SHARE = 0.2
 
 _log = logging.getLogger("tickwork")
 
-UnderWay = Callable[[], Mapping[asyncio.Task[None], Invocation]]
+RunningInvocations = Callable[[], Mapping[asyncio.Task[None], Invocation]]
 """What runs now."""
 
 
 class Watchdog:
     """Watches the event loop in which it was entered."""
 
-    def __init__(self, under_way: UnderWay, *, limit_seconds: float = BLOCKED_SECONDS) -> None:
+    def __init__(
+        self, under_way: RunningInvocations, *, limit_seconds: float = BLOCKED_SECONDS
+    ) -> None:
         self._under_way, self._limit_seconds = under_way, limit_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
@@ -116,25 +118,25 @@ class Watchdog:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no other way)
         blocking = under_way.get(asyncio.current_task(self._loop))  # type: ignore[arg-type]
         others = [each for each in under_way.values() if each is not blocking]
-        ids = [str(each.id) for one in others for each in one.messages[:TOLD_MAX]]
+        ids = [str(each.id) for one in others for each in one.messages[:LISTED_MAX]]
         _log.warning(
-            Line(
+            LogEvent(
                 "the event loop stands still",
                 seconds=round(seconds, 3),
                 at=_place(frame),
                 blocking=_named(blocking),
                 under_way=sum(len(each.messages) for each in under_way.values()),
-                others=ids[:TOLD_MAX] or None,
-                **{LONG: _stack(frame)},
+                others=ids[:LISTED_MAX] or None,
+                **{MULTILINE_FIELD: _stack(frame)},
             )
         )
 
 
-def under_way_in(consumers: Sequence[QueueConsumer]) -> UnderWay:
+def running_invocations_of(consumers: Sequence[QueueConsumer]) -> RunningInvocations:
     """What runs in all of these."""
 
     def under_way() -> Mapping[asyncio.Task[None], Invocation]:
-        return {task: each for one in consumers for task, each in one.under_way().items()}
+        return {task: each for one in consumers for task, each in one.running_invocations().items()}
 
     return under_way
 
@@ -144,8 +146,8 @@ def _named(invocation: Invocation | None) -> str | None:
     if invocation is None:
         return None
     ids = [str(each.id) for each in invocation.messages]
-    more = f" and {len(ids) - TOLD_MAX} more" if len(ids) > TOLD_MAX else ""
-    return ", ".join(ids[:TOLD_MAX]) + more
+    more = f" and {len(ids) - LISTED_MAX} more" if len(ids) > LISTED_MAX else ""
+    return ", ".join(ids[:LISTED_MAX]) + more
 
 
 def _place(frame: FrameType | None) -> str | None:

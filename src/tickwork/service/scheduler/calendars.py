@@ -21,7 +21,7 @@ Days = frozenset[date]
 _Key = tuple[str, str, int | None]
 
 
-class DaysOff:
+class CalendarCache:
     """What calendars say, by tenant, name and version."""
 
     def __init__(self, store: Store) -> None:
@@ -40,7 +40,7 @@ class DaysOff:
         else:
             self._known |= found
 
-    def placed(self, due: Due) -> Due:
+    def with_holidays(self, due: Due) -> Due:
         """The schedule with the days of its calendar; `NotFound` if that is gone."""
         key = _key(due)
         if key is None:

@@ -17,7 +17,7 @@ from tickwork.core.schedule.clock_change import JUMP_SECONDS, Jump, whole_micros
 from tickwork.store.contract import Store
 
 
-class _Answer(NamedTuple):
+class _Reading(NamedTuple):
     """What the database said, and between which two instants of our own it said so."""
 
     time: datetime
@@ -25,7 +25,7 @@ class _Answer(NamedTuple):
     answered: float
 
 
-class WatchedClock:
+class DatabaseClock:
     """Asks, and compares the answers with a clock that nobody can set.
 
     `jump` is one that was seen and that nobody knows of yet; `known` the sum of those that are.
@@ -35,7 +35,7 @@ class WatchedClock:
         self, store: Store, jumped: Callable[[float], None], since_boot: Callable[[], float]
     ) -> None:
         self._store, self._jumped, self._since_boot = store, jumped, since_boot
-        self._last: _Answer | None = None
+        self._last: _Reading | None = None
         self._one_at_a_time = asyncio.Lock()
         self._seen_seconds = 0.0
         self._before: datetime | None = None
@@ -47,12 +47,12 @@ class WatchedClock:
         async with self._one_at_a_time:
             asked = self._since_boot()
             reading = await self._store.shards.clock(SYSTEM)
-            answer = _Answer(reading.now, asked, self._since_boot())
+            answer = _Reading(reading.now, asked, self._since_boot())
             last, self._last, self.known = self._last, answer, reading.clock
             if last is None:
                 self._balanced = self.known
-            elif abs(_surely(last, answer)) > JUMP_SECONDS:
-                self._jumped(seconds := _roughly(last, answer))
+            elif abs(_certain_jump_seconds(last, answer)) > JUMP_SECONDS:
+                self._jumped(seconds := _estimated_jump_seconds(last, answer))
                 self._seen_seconds += seconds
                 self._before = self._before or last.time
             self._balance()
@@ -73,14 +73,14 @@ class WatchedClock:
             self.jump = Jump(self._before, whole_microseconds(left), self.known)
 
 
-def _surely(last: _Answer, answer: _Answer) -> float:
+def _certain_jump_seconds(last: _Reading, answer: _Reading) -> float:
     """By how much it moved beyond what can have passed, however long the answers took."""
     moved = (answer.time - last.time).total_seconds()
     least, most = answer.asked - last.answered, answer.answered - last.asked
     return moved - min(max(moved, least), most)
 
 
-def _roughly(last: _Answer, answer: _Answer) -> float:
+def _estimated_jump_seconds(last: _Reading, answer: _Reading) -> float:
     """By how much, if the answers are from the middle of the time that they took."""
     moved = (answer.time - last.time).total_seconds()
     passed = (answer.asked + answer.answered - last.asked - last.answered) / 2

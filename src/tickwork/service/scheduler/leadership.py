@@ -61,7 +61,7 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 
-MOVED_AT_ONCE = 5_000
+MOVE_BATCH_MAX = 5_000
 """After so many intervals that followed a clock, what may be planned is planned first."""
 
 HOLD_SECONDS = 1.0
@@ -76,7 +76,7 @@ class Leadership:
     still: what is known from before counts for nothing, and is not lost, either.
 
     `moved` counts intervals that followed a clock that was set; `is_behind`: there are more.
-    `zones` is the version of the zone data of this process, if that is known, and `newer_zones` one
+    `zones` is the tzdata version of this process, if known, and `newer_tzdata` one
     that a shard was planned under before."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Leadership:
         self.lost = self.moved = 0
         self.is_behind = False
         self.zones = zones
-        self.newer_zones: str | None = None
+        self.newer_tzdata: str | None = None
 
     @property
     def grants(self) -> tuple[Grant, ...]:
@@ -115,9 +115,9 @@ class Leadership:
         who, before = self._who(), self._grants
         node, _ = who
         try:
-            granted = await self._own_up(await self._store.shards.hold(SYSTEM, node))
+            granted = await self._record_older_tzdata(await self._store.shards.hold(SYSTEM, node))
             if clock is not None:
-                granted = [each async for each in self._follow(granted, clock)]
+                granted = [each async for each in self._follow_clock(granted, clock)]
         except NodeExpired:
             self.forget(node)
             return False
@@ -130,7 +130,7 @@ class Leadership:
     def _who(self) -> tuple[UUID, int]:
         return self._node(), self._term()
 
-    async def _own_up(self, granted: Sequence[Grant]) -> Sequence[Grant]:
+    async def _record_older_tzdata(self, granted: Sequence[Grant]) -> Sequence[Grant]:
         """Notes our zone data where it is older: from now on times may be from that."""
         own = self.zones
         if own is None:
@@ -138,11 +138,11 @@ class Leadership:
         newer = [each for each in granted if each.tzdata is not None and each.tzdata > own]
         if not newer:
             return granted
-        self.newer_zones = max(each.tzdata or own for each in newer)
+        self.newer_tzdata = max(each.tzdata or own for each in newer)
         await self._store.shards.note_zones(SYSTEM, newer, own)
         return [structs.replace(each, tzdata=own) if each in newer else each for each in granted]
 
-    async def _follow(self, granted: Iterable[Grant], clock: int) -> AsyncIterator[Grant]:
+    async def _follow_clock(self, granted: Iterable[Grant], clock: int) -> AsyncIterator[Grant]:
         """Lets the intervals of shards follow the clock; those that are lost meanwhile are not
         among them any more, and those that take too long are left for the next time."""
         before, self.is_behind = self.moved, False
@@ -150,7 +150,7 @@ class Leadership:
             if each.clock == clock:
                 yield each
                 continue
-            if self.moved - before >= MOVED_AT_ONCE:
+            if self.moved - before >= MOVE_BATCH_MAX:
                 self.is_behind = True
                 return
             followed = await self._store.shards.follow_clock(SYSTEM, each)
@@ -158,13 +158,13 @@ class Leadership:
                 self.moved += followed.moved
                 yield structs.replace(each, clock=followed.clock)
 
-    def noted_zones(self, grants: Iterable[Grant], version: str) -> None:
+    def set_tzdata(self, grants: Iterable[Grant], version: str) -> None:
         """The times of these shards are from this version of the zone data now."""
         for each in grants:
             if self._grants.get(each.shard) == each:
                 self._grants[each.shard] = structs.replace(each, tzdata=version)
 
-    def drop(self, refused: Iterable[int]) -> None:
+    def drop_shards(self, refused: Iterable[int]) -> None:
         """These shards are led by others."""
         for shard in {*refused}:
             self.lost += self._grants.pop(shard, None) is not None

@@ -29,18 +29,18 @@ from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, aside, parked, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreError, StoreUnavailable
-from tickwork.service.loop import Step, Tell, caught, caught_later, forever
+from tickwork.service.loop import ReportError, Step, catch, catch_async, run_forever
 from tickwork.service.node import TTL_SECONDS
 from tickwork.service.observe.schedule_metrics import SchedulerObserver
-from tickwork.service.scheduler.calendars import DaysOff
-from tickwork.service.scheduler.database_clock import WatchedClock
+from tickwork.service.scheduler.calendars import CalendarCache
+from tickwork.service.scheduler.database_clock import DatabaseClock
 from tickwork.service.scheduler.leadership import HOLD_SECONDS, Leadership
-from tickwork.service.scheduler.tzdata import Zones
+from tickwork.service.scheduler.tzdata import TzdataUpdater
 from tickwork.store.contract import Store, Watch
 from tickwork.store.ids import SCHEDULES_TOPIC
 
-LOOKED_AT_ONCE = 500
-LANES = 2
+DUE_BATCH_MAX = 500
+PLANNING_GROUPS = 2
 
 LOOK_SECONDS_MAX = 2.0
 """We look by ourselves at least so often: a wake-up is only a hint."""
@@ -55,7 +55,7 @@ CATCH_UP_PER_SECOND = 1_000
 """So many catch-ups become visible in a second, so that they do not crowd out what is on time."""
 
 SWEEP_SECONDS = 5.0
-SWEPT_AT_ONCE = 500
+SWEEP_BATCH_MAX = 500
 
 STALLED_SECONDS = 30.0
 """After so long it is told that a shard has work that nobody does."""
@@ -78,23 +78,23 @@ class Scheduler:
         leadership: Leadership,
         observer: SchedulerObserver,
         *,
-        tell: Tell,
+        tell: ReportError,
         monotonic: Callable[[], float] = since_boot,
         ttl_seconds: float = TTL_SECONDS,
     ) -> None:
         self._store, self.leadership, self._observer = store, leadership, observer
         self._tell, self._monotonic, self._ttl_seconds = tell, monotonic, ttl_seconds
-        self._clock = WatchedClock(store, self._jumped, monotonic)
-        self._zones: Zones | None = None
+        self._clock = DatabaseClock(store, self._jumped, monotonic)
+        self._zones: TzdataUpdater | None = None
         if leadership.zones is not None:
-            self._zones = Zones(
+            self._zones = TzdataUpdater(
                 store, leadership, observer, version=leadership.zones, monotonic=monotonic
             )
-        self._told_outdated = False
+        self._has_warned_outdated = False
         self._stalled: set[int] = set()
         self._behind: dict[int, datetime] = {}
-        self._days = DaysOff(store)
-        self._pace = _Pace()
+        self._days = CalendarCache(store)
+        self._pace = _CatchUpPacer()
         self._held_at = self._hold_at = float("-inf")
         self._coming: datetime | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -115,7 +115,7 @@ class Scheduler:
         if self._zones is not None:
             steps["zones"] = self._zones.keep
         for name, step in steps.items():
-            self._tasks.append(asyncio.create_task(forever(name, step, tell=self._tell)))
+            self._tasks.append(asyncio.create_task(run_forever(name, step, tell=self._tell)))
 
     async def stop(self) -> bool:
         """Gives up what it leads, at once; False if the database is away: to be tried again. One
@@ -163,10 +163,10 @@ class Scheduler:
         if not self.leadership.held or self.leadership.is_behind:
             self._hold_at = self._held_at + HOLD_SECONDS_MIN
         self._observer.led(self.leadership.held, self.leadership.lost)
-        own, newer = self.leadership.zones, self.leadership.newer_zones
-        if own is not None and newer is not None and not self._told_outdated:
+        own, newer = self.leadership.zones, self.leadership.newer_tzdata
+        if own is not None and newer is not None and not self._has_warned_outdated:
             self._observer.outdated(own, newer)
-            self._told_outdated = True
+            self._has_warned_outdated = True
 
     async def _read_clock(self) -> None:
         """Looks for jumps, and lets all know of what was seen: before anything is taken, so that
@@ -186,7 +186,7 @@ class Scheduler:
                 self._clock.dismiss()
 
     def _jumped(self, seconds: float) -> None:
-        self._pace = _Pace()  # Whose turn was next is a time of before.
+        self._pace = _CatchUpPacer()  # Whose turn was next is a time of before.
         self._observer.jumped(seconds)
 
     async def _idle_seconds(self) -> float:
@@ -212,23 +212,23 @@ class Scheduler:
         schedules that were."""
         shards = [grant.shard for grant in self.leadership.grants]
         until = max(self._hold_at, self._monotonic() + HOLD_SECONDS_MIN)
-        lanes = [frozenset(shards[lane::LANES]) for lane in range(LANES)]
+        lanes = [frozenset(shards[lane::PLANNING_GROUPS]) for lane in range(PLANNING_GROUPS)]
         ends = await asyncio.gather(
-            *(self._plan_lane(lane, until) for lane in lanes if lane), return_exceptions=True
+            *(self._plan_group(lane, until) for lane in lanes if lane), return_exceptions=True
         )
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
         return sum(end for end in ends if isinstance(end, int))
 
-    async def _plan_lane(self, shards: frozenset[int], until: float) -> int:
+    async def _plan_group(self, shards: frozenset[int], until: float) -> int:
         looked_at = 0
         while grants := [each for each in self.leadership.grants if each.shard in shards]:
             own = [grant.shard for grant in grants]
-            dues = await self._store.schedules.due(SYSTEM, own, LOOKED_AT_ONCE)
+            dues = await self._store.schedules.due(SYSTEM, own, DUE_BATCH_MAX)
             moved = await self._plan(grants, dues) if dues else 0
             looked_at += moved
-            if len(dues) < LOOKED_AT_ONCE or not moved or self._monotonic() >= until:
+            if len(dues) < DUE_BATCH_MAX or not moved or self._monotonic() >= until:
                 break
         return looked_at
 
@@ -246,13 +246,13 @@ class Scheduler:
         by halving, and parked: that it can be parked shows that nothing else is wrong."""
         if not self.leadership.grants:  # Deciding took a while, and trust has run out.
             return 0
-        result = await caught_later(self._store.schedules.plan(SYSTEM, grants, plans))
+        result = await catch_async(self._store.schedules.plan(SYSTEM, grants, plans))
         if isinstance(result, Exception):
             is_aside = len(plans) == 1 and plans[0].error is not None
             if isinstance(result, StoreUnavailable) or is_aside:
                 raise result
             if len(plans) == 1:
-                return await self._write(grants, [aside(plans[0], _told(result))], now)
+                return await self._write(grants, [aside(plans[0], _error_text(result))], now)
             half = len(plans) // 2
             moved = await self._write(grants, plans[:half], now)
             return moved + await self._write(grants, plans[half:], now)
@@ -267,7 +267,7 @@ class Scheduler:
             if each.error is not None:
                 self._observer.parked(each.tenant, each.id, each.error)
         if result.lost:
-            self.leadership.drop(plans[place].shard for place in result.lost)
+            self.leadership.drop_shards(plans[place].shard for place in result.lost)
             self._hold_at = float("-inf")
         moved = len(result.done)
         if result.no_queue:
@@ -277,19 +277,19 @@ class Scheduler:
 
     def _decided(self, dues: Sequence[Due], now: datetime) -> list[Plan]:
         """A plan for each; only if one cannot be made they are looked at one by one."""
-        decided = caught(lambda: [self._decide(due, now) for due in dues])
+        decided = catch(lambda: [self._decide(due, now) for due in dues])
         if isinstance(decided, list):
             return decided
         return [self._decided_or_parked(due, now) for due in dues]
 
     def _decided_or_parked(self, due: Due, now: datetime) -> Plan:
-        decided = caught(lambda: self._decide(due, now))
+        decided = catch(lambda: self._decide(due, now))
         if isinstance(decided, Exception):
-            return parked(due, _told(decided))
+            return parked(due, _error_text(decided))
         return decided
 
     def _decide(self, due: Due, now: datetime) -> Plan:
-        decided = plan(due if due.rule.calendar is None else self._days.placed(due), now)
+        decided = plan(due if due.rule.calendar is None else self._days.with_holidays(due), now)
         if due.next_slot <= now and any(fire.catch_up for fire in decided.fires):
             return structs.replace(decided, fires=self._pace.paced(decided.fires, now))
         return decided
@@ -304,7 +304,7 @@ class Scheduler:
 
     async def sweep(self) -> None:
         """Goes on with schedules that wait for a run that is not there any more."""
-        while await self._store.schedules.sweep(SYSTEM, SWEPT_AT_ONCE) >= SWEPT_AT_ONCE:
+        while await self._store.schedules.sweep(SYSTEM, SWEEP_BATCH_MAX) >= SWEEP_BATCH_MAX:
             pass
 
     async def _look_for_stalls(self) -> None:
@@ -329,7 +329,7 @@ class Scheduler:
         self._behind = behind
 
 
-class _Pace:
+class _CatchUpPacer:
     """When catch-ups become visible: one after the other, not all at once."""
 
     _BETWEEN = timedelta(seconds=1) / CATCH_UP_PER_SECOND
@@ -350,7 +350,7 @@ class _Pace:
         return turn
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return clean_error(f"{type(error).__name__}: {error}")
 
 

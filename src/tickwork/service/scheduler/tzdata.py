@@ -21,7 +21,7 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.tzdata_change import Waiting
 from tickwork.errors import StoreError
 from tickwork.ops.schedules.change import Moved, rezone
-from tickwork.service.loop import caught_later
+from tickwork.service.loop import catch_async
 from tickwork.service.observe.schedule_metrics import SchedulerObserver
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
@@ -32,11 +32,11 @@ PAGE = 200
 LOOK_SECONDS = 1.0
 """So often it is looked whether a shard's times are from before."""
 
-MOVED_TOLD_MAX = 10
+MOVED_LISTED_MAX = 10
 """So many of a shard's schedules that moved are told by name."""
 
 
-class Zones:
+class TzdataUpdater:
     """Keeps the stored times of the shards that are led up with the zone data of this process."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Zones:
         unsaid = [each for each in self._leadership.grants if each.tzdata is None]
         if unsaid:
             await self._store.shards.note_zones(SYSTEM, unsaid, self._version)
-            self._leadership.noted_zones(unsaid, self._version)
+            self._leadership.set_tzdata(unsaid, self._version)
         for grant in self._leadership.grants:
             if grant.tzdata is not None and grant.tzdata < self._version:
                 await self._go_through(grant, grant.tzdata)
@@ -72,14 +72,14 @@ class Zones:
             now = await self._store.now()
             found = await self._store.schedules.of_shard(SYSTEM, grant.shard, PAGE, after=after)
             moved = await self._rezone(grant, found, now)
-            count, first = count + len(moved), [*first, *moved][:MOVED_TOLD_MAX]
+            count, first = count + len(moved), [*first, *moved][:MOVED_LISTED_MAX]
             if len(found) < PAGE:
                 break
             after = found[-1].look_at, found[-1].id
             # As long as this took, others have their turn.
             await asyncio.sleep(self._monotonic() - began)
         if await self._store.shards.note_zones(SYSTEM, [grant], self._version):
-            self._leadership.noted_zones([grant], self._version)
+            self._leadership.set_tzdata([grant], self._version)
         if count:
             self._observer.rezoned(grant.shard, (before, self._version), count, first)
 
@@ -88,7 +88,7 @@ class Zones:
     ) -> tuple[Moved, ...]:
         """Computes a page anew. What cannot be computed (its zone may be gone) is told and stays as
         it is, until its slot comes up and planning parks it."""
-        moved = await caught_later(rezone(self._store, grant, found, now))
+        moved = await catch_async(rezone(self._store, grant, found, now))
         if not isinstance(moved, Exception):
             return moved
         if isinstance(moved, StoreError):

@@ -31,73 +31,73 @@ from tickwork.core.schedule.slot_outcome import Newer, is_too_late, too_late
 from tickwork.errors import StoreUnavailable
 from tickwork.service.isolation import Isolator
 from tickwork.service.observe import Observer
-from tickwork.service.worker.prefetch import Intake
-from tickwork.service.worker.settle import End, Settler
+from tickwork.service.worker.prefetch import Prefetch
+from tickwork.service.worker.settle import FinishedMessage, Settler
 from tickwork.store.contract import Store
 
-InHand = Callable[[], Iterable[Message]]
+OwnedMessages = Callable[[], Iterable[Message]]
 """What somebody has in hand."""
 
 
-class Claims:
+class Claimer:
     """Claims for all consumers of a node."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._in_hand: list[InHand] = []
-        self._unsure: set[UUID] = set()
+        self._in_hand: list[OwnedMessages] = []
+        self._unanswered_holders: set[UUID] = set()
         self._under_way = 0
-        self._one_less, self._finding_out = asyncio.Event(), asyncio.Lock()
+        self._claim_finished, self._recovery_lock = asyncio.Event(), asyncio.Lock()
 
-    def add(self, in_hand: InHand) -> None:
+    def add(self, in_hand: OwnedMessages) -> None:
         """Somebody who will have messages in hand."""
         self._in_hand.append(in_hand)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         """As the store does. The answer must be in hand before anything else is awaited."""
-        while self._unsure:
-            await self._find_out()
+        while self._unanswered_holders:
+            await self._release_unknown()
         self._under_way += 1
         try:
             return await self._store.messages.claim(scope, request)
         except (StoreUnavailable, asyncio.CancelledError):
-            self._unsure.add(request.holder)
+            self._unanswered_holders.add(request.holder)
             raise
         finally:
             self._under_way -= 1
-            self._one_less.set()
+            self._claim_finished.set()
 
-    async def _find_out(self) -> None:
+    async def _release_unknown(self) -> None:
         """Gives back what is not known. No claim begins meanwhile, and those under way end
         first: an answer that is still to come is not lost."""
-        async with self._finding_out:
+        async with self._recovery_lock:
             while self._under_way:
-                self._one_less.clear()
-                await self._one_less.wait()
-            for holder in [*self._unsure]:
+                self._claim_finished.clear()
+                await self._claim_finished.wait()
+            for holder in [*self._unanswered_holders]:
                 known = [message.id for in_hand in self._in_hand for message in in_hand()]
                 await self._store.nodes.give_back_unknown(SYSTEM, holder, known)
-                self._unsure.discard(holder)
+                self._unanswered_holders.discard(holder)
 
 
-class Latecomers:
+class LateMessages:
     """What a consumer claimed too late, in hand until it is judged: then it goes where everything
     else goes, or is settled unseen."""
 
-    def __init__(self, store: Store, intake: Intake, settler: Settler) -> None:
-        self._store, self._intake, self._settler = store, intake, settler
+    def __init__(self, store: Store, intake: Prefetch, settler: Settler) -> None:
+        self._store, self._prefetch, self._settler = store, intake, settler
         self.waiting: list[Message] = []
         self._judged: set[Claim] = set()
 
-    async def sift(self, found: Sequence[Message]) -> None:
+    async def accept(self, found: Sequence[Message]) -> None:
         """Takes what was claimed. An extra run was asked for, and is never too late. If the
         database is away, what is late is given back."""
         self.waiting += [each for each in found if _is_late(each)]
-        self._intake.add([each for each in found if not _is_late(each)])
+        self._prefetch.add([each for each in found if not _is_late(each)])
         if late := tuple(each for each in self.waiting if each.current_claim not in self._judged):
             await self._judge(late, found)
 
-    def give_up(self) -> list[Message]:
+    def take_all(self) -> list[Message]:
         """All that wait, for somebody else."""
         given, self.waiting = self.waiting, []
         return given
@@ -108,20 +108,20 @@ class Latecomers:
         try:
             judged = await self._too_late(late, found)
         except StoreUnavailable:
-            for message in self._still(held):
+            for message in self._take_waiting(held):
                 self._settler.add(
-                    End(message, Ending(claim=message.current_claim, fate=Fate.RELEASE))
+                    FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.RELEASE))
                 )
             raise
         finally:
             self._judged -= held
-        for message in self._still(held):
+        for message in self._take_waiting(held):
             if message.current_claim in judged:
-                self._settler.add(End(message, too_late(message)))
+                self._settler.add(FinishedMessage(message, too_late(message)))
             else:
-                self._intake.add((message,))
+                self._prefetch.add((message,))
 
-    def _still(self, held: AbstractSet[Claim]) -> list[Message]:
+    def _take_waiting(self, held: AbstractSet[Claim]) -> list[Message]:
         """Those that still wait: some may have been given up meanwhile. They wait no more."""
         still = [each for each in self.waiting if each.current_claim in held]
         self.waiting = [each for each in self.waiting if each.current_claim not in held]
@@ -134,7 +134,7 @@ class Latecomers:
             if each.schedule_id is not None and each.slot is not None
         ]
         newer = await self._store.schedules.newer_due(SYSTEM, asked)
-        along = _newer_along(late, {each.id: each for each in (*found, *late)}.values())
+        along = _newer_in_claim(late, {each.id: each for each in (*found, *late)}.values())
         return {
             message.current_claim
             for message, there, beside in zip(late, newer, along, strict=True)
@@ -149,7 +149,7 @@ def _is_late(message: Message) -> bool:
     return message.catch_up and message.is_late and message.run == 0
 
 
-def _newer_along(late: Sequence[Message], along: Iterable[Message]) -> list[Newer]:
+def _newer_in_claim(late: Sequence[Message], along: Iterable[Message]) -> list[Newer]:
     """For each, the later slots of its schedule among these."""
     schedules = {(each.tenant, each.schedule_id) for each in late}
     theirs = [
@@ -166,12 +166,12 @@ def _newer_along(late: Sequence[Message], along: Iterable[Message]) -> list[Newe
     return [found[each.id] for each in late]
 
 
-class Context(NamedTuple):
+class WorkerContext(NamedTuple):
     """What all consumers of a worker share. With `is_virtual` every delay is exact, and time is
     what `monotonic` says. After `trusted_until` what was claimed may be somebody else's."""
 
     store: Store
-    claims: Claims
+    claims: Claimer
     holder: Callable[[], UUID]
     compose: Composer
     isolator: Isolator

@@ -32,26 +32,26 @@ from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snooz
 from tickwork.core.model import Message as Stored
 
 TRACEBACK_FRAMES_MAX = 20
-OWN_CODE = str(Path(__file__).parents[1])
+TICKWORK_CODE = str(Path(__file__).parents[1])
 
 _log = logging.getLogger("tickwork")
 
-CANCELLED_WITHIN = Failed("the handler was cancelled from within")
+CANCELLED_BY_HANDLER = Failed("the handler was cancelled from within")
 
-CONTRADICTED: dict[type[Outcome], str] = {
+SETTLED_BEFORE_ERROR: dict[type[Outcome], str] = {
     Succeeded: "acked; the ack counts, and the error for nothing",
     RetryRequested: "asked for a retry; the retry counts, and the error is told with it",
 }
 """Words of a handler that it may say before it raises, and what counts then."""
 
-Given: TypeAlias = ClaimedMessage[Any] | ClaimedBatch[Any]
+HandlerArgument: TypeAlias = ClaimedMessage[Any] | ClaimedBatch[Any]
 """What a handler is given."""
 
-Run: TypeAlias = Callable[[Handling, Given], Awaitable[Outcome | None]]
+Run: TypeAlias = Callable[[Handling, HandlerArgument], Awaitable[Outcome | None]]
 """Runs a handler to its end: None if it returned, else what its error means."""
 
 
-class Said(Struct, frozen=True):
+class MessageOutcome(Struct, frozen=True):
     """What came of a message: the outcome, and what was sent and made with it."""
 
     message: ClaimedMessage[Any]
@@ -59,18 +59,18 @@ class Said(Struct, frozen=True):
     made: Made
 
 
-class Invoked(Struct, frozen=True):
+class InvocationResult(Struct, frozen=True):
     """What came of an invocation; `is_failed` if the handler raised or was stopped.
 
     `made` is what belongs to the invocation as a whole, which happens if it returned.
     """
 
-    said: Sequence[Said]
+    said: Sequence[MessageOutcome]
     made: Made
     is_failed: bool
 
 
-def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
+def decode_payload(handler: HandlerDeclaration, stored: Stored) -> Any:
     """The payload for a handler; `PayloadInvalid` whatever the app's own types raise."""
     try:
         return handler.payload.decode(stored.body, stored.content_type)
@@ -80,7 +80,7 @@ def payload_of(handler: HandlerDeclaration, stored: Stored) -> Any:
         raise PayloadInvalid(describe(error)) from error
 
 
-async def invoke(run: Run, given: Given) -> Invoked:
+async def invoke(run: Run, given: HandlerArgument) -> InvocationResult:
     """One invocation; what it sends meanwhile is its own."""
     handling = given.handling = Handling(given)
     before = enter(handling)
@@ -91,32 +91,34 @@ async def invoke(run: Run, given: Given) -> Invoked:
     finally:
         made = handling.end()
         leave(before)
-    return concluded(given, made, failure)
+    return result_of(given, made, failure)
 
 
-def concluded(given: Given, made: Made, failure: Outcome | None) -> Invoked:
+def result_of(given: HandlerArgument, made: Made, failure: Outcome | None) -> InvocationResult:
     """What comes of an invocation that returned, or (`failure`) did not."""
     given.end()
     is_failed = False
     if failure is not None:
-        _warn_of_word_before(given, failure)
+        _warn_if_settled_before(given, failure)
         is_failed = not isinstance(failure, Snoozed)
         if isinstance(given, ClaimedBatch) or not isinstance(given.outcome, Succeeded):
             made = NOTHING_MADE  # Else it is acked, with all that was done until then.
     if isinstance(given, ClaimedBatch):
-        said = [_said(each, each.outcome or given.outcome, failure) for each in given.claimed]
-        return Invoked(said, made, is_failed)
-    said = [_said(given, given.outcome, failure, made)]
-    return Invoked(said, NOTHING_MADE, is_failed)
+        said = [
+            _message_outcome(each, each.outcome or given.outcome, failure) for each in given.claimed
+        ]
+        return InvocationResult(said, made, is_failed)
+    said = [_message_outcome(given, given.outcome, failure, made)]
+    return InvocationResult(said, NOTHING_MADE, is_failed)
 
 
-def _warn_of_word_before(given: Given, failure: Outcome) -> None:
+def _warn_if_settled_before(given: HandlerArgument, failure: Outcome) -> None:
     """A handler that raises after its word contradicts it: the word counts. After an ack nobody
     would hear of the error, and after a retry not that it would have ended otherwise."""
     if not isinstance(failure, Failed | outcomes.Permanent):
         return
     messages = given.claimed if isinstance(given, ClaimedBatch) else [given]
-    for word, contradicted in CONTRADICTED.items():
+    for word, contradicted in SETTLED_BEFORE_ERROR.items():
         spoken = [each for each in messages if isinstance(each.outcome or given.outcome, word)]
         if spoken:
             _log.warning(
@@ -128,30 +130,34 @@ def _warn_of_word_before(given: Given, failure: Outcome) -> None:
             )
 
 
-def stopped(given: Given, outcome: Outcome) -> Invoked:
+def result_when_stopped(given: HandlerArgument, outcome: Outcome) -> InvocationResult:
     """What comes of an invocation that was stopped from outside: what it had said counts, and
     the rest ends so. What it does from here on, if it goes on, it is told is too late."""
     made = NOTHING_MADE if given.handling is None else given.handling.end()
-    return concluded(given, made, outcome)
+    return result_of(given, made, outcome)
 
 
-async def kept_safe(invocation: Awaitable[Invoked], given: Given) -> Invoked:
+async def invoke_guarded(
+    invocation: Awaitable[InvocationResult], given: HandlerArgument
+) -> InvocationResult:
     """An invocation that goes through more than its handler: no fault of ours costs a slot."""
     try:
         return await invocation
     except Exception as error:
-        return stopped(given, Failed(describe(error)))
+        return result_when_stopped(given, Failed(describe(error)))
 
 
-def end_safely(end: Callable[[Invoked, float], None], invoked: Invoked, started: float) -> None:
+def report_safely(
+    end: Callable[[InvocationResult, float], None], invoked: InvocationResult, started: float
+) -> None:
     """Hands on what came of an invocation; if that cannot be, that it failed, so that its messages
     are settled at all."""
     try:
         end(invoked, started)
     except Exception as error:
         failed = Failed(describe(error))
-        said = [Said(each.message, failed, NOTHING_MADE) for each in invoked.said]
-        end(Invoked(said, NOTHING_MADE, is_failed=True), started)
+        said = [MessageOutcome(each.message, failed, NOTHING_MADE) for each in invoked.said]
+        end(InvocationResult(said, NOTHING_MADE, is_failed=True), started)
 
 
 async def run_coroutine(
@@ -166,7 +172,7 @@ async def run_coroutine(
             if handling.has_background:
                 await handling.finish()
             if returned is not None:
-                return _failed_by(return_fault(returned))
+                return _failure(return_fault(returned))
         finally:
             # Who is closed can wait for nothing any more.
             if handling.has_background and not isinstance(sys.exception(), GeneratorExit):
@@ -174,17 +180,17 @@ async def run_coroutine(
     except asyncio.CancelledError:
         if task.cancelling():
             raise  # We are stopped from outside; whoever does it knows why.
-        return CANCELLED_WITHIN
+        return CANCELLED_BY_HANDLER
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # Also sys.exit(): it would end the worker.
-        if is_closed(task, error):
+        if is_task_closing(task, error):
             raise
-        return meaning(error)
+        return outcome_of_error(error)
     return None
 
 
-def is_closed(task: asyncio.Task[Any], error: BaseException) -> bool:
+def is_task_closing(task: asyncio.Task[Any], error: BaseException) -> bool:
     """Whether this is the end of a task that is thrown away, and not raised by what it runs."""
     return isinstance(error, GeneratorExit) and asyncio.current_task(task.get_loop()) is not task
 
@@ -198,19 +204,19 @@ def run_safely(call: Callable[[], Outcome | None]) -> Outcome | None:
         return Failed(describe(error))
 
 
-def run_plain(function: Callable[[Any], Any], given: Any) -> Outcome | None:
+def run_function(function: Callable[[Any], Any], given: Any) -> Outcome | None:
     """Calls a plain function."""
     try:
-        return _failed_by(return_fault(function(given)))
+        return _failure(return_fault(function(given)))
     except BaseException as error:
-        return meaning(error)
+        return outcome_of_error(error)
 
 
-def _failed_by(fault: str | None) -> Failed | None:
+def _failure(fault: str | None) -> Failed | None:
     return None if fault is None else Failed(fault)
 
 
-def meaning(error: BaseException) -> Outcome:
+def outcome_of_error(error: BaseException) -> Outcome:
     """What it means that a handler raised this. Errors are an app's own classes, and may not even
     be able to say what they are; this never raises."""
     match single_error(error):
@@ -219,7 +225,7 @@ def meaning(error: BaseException) -> Outcome:
         case Permanent() as permanent:
             return outcomes.Permanent(_text(permanent))
         case asyncio.CancelledError():
-            return CANCELLED_WITHIN
+            return CANCELLED_BY_HANDLER
         case _:
             return Failed(describe(error))
 
@@ -247,16 +253,16 @@ def _text(error: BaseException) -> str:
 def describe(error: BaseException) -> str:
     """An error for whoever looks at a dead letter: what it was, and where. It never raises."""
     try:
-        return _described(error)
+        return _describe(error)
     except Exception as another:
         kind, hindered = type(error).__qualname__, type(another).__qualname__
         return f"{kind}: an error that cannot be described ({hindered})"
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """It begins with the app's own code: how that was called says nothing about the error."""
     frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(OWN_CODE):
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(TICKWORK_CODE):
         frame = frame.tb_next
     shown = frame or error.__traceback__
     return "".join(
@@ -264,14 +270,14 @@ def _described(error: BaseException) -> str:
     ).rstrip()  # The blanks before a group are part of how it is drawn.
 
 
-def _said(
+def _message_outcome(
     message: ClaimedMessage[Any],
     said: Outcome | None,
     failure: Outcome | None,
     made: Made = NOTHING_MADE,
-) -> Said:
+) -> MessageOutcome:
     """What came of a message; `made` is what its handler made beside it."""
     outcome = outcomes.effective_outcome(said, failure)
     if message.sends and isinstance(outcome, Succeeded):
         made = made._replace(sends=(*message.sends, *made.sends))
-    return Said(message, outcome, made)
+    return MessageOutcome(message, outcome, made)

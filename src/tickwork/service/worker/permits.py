@@ -29,16 +29,16 @@ from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
 from tickwork.core.model import Queue
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MIN, Load, next_concurrency
-from tickwork.service.isolation import auto_slots_max
-from tickwork.service.worker.claim import Context
+from tickwork.service.isolation import auto_permits_max
+from tickwork.service.worker.claim import WorkerContext
 from tickwork.service.worker.invoke import (
-    CANCELLED_WITHIN,
-    Given,
-    Invoked,
+    CANCELLED_BY_HANDLER,
+    HandlerArgument,
+    InvocationResult,
     describe,
-    end_safely,
-    is_closed,
-    stopped,
+    is_task_closing,
+    report_safely,
+    result_when_stopped,
 )
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ Told = TypeVar("Told")
 
 
 @coroutine
-def noticing(
+def notify_first_wait(
     work: Coroutine[Any, Any, T], waits: Callable[[Told], None], told: Told
 ) -> Generator[Any, Any, T]:
     """Awaits; calls `waits(told)` before it waits for the first time, if it ever does."""
@@ -73,17 +73,17 @@ def noticing(
             error = None  # It knows this frame; were it known here, nobody would let go of it.
 
 
-STOP_SECONDS = 5.0
+CANCEL_GRACE_SECONDS = 5.0
 """So long a handler that is stopped may take to end; then it is left behind."""
 
 LOOK_SECONDS = 1.0
 """Who waits for handlers to end looks so often: one that is left behind meanwhile never does."""
 
-TURN_SECONDS = 0.002
+SCOUT_SECONDS_MAX = 0.002
 """So long handlers that do not wait may follow each other in one task, before anybody else has a
 turn."""
 
-GIVEN_BACK = Snoozed(0.0)
+RELEASED = Snoozed(0.0)
 """It comes back at once, and at no cost."""
 
 
@@ -92,46 +92,46 @@ class Work(Struct, frozen=True):
 
     handler: HandlerDeclaration
     messages: Sequence[ClaimedMessage[Any]]
-    given: Given
+    given: HandlerArgument
 
 
 class Invocation(Struct, frozen=True):
     """A handler under way."""
 
     messages: Sequence[ClaimedMessage[Any]]
-    given: Given
+    given: HandlerArgument
     started: float
 
 
-class Slots:
+class Permits:
     """Runs handlers. `next_work` is asked for what a free slot may begin with; `end` is called with
-    what came of each and when it began, and `freed` when there may be a free slot."""
+    what came of each and when it began, and `on_permit_freed` when there may be a free slot."""
 
     def __init__(
         self,
-        context: Context,
+        context: WorkerContext,
         consumer: Consumer,
         queue: Queue,
         *,
         next_work: Callable[[], Work | None],
-        end: Callable[[Invoked, float], None],
-        freed: Callable[[], None],
+        end: Callable[[InvocationResult, float], None],
+        on_permit_freed: Callable[[], None],
     ) -> None:
         self._isolator, self._now = context.isolator, context.monotonic
         self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
-        self._next_work, self._end, self._freed = next_work, end, freed
+        self._next_work, self._on_finished, self._on_permit_freed = next_work, end, on_permit_freed
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
         self._scout: asyncio.Task[None] | None = None
         self._waited: set[asyncio.Task[None]] = set()
         self._last_waited = False
-        self._clean = copy_context()
+        self._base_context = copy_context()
         self._is_auto = consumer.max_concurrency is None
         self._wanted = consumer.max_concurrency or AUTO_CONCURRENCY_MIN
-        self._auto_max = auto_slots_max(consumer)
+        self._auto_max = auto_permits_max(consumer)
         self._ended = self._failed = 0
         self._was_full = False
-        self.begun = 0
+        self.started_count = 0
 
     def __len__(self) -> int:
         return len(self._running)
@@ -139,14 +139,14 @@ class Slots:
     @property
     def allowed(self) -> int:
         """How many invocations may run at a time."""
-        return self._wanted - self._isolator.left_behind.slots_lost(self._queue)
+        return self._wanted - self._isolator.abandoned.permits_lost(self._queue)
 
     @property
     def free(self) -> int:
         """How many more; below 0 if there are too many now."""
         return self.allowed - len(self._running)
 
-    def under_way(self) -> dict[asyncio.Task[None], Invocation]:
+    def running_invocations(self) -> dict[asyncio.Task[None], Invocation]:
         """What runs now; may be asked from any thread."""
         return self._running.copy()
 
@@ -154,105 +154,105 @@ class Slots:
         """What they have in hand."""
         return [each for one in self._running.values() for each in one.messages]
 
-    def fill(self) -> None:
+    def start_waiting(self) -> None:
         """Begins what there is, as far as slots are free."""
         if self._scout is not None and not self._scout.done():
             return
         while self.free > 0 and (work := self._next_work()) is not None:
-            task = self.begin(work)
+            task = self.start(work)
             if not self._last_waited:
                 self._scout = task
                 return
 
-    def begin(self, work: Work) -> asyncio.Task[None]:
+    def start(self, work: Work) -> asyncio.Task[None]:
         """One invocation, in a task of its own."""
         # Not by the loop's own way of making tasks: that may run it before we know of it.
-        task = asyncio.Task(self._serve(work), context=self._clean.copy())
-        self._note(task, work)
+        task = asyncio.Task(self._run(work), context=self._base_context.copy())
+        self._record_start(task, work)
         return task
 
-    def _note(self, task: asyncio.Task[None], work: Work) -> None:
-        self.begun += 1
+    def _record_start(self, task: asyncio.Task[None], work: Work) -> None:
+        self.started_count += 1
         self._running[task] = Invocation(work.messages, work.given, self._now())
         self._was_full = self._was_full or self.free <= 0
 
-    async def _serve(self, work: Work | None) -> None:
+    async def _run(self, work: Work | None) -> None:
         task = asyncio.current_task()
         assert task is not None
-        turn_ends = monotonic() + TURN_SECONDS
+        turn_ends = monotonic() + SCOUT_SECONDS_MAX
         try:
             while work is not None:
                 try:
                     invoked = await self._invoke(task, work)
                 except GeneratorExit as error:
-                    if is_closed(task, error):
+                    if is_task_closing(task, error):
                         raise
-                    invoked = self._thrown_through(task, work, error)
+                    invoked = self._result_of_generator_exit(task, work, error)
                 invocation = self._running.pop(task, None)
-                if self._scout is not task or task.cancelling() or not self._is_clean():
-                    self._clean.copy().run(self._conclude, invocation, invoked)
+                if self._scout is not task or task.cancelling() or not self._is_context_unchanged():
+                    self._base_context.copy().run(self._finish, invocation, invoked)
                     break
-                self._conclude(invocation, invoked)
+                self._finish(invocation, invoked)
                 if monotonic() >= turn_ends:
                     break
                 work = self._next_work() if self.free > 0 else None
                 if work is not None:
-                    self._note(task, work)
+                    self._record_start(task, work)
         finally:
             self._waited.discard(task)
-            self._part(task)
+            self._release_scout(task)
 
-    async def _invoke(self, task: asyncio.Task[None], work: Work) -> Invoked:
+    async def _invoke(self, task: asyncio.Task[None], work: Work) -> InvocationResult:
         try:
             invocation = self._isolator.invoke(work.handler, work.given)
-            invoked = await noticing(invocation, self._waits, task)
+            invoked = await notify_first_wait(invocation, self._on_first_wait, task)
         except asyncio.CancelledError:
-            invoked = stopped(work.given, self._stopped.get(task, CANCELLED_WITHIN))
+            invoked = result_when_stopped(work.given, self._stopped.get(task, CANCELLED_BY_HANDLER))
         else:
             if task in self._stopped:  # It took no notice, and went on until it was done.
-                invoked = stopped(work.given, self._stopped[task])
+                invoked = result_when_stopped(work.given, self._stopped[task])
         self._stopped.pop(task, None)
         if task not in self._waited:
             self._last_waited = False
         return invoked
 
-    def _thrown_through(
+    def _result_of_generator_exit(
         self, task: asyncio.Task[None], work: Work, error: GeneratorExit
-    ) -> Invoked:
+    ) -> InvocationResult:
         """A handler awaited a task that had raised this: everything between it and its own task is
         closed by then, and only here it can be told."""
-        return stopped(work.given, self._stopped.pop(task, Failed(describe(error))))
+        return result_when_stopped(work.given, self._stopped.pop(task, Failed(describe(error))))
 
-    def _waits(self, task: asyncio.Task[None]) -> None:
+    def _on_first_wait(self, task: asyncio.Task[None]) -> None:
         """A handler waits for something, for the first time."""
         self._waited.add(task)
         self._last_waited = True
         if self._scout is task:
-            self._part(task)
+            self._release_scout(task)
 
-    def _part(self, task: asyncio.Task[None]) -> None:
+    def _release_scout(self, task: asyncio.Task[None]) -> None:
         """From here on the task is no scout: others begin what there is, if a slot is free."""
         if self._scout is task:
             self._scout = None
-        self._clean.copy().run(self._freed)
+        self._base_context.copy().run(self._on_permit_freed)
 
-    def _is_clean(self) -> bool:
+    def _is_context_unchanged(self) -> bool:
         """Whether the context of this task is as it was before its handler."""
-        context, clean = copy_context(), self._clean
+        context, clean = copy_context(), self._base_context
         if len(context) != len(clean):
             return False
         return all(context.get(variable) is value for variable, value in clean.items())
 
-    def _conclude(self, invocation: Invocation | None, invoked: Invoked) -> None:
+    def _finish(self, invocation: Invocation | None, invoked: InvocationResult) -> None:
         if invocation is None:
-            self._isolator.left_behind.remove(self._queue)
+            self._isolator.abandoned.remove(self._queue)
         else:
             self._count(invoked, invocation.started)
 
-    def _count(self, invoked: Invoked, started: float) -> None:
+    def _count(self, invoked: InvocationResult, started: float) -> None:
         self._ended += 1
         self._failed += invoked.is_failed
-        end_safely(self._end, invoked, started)
+        report_safely(self._on_finished, invoked, started)
 
     # Stopping
 
@@ -267,13 +267,15 @@ class Slots:
         for task, invocation in list(overdue):
             if task not in self._stopped:
                 self._stop(task, late)
-            elif invocation.started <= began - STOP_SECONDS:
-                self._leave_behind(task)
+            elif invocation.started <= began - CANCEL_GRACE_SECONDS:
+                self._abandon(task)
 
     def overdue_at(self) -> float | None:
         """When `stop_overdue` will next have something to do, if what runs goes on."""
         ends = (
-            each.started + self._limit_seconds + (STOP_SECONDS if task in self._stopped else 0.0)
+            each.started
+            + self._limit_seconds
+            + (CANCEL_GRACE_SECONDS if task in self._stopped else 0.0)
             for task, each in self._running.items()
         )
         return min(ends, default=None)
@@ -283,33 +285,33 @@ class Slots:
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
         for task in self._running:
-            self._stop(task, GIVEN_BACK)
+            self._stop(task, RELEASED)
         if self._running:
-            await asyncio.wait(self._running, timeout=STOP_SECONDS)
+            await asyncio.wait(self._running, timeout=CANCEL_GRACE_SECONDS)
         for task in [*self._running]:
-            self._leave_behind(task)
+            self._abandon(task)
 
     def _stop(self, task: asyncio.Task[None], outcome: Outcome) -> None:
         self._stopped.setdefault(task, outcome)
         task.cancel()
 
-    def _leave_behind(self, task: asyncio.Task[None]) -> None:
+    def _abandon(self, task: asyncio.Task[None]) -> None:
         """Ends an invocation without its handler, which goes on; nothing of that counts."""
         invocation, outcome = self._running.pop(task), self._stopped.pop(task)
         if not task.done():  # Else it was stopped before it began.
-            self._isolator.left_behind.add(self._queue)
-        self._count(stopped(invocation.given, outcome), invocation.started)
+            self._isolator.abandoned.add(self._queue)
+        self._count(result_when_stopped(invocation.given, outcome), invocation.started)
 
     # Waiting
 
-    async def idle(self, seconds: float) -> bool:
+    async def wait_until_idle(self, seconds: float) -> bool:
         """Waits, for at most so long, until nothing runs; whether nothing does."""
         until = monotonic() + seconds
         while self._running and (left := until - monotonic()) > 0:
             await asyncio.wait(self._running, timeout=min(left, LOOK_SECONDS))
         return not self._running
 
-    async def quiet(self, seconds: float) -> bool:
+    async def wait_until_quiet(self, seconds: float) -> bool:
         """The same, but for as long as one after the other ends within so many seconds."""
         while self._running:
             done, _ = await asyncio.wait(self._running, timeout=seconds)

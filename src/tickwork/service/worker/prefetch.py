@@ -16,11 +16,11 @@ from tickwork.clock import monotonic
 from tickwork.core.model import Message
 
 CLAIM_MAX = 1_000
-AHEAD_MAX = 2_500
-AHEAD_SECONDS = 0.1
-HELD_BYTES_MAX = 16 * 1024 * 1024
-PACE_SECONDS = 0.1
-FIRST_PACE_SECONDS = 0.01
+PREFETCH_MAX = 2_500
+PREFETCH_SECONDS = 0.1
+PREFETCH_BYTES_MAX = 16 * 1024 * 1024
+THROUGHPUT_SECONDS = 0.1
+FIRST_THROUGHPUT_SECONDS = 0.01
 """Over so long the pace is measured; the first one sooner, so that a backlog is not begun with one
 message at a time."""
 
@@ -28,7 +28,7 @@ WAIT_SECONDS_MAX = 2.0
 """So long something may wait for a slot that is not free."""
 
 
-class Intake:
+class Prefetch:
     """The messages in hand that wait for a slot, and how many more may be claimed."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
@@ -36,7 +36,7 @@ class Intake:
         self._waiting: deque[Message] = deque()
         self._waiting_bytes = self._bytes_each = 0
         self._since: deque[float] = deque()
-        self._pace = 0.0
+        self._throughput = 0.0
         self._ended = 0
         self._measured_at = now()
 
@@ -68,7 +68,7 @@ class Intake:
             self._waiting_bytes -= len(message.body)
         return messages
 
-    def waits_seconds(self) -> float:
+    def oldest_wait_seconds(self) -> float:
         """How long the first one has been waiting."""
         return self._now() - self._since[0] if self._since else 0.0
 
@@ -76,7 +76,7 @@ class Intake:
         """All that wait."""
         return list(self._waiting)
 
-    def give_up(self) -> list[Message]:
+    def take_all(self) -> list[Message]:
         """All of them, for somebody else."""
         given = list(self._waiting)
         self._waiting.clear()
@@ -84,7 +84,7 @@ class Intake:
         self._waiting_bytes = 0
         return given
 
-    def overstayed(self, free: int) -> list[Message]:
+    def take_overdue(self, free: int) -> list[Message]:
         """What has waited too long, but for those that so many free places are for; no longer in
         hand."""
         too_long = self._now() - WAIT_SECONDS_MAX
@@ -92,7 +92,7 @@ class Intake:
             return []
         late = sum(1 for _ in takewhile(lambda since: since <= too_long, self._since))
         since = [*self._since]
-        waiting = self.give_up()
+        waiting = self.take_all()
         self._put(waiting[:free], since[:free])
         self._put(waiting[max(late, free) :], since[max(late, free) :])
         return waiting[free:late]
@@ -102,7 +102,7 @@ class Intake:
         self._since.extend(since)
         self._waiting_bytes += sum(len(each.body) for each in messages)
 
-    def count_ended(self, messages: int) -> None:
+    def count_finished(self, messages: int) -> None:
         """Keeps the pace. What was given back does not belong to it: nothing was done there."""
         self._ended += messages
         self._measure()
@@ -110,22 +110,22 @@ class Intake:
     def _measure(self) -> None:
         now = self._now()
         passed = now - self._measured_at
-        if passed >= (PACE_SECONDS if self._pace else FIRST_PACE_SECONDS):
-            self._pace = self._ended / passed
+        if passed >= (THROUGHPUT_SECONDS if self._throughput else FIRST_THROUGHPUT_SECONDS):
+            self._throughput = self._ended / passed
             self._ended, self._measured_at = 0, now
 
-    def room(self, free: int, coming: int = 0) -> int:
+    def claim_limit(self, free: int, coming: int = 0) -> int:
         """How many to claim now, if so many would find a free place in a slot, and so many more
         are coming."""
-        if self._waiting_bytes >= HELD_BYTES_MAX:
+        if self._waiting_bytes >= PREFETCH_BYTES_MAX:
             return 0
         self._measure()  # Also when nothing ends: then there is no pace.
-        ahead = min(int(self._pace * AHEAD_SECONDS), AHEAD_MAX)
+        ahead = min(int(self._throughput * PREFETCH_SECONDS), PREFETCH_MAX)
         in_hand = len(self._waiting) + coming
         # Rather many at once than one as soon as another is done.
         is_enough = in_hand > free + ahead // 2
         if is_enough:
             return 0
-        bytes_free = HELD_BYTES_MAX - self._waiting_bytes - coming * self._bytes_each
+        bytes_free = PREFETCH_BYTES_MAX - self._waiting_bytes - coming * self._bytes_each
         fits = max(bytes_free // max(self._bytes_each, 1), 1)
         return min(free + ahead - in_hand, fits, CLAIM_MAX)

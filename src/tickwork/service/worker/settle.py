@@ -30,11 +30,11 @@ from tickwork.core.model import SYSTEM, Ending, Fate, Message, Queue, Settlement
 from tickwork.errors import ClaimLost, EventDone, TickworkError
 from tickwork.service.observe import Observer
 from tickwork.service.worker.invoke import describe
-from tickwork.service.worker.settle_retry import Patience, Unstorable
+from tickwork.service.worker.settle_retry import CannotSettle, SettleRetry
 from tickwork.store.contract import Store
 
-SETTLED_AT_ONCE = 1_000
-FLIGHTS_MAX = 2
+SETTLE_BATCH_MAX = 1_000
+CONCURRENT_SETTLES_MAX = 2
 
 LOOK_SECONDS = 1.0
 """So often who drains looks at the time; and so long what is abandoned may take to end."""
@@ -47,7 +47,7 @@ TYPES_WARNED_MAX = 1_000
 _log = logging.getLogger("tickwork")
 
 
-class End(Struct, frozen=True):
+class FinishedMessage(Struct, frozen=True):
     """A message, how it ends, and the rows that its handler wants along.
 
     `started` is when its handler was begun, on the worker's clock; None if none was.
@@ -64,12 +64,12 @@ class End(Struct, frozen=True):
         """Nothing comes with it that could be refused."""
         return self.rows is None and not self.ending.sends and not self.ending.batches
 
-    def carrying(self, made: Made) -> End:
+    def carrying(self, made: Made) -> FinishedMessage:
         """The same, with more that it brings about."""
         return structs.replace(self, ending=decide.with_effects(self.message, self.ending, *made))
 
 
-class Came(NamedTuple):
+class SettleOutcome(NamedTuple):
     """What came of an end: it counts with all that it carried, or (`error`) it is settled as
     failed, or it came to nothing."""
 
@@ -89,50 +89,50 @@ class Settler:
     ) -> None:
         self._store, self._queue, self._observer = store, queue, observer
         self._settled = settled
-        self._patience = Patience(store.nodes, observer.trouble)
-        self._ends: deque[End] = deque()
-        self._under_way: dict[asyncio.Task[None], Sequence[End]] = {}
-        self._together: dict[asyncio.Task[None], Sequence[End]] = {}
-        self._far: set[str | None] = set()
+        self._retry = SettleRetry(store.nodes, observer.trouble)
+        self._ends: deque[FinishedMessage] = deque()
+        self._under_way: dict[asyncio.Task[None], Sequence[FinishedMessage]] = {}
+        self._invocations: dict[asyncio.Task[None], Sequence[FinishedMessage]] = {}
+        self._types_warned: set[str | None] = set()
 
     @property
     def waiting(self) -> int:
         """How many ends are not settled yet."""
-        under_way = [*self._under_way.values(), *self._together.values()]
-        return len(self._ends) + sum(map(len, under_way))
+        running_invocations = [*self._under_way.values(), *self._invocations.values()]
+        return len(self._ends) + sum(map(len, running_invocations))
 
     def unsettled(self) -> list[Message]:
         """The messages of those."""
-        under_way = [*self._under_way.values(), *self._together.values()]
-        return [end.message for ends in (self._ends, *under_way) for end in ends]
+        running_invocations = [*self._under_way.values(), *self._invocations.values()]
+        return [end.message for ends in (self._ends, *running_invocations) for end in ends]
 
-    def add(self, *ends: End) -> None:
+    def add(self, *ends: FinishedMessage) -> None:
         """Settles soon."""
-        self._warn_of_far(ends)
+        self._warn_about_hops(ends)
         self._ends.extend(ends)
-        self._fly()
+        self._start_settling()
 
-    def add_together(self, ends: Sequence[End], made: Made) -> None:
+    def add_invocation(self, ends: Sequence[FinishedMessage], made: Made) -> None:
         """Settles soon the ends of one invocation, with what it made as a whole."""
         if not made:
             self.add(*ends)
             return
-        self._warn_of_far(ends)
-        task = asyncio.create_task(self._settle_together(ends, made))
-        self._together[task] = ends
-        task.add_done_callback(self._together.pop)
+        self._warn_about_hops(ends)
+        task = asyncio.create_task(self._settle_invocation(ends, made))
+        self._invocations[task] = ends
+        task.add_done_callback(self._invocations.pop)
 
     async def drain(self, until: float = inf) -> None:
         """Returns when all are settled, or at a time of the local clock: then the rest is left as
         it is. Nothing of it is lost; it is handed out again when the lease has ended."""
-        while under_way := [*self._under_way, *self._together]:
+        while running_invocations := [*self._under_way, *self._invocations]:
             left = until - monotonic()
             if left <= 0:
-                await self._abandon(under_way)
+                await self._abandon(running_invocations)
                 return
-            await asyncio.wait(under_way, timeout=min(left, LOOK_SECONDS))
+            await asyncio.wait(running_invocations, timeout=min(left, LOOK_SECONDS))
 
-    async def _abandon(self, under_way: Sequence[asyncio.Task[None]]) -> None:
+    async def _abandon(self, running_invocations: Sequence[asyncio.Task[None]]) -> None:
         _log.warning(
             "queue %s: %d messages have ended and could not be settled; they will be handed out "
             "again",
@@ -140,32 +140,34 @@ class Settler:
             self.waiting,
         )
         self._ends.clear()
-        for task in under_way:
+        for task in running_invocations:
             task.cancel()
-        await asyncio.wait(under_way, timeout=LOOK_SECONDS)
+        await asyncio.wait(running_invocations, timeout=LOOK_SECONDS)
 
-    def _fly(self) -> None:
+    def _start_settling(self) -> None:
         # The last flight takes along whatever comes until its turn.
-        if self._ends and len(self._under_way) < FLIGHTS_MAX:
-            task = asyncio.Task(self._fly_on())  # Which does not begin before we know of it.
+        if self._ends and len(self._under_way) < CONCURRENT_SETTLES_MAX:
+            task = asyncio.Task(
+                self._settle_batches()
+            )  # Which does not begin before we know of it.
             self._under_way[task] = ()
-            task.add_done_callback(self._landed)
+            task.add_done_callback(self._on_settling_done)
 
-    def _landed(self, task: asyncio.Task[None]) -> None:
+    def _on_settling_done(self, task: asyncio.Task[None]) -> None:
         self._under_way.pop(task, None)
-        self._fly()
+        self._start_settling()
 
-    async def _fly_on(self) -> None:
+    async def _settle_batches(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         while self._ends:
-            ends = [self._ends.popleft() for _ in range(min(len(self._ends), SETTLED_AT_ONCE))]
+            ends = [self._ends.popleft() for _ in range(min(len(self._ends), SETTLE_BATCH_MAX))]
             self._under_way[task] = ends
             await self._settle(ends)
             self._under_way[task] = ()
             self._settled(len(ends))
 
-    async def _settle(self, ends: Sequence[End]) -> None:
+    async def _settle(self, ends: Sequence[FinishedMessage]) -> None:
         special = [end for end in ends if not end.is_plain]
         if not special:
             await self._settle_plain(ends)
@@ -173,9 +175,9 @@ class Settler:
         plain = [end for end in ends if end.is_plain]
         await asyncio.gather(self._settle_plain(plain), *map(self._settle_special, special))
 
-    async def _settle_together(self, ends: Sequence[End], made: Made) -> None:
+    async def _settle_invocation(self, ends: Sequence[FinishedMessage], made: Made) -> None:
         # The others wait: were all of them settled, nobody would be left to carry it.
-        left = deque(sorted(ends, key=_carries_last))
+        left = deque(sorted(ends, key=_carrier_order))
         while left:
             end = left.popleft()
             came = await self._settle_special(end.carrying(made))
@@ -190,43 +192,47 @@ class Settler:
         await self._settle(left)
         self._settled(len(ends))
 
-    async def _settle_plain(self, ends: Sequence[End]) -> None:
+    async def _settle_plain(self, ends: Sequence[FinishedMessage]) -> None:
         if ends:
-            answer = await self._patience.settle(partial(self._ask, ends))
+            answer = await self._retry.settle(partial(self._ask, ends))
             self._observer.settled(self._queue, ends, answer.result)
 
-    async def _settle_special(self, end: End) -> Came:
+    async def _settle_special(self, end: FinishedMessage) -> SettleOutcome:
         """Settles an end with all that comes with it; as failed, if that cannot be stored."""
         ask = partial(self._ask, [end])
         if end.rows is not None:
-            ask = partial(self._ask_jointly, end, end.rows)
+            ask = partial(self._settle_with_rows, end, end.rows)
         try:
-            answer = await self._patience.settle_special(ask)
-        except Unstorable as why:
+            answer = await self._retry.settle_special(ask)
+        except CannotSettle as why:
             if isinstance(why.error, EventDone):
                 plain = Ending(claim=end.ending.claim, fate=Fate.ACK)
                 await self._settle_plain([structs.replace(end, ending=plain, rows=None)])
-                return Came(counted=False)
-            return await self._fail(end, why.error, is_doubtful=why.is_doubtful)
+                return SettleOutcome(counted=False)
+            return await self._fail(end, why.error, may_be_settled=why.may_be_settled)
         self._observer.settled(self._queue, [end], answer.result)
-        return Came(counted=not answer.result.refused and not answer.result.duplicates)
+        return SettleOutcome(counted=not answer.result.refused and not answer.result.duplicates)
 
-    async def _fail(self, end: End, error: Exception, *, is_doubtful: bool = False) -> Came:
+    async def _fail(
+        self, end: FinishedMessage, error: Exception, *, may_be_settled: bool = False
+    ) -> SettleOutcome:
         """Settles an end as failed, unless it turns out that it was settled as it should be."""
         told = str(error) if isinstance(error, TickworkError) else describe(error)
         ending = decide.settle(end.message, Failed(told), self._queue.settings)
         failed = structs.replace(end, ending=ending, rows=None)
-        answer = await self._patience.settle(partial(self._ask, [failed]), is_doubtful=is_doubtful)
+        answer = await self._retry.settle(
+            partial(self._ask, [failed]), may_be_settled=may_be_settled
+        )
         # If this had no answer at first either, it may have been this: rather twice than never.
-        is_done = is_doubtful and bool(answer.before) and not answer.is_repeated
+        is_done = may_be_settled and bool(answer.before) and not answer.is_repeated
         self._observer.settled(self._queue, [end if is_done else failed], answer.result)
-        return Came(counted=True) if is_done else Came(counted=False, error=error)
+        return SettleOutcome(counted=True) if is_done else SettleOutcome(counted=False, error=error)
 
-    async def _ask(self, ends: Sequence[End]) -> SettleResult:
+    async def _ask(self, ends: Sequence[FinishedMessage]) -> SettleResult:
         settlement = Settlement(tuple([end.ending for end in ends]))
         return await self._store.messages.settle(SYSTEM, settlement)
 
-    async def _ask_jointly(self, end: End, rows: Written) -> SettleResult:
+    async def _settle_with_rows(self, end: FinishedMessage, rows: Written) -> SettleResult:
         settlement = Settlement((end.ending,))
         try:
             await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
@@ -234,15 +240,15 @@ class Settler:
             return SettleResult(refused=(end.ending.claim,))
         return SettleResult()
 
-    def _warn_of_far(self, ends: Iterable[End]) -> None:
+    def _warn_about_hops(self, ends: Iterable[FinishedMessage]) -> None:
         for end in ends:
             message = end.message
             if (
                 message.hops > HOPS_WARNED
-                and message.type not in self._far
-                and len(self._far) < TYPES_WARNED_MAX
+                and message.type not in self._types_warned
+                and len(self._types_warned) < TYPES_WARNED_MAX
             ):
-                self._far.add(message.type)
+                self._types_warned.add(message.type)
                 _log.warning(
                     "queue %s: a message of type %s has %d hops behind it; does a handler cause "
                     "what it handles? (correlation id %s; told once for each type)",
@@ -253,10 +259,10 @@ class Settler:
                 )
 
 
-def _done(ends: Iterable[End]) -> list[End]:
+def _done(ends: Iterable[FinishedMessage]) -> list[FinishedMessage]:
     return [end for end in ends if end.ending.fate is Fate.ACK]
 
 
-def _carries_last(end: End) -> tuple[bool, bool]:
+def _carrier_order(end: FinishedMessage) -> tuple[bool, bool]:
     """What is done carries first, and of that what has nothing to be refused for itself."""
     return end.ending.fate is not Fate.ACK, not end.is_plain

@@ -35,9 +35,9 @@ from tickwork.errors import (
     StoreUnavailable,
 )
 from tickwork.service.observe import Unmoved
-from tickwork.service.worker import settle_retry as patience
-from tickwork.service.worker.settle import SETTLED_AT_ONCE, End, Settler
-from tickwork.service.worker.settle_retry import OWN_FAULT_TRIES
+from tickwork.service.worker import settle_retry
+from tickwork.service.worker.settle import SETTLE_BATCH_MAX, FinishedMessage, Settler
+from tickwork.service.worker.settle_retry import UNAVAILABLE_TRIES_MAX
 from tickwork.store.contract import Store
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))
@@ -104,7 +104,7 @@ class Notes(Unmoved):
         self.troubles: list[str] = []
         self.handled_ends: list[Fate] = []
 
-    def settled(self, _: Queue, ends: Sequence[End], result: SettleResult) -> None:
+    def settled(self, _: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
         self.handled_ends += [end.ending.fate for end in ends]
         self.lost += result.refused
 
@@ -115,8 +115,8 @@ class Notes(Unmoved):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """One that is tried again at once."""
-    monkeypatch.setattr(patience, "PAUSE_SECONDS_MIN", 0.001)
-    monkeypatch.setattr(patience, "PAUSE_SECONDS_MAX", 0.001)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MIN", 0.001)
+    monkeypatch.setattr(settle_retry, "PAUSE_SECONDS_MAX", 0.001)
     return Server()
 
 
@@ -133,9 +133,11 @@ def settler(server: Server, notes: Notes) -> Settler:
     return Settler(cast(Store, store), QUEUE, notes, lambda _: None)
 
 
-def end(number: int, *sends: Send, rows: Written | None = None) -> End:
+def end(number: int, *sends: Send, rows: Written | None = None) -> FinishedMessage:
     message = handed_out(id=UUID(int=number))
-    return End(message, Ending(claim=message.current_claim, fate=Fate.ACK, sends=sends), rows)
+    return FinishedMessage(
+        message, Ending(claim=message.current_claim, fate=Fate.ACK, sends=sends), rows
+    )
 
 
 def send(body: bytes = b"1") -> Send:
@@ -158,7 +160,7 @@ async def test_ends_travel_together(server: Server, settler: Settler) -> None:
     server.gate.set()
     await settler.drain()
     assert [number for number, *_ in server.fates()] == [*range(1, 1_101)]
-    assert len(server.settled) <= 1_100 // SETTLED_AT_ONCE + 2
+    assert len(server.settled) <= 1_100 // SETTLE_BATCH_MAX + 2
     assert (settler.waiting, settler.unsettled()) == (0, [])
 
 
@@ -242,7 +244,7 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
 ) -> None:
     first, second, third = end(1), end(2, send(b"own")), end(3)
     retried = structs.replace(first, ending=Ending(claim=first.ending.claim, fate=Fate.RETRY))
-    settler.add_together([retried, second, third], ALL)
+    settler.add_invocation([retried, second, third], ALL)
     assert settler.waiting == len(settler.unsettled()) == 3
     await settler.drain()
     assert (settler.waiting, carriers(server)) == (0, [3])
@@ -256,20 +258,20 @@ async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Set
     ends = [end(number) for number in range(1, 5)]
     held = [each.ending.claim for each in ends]
     server.refused, server.duplicates = (held[0],), (held[1],)
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert carriers(server) == [1, 2, 3]
     assert [number for number, *_ in server.fates()] == [1, 2, 3, 4]
     server.settled.clear()
     server.refused, server.duplicates = tuple(held), ()
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert carriers(server) == [1, 2, 3, 4]
 
 
 async def test_rows_carry_too(server: Server, settler: Settler) -> None:
     server.raised_jointly = [EventDone(["x"]), ClaimLost(["x"]), ValueError("the caller's own")]
-    settler.add_together([end(number, rows=own_rows()) for number in range(1, 6)], ALL)
+    settler.add_invocation([end(number, rows=own_rows()) for number in range(1, 6)], ALL)
     await settler.drain()
     assert [settled.endings[0].claim.id.int for settled in server.jointly] == [4, 5]
     assert [len(settled.endings[0].sends) for settled in server.jointly] == [1, 0]
@@ -282,7 +284,7 @@ async def test_what_all_of_them_made_and_cannot_be_stored_fails_all(
     ends = [end(number) for number in range(1, 4)]
     retried = structs.replace(ends[0], ending=Ending(claim=ends[0].ending.claim, fate=Fate.RETRY))
     server.raised = [BacklogFull("out", 7)]
-    settler.add_together([retried, *ends[1:]], ALL)
+    settler.add_invocation([retried, *ends[1:]], ALL)
     await settler.drain()
     dead = [(number, Fate.DEAD, REASON_MAX_RETRIES) for number in (2, 3)]
     assert (server.fates(), carriers(server)) == ([(1, Fate.RETRY, None), *dead], [])
@@ -296,7 +298,7 @@ async def test_a_refusal_after_a_lost_answer_is_a_success_of_a_node_that_lives(
     server.raised = [StoreUnavailable("the answer got lost")]
     server.raised_by_nodes = [StoreUnavailable("away"), StoreUnavailable("away")]
     server.refused = (ends[0].ending.claim,)
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert (carriers(server), notes.lost) == ([1], [])
     assert notes.handled_ends == [Fate.ACK] * 3
@@ -306,7 +308,7 @@ async def test_rows_whose_answer_got_lost_are_written(
     server: Server, settler: Settler, notes: Notes
 ) -> None:
     server.raised_jointly = [StoreUnavailable("the answer got lost"), ClaimLost(["x"])]
-    settler.add_together([end(number, rows=own_rows()) for number in (1, 2)], ALL)
+    settler.add_invocation([end(number, rows=own_rows()) for number in (1, 2)], ALL)
     await settler.drain()
     assert [len(settled.endings[0].sends) for settled in server.jointly] == [0]
     assert (notes.handled_ends, notes.lost) == ([Fate.ACK, Fate.ACK], [])
@@ -319,7 +321,7 @@ async def test_a_refusal_is_believed_of_a_node_that_was_ended(
     ends = [end(number) for number in range(1, 3)]
     server.raised, server.is_ended = [StoreUnavailable("the answer got lost")], True
     server.refused = tuple(each.ending.claim for each in ends)
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert notes.lost == [*server.refused]
 
@@ -330,7 +332,7 @@ async def test_what_fails_after_a_lost_answer_may_have_been_done(
     ends = [end(number) for number in range(1, 3)]
     server.raised = [StoreUnavailable("the answer got lost"), NotFound("queue", "out")]
     server.refused = (ends[0].ending.claim,)
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES), (2, Fate.ACK, None)]
     assert (carriers(server), notes.lost) == ([], [])
@@ -344,7 +346,7 @@ async def test_a_failure_whose_answer_got_lost_is_a_failure(
     ends = [end(number) for number in range(1, 3)]
     server.raised = [BacklogFull("out", 7), StoreUnavailable("the answer got lost")]
     server.refused = (ends[0].ending.claim,)
-    settler.add_together(ends, ALL)
+    settler.add_invocation(ends, ALL)
     await settler.drain()
     assert [fate for _, fate, _ in server.fates()] == [Fate.DEAD, Fate.DEAD]
     assert notes.handled_ends == [Fate.DEAD, Fate.DEAD]
@@ -354,21 +356,21 @@ async def test_what_the_database_cannot_do_fails_in_the_end(
     server: Server, settler: Settler, notes: Notes
 ) -> None:
     """If it does other work meanwhile; while it is away nothing is counted."""
-    away = 3 * OWN_FAULT_TRIES
+    away = 3 * UNAVAILABLE_TRIES_MAX
     server.raised_by_nodes = [StoreUnavailable("away")] * away
-    server.raised_jointly = [StoreUnavailable("killed")] * (away + OWN_FAULT_TRIES + 1)
+    server.raised_jointly = [StoreUnavailable("killed")] * (away + UNAVAILABLE_TRIES_MAX + 1)
     settler.add(end(1, rows=own_rows()))
     await settler.drain()
     assert (server.raised_jointly, server.jointly) == ([], [])
     assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES)]
     assert [each.error for each in server.settled[0].endings] == ["killed"]
-    assert len(notes.troubles) == away + OWN_FAULT_TRIES + 1
+    assert len(notes.troubles) == away + UNAVAILABLE_TRIES_MAX + 1
 
 
 async def test_who_drains_waits_for_so_long_only(server: Server, settler: Settler) -> None:
     server.gate.clear()
     settler.add(end(1))
-    settler.add_together([end(2), end(3)], ALL)
+    settler.add_invocation([end(2), end(3)], ALL)
     await settler.drain(monotonic() + 0.01)
     assert (settler.waiting, server.settled) == (0, [])
 
@@ -378,7 +380,7 @@ async def test_who_comes_from_far_is_told_of_once(
 ) -> None:
     for hops, type_ in [(3, "near"), (4, "far"), (5, "far"), (4, None)]:
         message = handed_out(id=UUID(int=1), hops=hops, type=type_)
-        settler.add(End(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
+        settler.add(FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
     await settler.drain()
     told = [record.getMessage() for record in caplog.records]
     assert [("type far has 4 hops" in each, "type None" in each) for each in told] == [

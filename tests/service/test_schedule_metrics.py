@@ -16,7 +16,11 @@ from tickwork.clock import now
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade.app import Tickwork
-from tickwork.service.observe.schedule_metrics import LATENESS_SECONDS, SlotMetrics, SlotNumbers
+from tickwork.service.observe.schedule_metrics import (
+    LATENESS_SECONDS,
+    ScheduleCounters,
+    ScheduleMetrics,
+)
 from tickwork.testing import Harness, harness
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -153,10 +157,10 @@ async def test_a_node_at_work_tells_what_it_counted(home: Home) -> None:
 
 
 def test_a_node_that_leads_nothing_tells_of_slots_only() -> None:
-    numbers = SlotNumbers()
+    numbers = ScheduleCounters()
     numbers.expired(2)
-    (slots, late) = SlotMetrics(numbers, is_leading=False).collect()
+    (slots, late) = ScheduleMetrics(numbers, is_leading=False).collect()
     assert (slots.name, late.name) == ("tickwork_schedule_slots", "tickwork_slot_lateness_seconds")
     assert [(each.labels, each.value) for each in slots.samples] == [({"outcome": "expired"}, 2)]
-    leading = SlotMetrics(numbers, is_leading=True).collect()
+    leading = ScheduleMetrics(numbers, is_leading=True).collect()
     assert "tickwork_shards_held" in {each.name for each in leading}

@@ -22,11 +22,11 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules.change import Moved, rezone
-from tickwork.service.observe.schedule_metrics import SlotNumbers
-from tickwork.service.scheduler import tzdata as zones_module
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.scheduler import tzdata
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
-from tickwork.service.scheduler.tzdata import Zones
+from tickwork.service.scheduler.tzdata import TzdataUpdater
 from tickwork.store.contract import Store
 
 HOUR = timedelta(hours=1)
@@ -42,7 +42,7 @@ def after(hours: int, since: datetime = NOON) -> dict[str, tuple[int, Changes]]:
     return {TOWN: (1, [(since, hours)])}
 
 
-class Noted(SlotNumbers):
+class Noted(ScheduleCounters):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -80,7 +80,9 @@ class Post:
             return (clock.now() - start).total_seconds()
 
         self.scheduler = Scheduler(store, leadership, self.noted, tell=_never, monotonic=monotonic)
-        self.zones = Zones(store, leadership, self.noted, version=version, monotonic=monotonic)
+        self.zones = TzdataUpdater(
+            store, leadership, self.noted, version=version, monotonic=monotonic
+        )
 
     async def run(self) -> None:
         """One turn of its loops."""
@@ -239,7 +241,7 @@ async def test_what_was_paused_goes_on_where_its_next_slot_is_now(
 async def test_a_move_that_stops_half_way_is_begun_again(
     store: Store, clock: VirtualClock, files: ZoneFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zones_module, "PAGE", 2)
+    monkeypatch.setattr(tzdata, "PAGE", 2)
     files.use("2030a", BEFORE)
     await make_queue(store)
     clock.advance(seconds=2 * 86_400)

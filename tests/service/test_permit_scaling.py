@@ -10,13 +10,13 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
-from tickwork.service.worker.prefetch import FIRST_PACE_SECONDS, PACE_SECONDS
+from tickwork.service.worker.prefetch import FIRST_THROUGHPUT_SECONDS, THROUGHPUT_SECONDS
 
 MESSAGES = 1_000
 ENOUGH = 32
 
 
-@pytest.mark.parametrize("seconds", [FIRST_PACE_SECONDS / 2, PACE_SECONDS * 1.5])
+@pytest.mark.parametrize("seconds", [FIRST_THROUGHPUT_SECONDS / 2, THROUGHPUT_SECONDS * 1.5])
 async def test_a_backlog_gets_more_and_more_slots(tmp_path: Path, seconds: float) -> None:
     place, running, most = Workplace(tmp_path), 0, 0
 

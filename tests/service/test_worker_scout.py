@@ -14,9 +14,9 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
-from tickwork.service.worker import permits as slots
-from tickwork.service.worker.permits import noticing
-from tickwork.service.worker.prefetch import Intake
+from tickwork.service.worker import permits
+from tickwork.service.worker.permits import notify_first_wait
+from tickwork.service.worker.prefetch import Prefetch
 
 MESSAGES = 50
 
@@ -24,7 +24,7 @@ MESSAGES = 50
 @pytest.fixture(autouse=True)
 def in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are in hand before their slot is free: the end of one begins the next."""
-    monkeypatch.setattr(Intake, "room", lambda intake, *_: MESSAGES - len(intake))
+    monkeypatch.setattr(Prefetch, "claim_limit", lambda prefetch, *_: MESSAGES - len(prefetch))
 
 
 _spoilt: ContextVar[bool] = ContextVar("spoilt", default=False)
@@ -106,7 +106,7 @@ async def test_who_waits_does_not_hold_up_the_others(tmp_path: Path) -> None:
 async def test_handlers_that_never_wait_let_others_have_their_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(permits, "SCOUT_SECONDS_MAX", 0.0)
     place, handled, turns = Workplace(tmp_path), list[int](), list[int]()
 
     async def handle(_: Any) -> None:
@@ -151,7 +151,7 @@ async def _awaiting(work: Awaitable[Any]) -> Any:
 
 def _noticed(work: Coroutine[Any, Any, Any]) -> tuple[list[str], Awaitable[Any]]:
     told: list[str] = []
-    return told, noticing(work, told.append, "it waits")
+    return told, notify_first_wait(work, told.append, "it waits")
 
 
 async def test_what_ends_at_once_is_not_noticed() -> None:

@@ -16,9 +16,9 @@ from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message, Permanent, Snooze
 from tickwork.core.model import SYSTEM, Ending, Fate, Queue, SettleResult
-from tickwork.service.observe import log_events as lines
-from tickwork.service.observe.log_events import Line, Lines, shown
-from tickwork.service.worker.settle import End
+from tickwork.service.observe import log_events
+from tickwork.service.observe.log_events import EventLog, LogEvent, format_value
+from tickwork.service.worker.settle import FinishedMessage
 
 QUEUE = Queue(id=UUID(int=2), tenant="default", name="work")
 LATE_SECONDS = 30.0
@@ -39,12 +39,12 @@ class Kept(logging.Handler):
         return [
             (each.levelname, each.msg.fields["outcome"])
             for each in self.records
-            if isinstance(each.msg, Line) and "outcome" in each.msg.fields
+            if isinstance(each.msg, LogEvent) and "outcome" in each.msg.fields
         ]
 
     def fields(self, outcome: str) -> dict[str, Any]:
         """Those of the first line with this outcome."""
-        found = [each.msg.fields for each in self.records if isinstance(each.msg, Line)]
+        found = [each.msg.fields for each in self.records if isinstance(each.msg, LogEvent)]
         return dict(next(each for each in found if each.get("outcome") == outcome))
 
 
@@ -137,7 +137,7 @@ async def test_a_line_tells_what_happened_in_a_group_of_tasks(tmp_path: Path, ke
         await eventually(lambda: len(kept.told()) == 3, timeout_seconds=LATE_SECONDS)
     group = "ExceptionGroup: unhandled errors in a TaskGroup"
     told = [each.msg for each in kept.records if each.levelname == "ERROR"]
-    assert sorted(each.fields["error"] for each in told if isinstance(each, Line)) == [
+    assert sorted(each.fields["error"] for each in told if isinstance(each, LogEvent)) == [
         f"ConnectionError: the bank is shut (1 of 1 in {group})",
         f"KeyError: 'x' (1 of 1 in {group})",
         f"KeyError: 'x' (1 of 1 in {group})",
@@ -176,17 +176,19 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
     assert kept.fields("refused")["will_retry"] is False
 
 
-def end(number: int, fate: Fate = Fate.ACK) -> End:
+def end(number: int, fate: Fate = Fate.ACK) -> FinishedMessage:
     message = handed_out(id=UUID(int=number))
-    return End(message, Ending(claim=message.current_claim, fate=fate), None, 0.0, 0.001)
+    return FinishedMessage(
+        message, Ending(claim=message.current_claim, fate=fate), None, 0.0, 0.001
+    )
 
 
 def test_of_many_successes_some_are_told_and_the_rest_is_counted(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(lines, "monotonic", lambda: now[0])
-    log = Lines(successes_per_second=3)
+    monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
+    log = EventLog(successes_per_second=3)
     log.settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
     assert len(kept.told()) == 3
     log.settled(Queue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult())
@@ -201,17 +203,17 @@ def test_of_many_successes_some_are_told_and_the_rest_is_counted(
 
 def test_without_debug_a_success_says_nothing(kept: Kept) -> None:
     logging.getLogger("tickwork").setLevel(logging.INFO)
-    Lines().settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
+    EventLog().settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
     assert kept.told() == [("WARNING", "retried")]
 
 
 def test_the_same_trouble_is_told_now_and_then(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, log = [100.0], Lines()
-    monkeypatch.setattr(lines, "monotonic", lambda: now[0])
+    now, log = [100.0], EventLog()
+    monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
     for _ in range(5):
         log.trouble("claim", OSError("away"))
     log.trouble("settle", OSError("away"))
-    now[0] += lines.REPEAT_SECONDS
+    now[0] += log_events.REPEAT_SECONDS
     log.trouble("claim", OSError("away"))
     told = [each.msg.fields["what"] for each in kept.records]  # type: ignore[union-attr]
     assert told == ["claim", "settle", "claim"]
@@ -232,10 +234,10 @@ def test_the_same_trouble_is_told_now_and_then(kept: Kept, monkeypatch: pytest.M
     ],
 )
 def test_what_came_from_outside_stays_within_its_field(value: object, text: str) -> None:
-    assert shown(value) == text
-    assert str(Line("happened", what=value, missing=None)) == f"happened what={text}"
+    assert format_value(value) == text
+    assert str(LogEvent("happened", what=value, missing=None)) == f"happened what={text}"
 
 
 def test_a_traceback_follows_its_line() -> None:
-    line = Line("failed", error="ValueError", exception="Traceback …\nValueError")
+    line = LogEvent("failed", error="ValueError", exception="Traceback …\nValueError")
     assert str(line) == "failed error=ValueError\nTraceback …\nValueError"

@@ -13,9 +13,9 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, Ending, Fate, Message
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import StoreUnavailable
-from tickwork.service.observe.schedule_metrics import SlotNumbers
-from tickwork.service.worker.claim import Latecomers
-from tickwork.service.worker.prefetch import Intake
+from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.worker.claim import LateMessages
+from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import Settler
 from tickwork.store.contract import Store
 from tickwork.testing.errors_seen import Notes
@@ -26,21 +26,21 @@ LATEST: dict[str, Any] = {"missed": {"policy": "fire_most_recent"}}
 class Consumer(NamedTuple):
     """What stands between a claim and the handlers."""
 
-    intake: Intake
+    prefetch: Prefetch
     settler: Settler
-    late: Latecomers
+    late: LateMessages
 
-    async def sift(self, *found: Message) -> list[Message]:
+    async def accept(self, *found: Message) -> list[Message]:
         """What handlers get of this."""
-        await self.late.sift(found)
+        await self.late.accept(found)
         await self.settler.drain()
-        return self.intake.give_up()
+        return self.prefetch.take_all()
 
 
 async def consumer(store: Store) -> Consumer:
     queue = await store.queues.get(DEFAULT, "work")
-    intake, settler = Intake(), Settler(store, queue, Notes(SlotNumbers()), lambda _: None)
-    return Consumer(intake, settler, Latecomers(store, intake, settler))
+    prefetch, settler = Prefetch(), Settler(store, queue, Notes(ScheduleCounters()), lambda _: None)
+    return Consumer(prefetch, settler, LateMessages(store, prefetch, settler))
 
 
 async def two_slots(store: Store, clock: VirtualClock) -> Schedule:
@@ -68,8 +68,8 @@ async def test_of_two_late_slots_that_two_consumers_have_the_latest_fires(
     made = await two_slots(store, clock)
     clock.advance(seconds=61)
     first, second = [await claim(store, await join(store), limit=1) for _ in range(2)]
-    assert await (await consumer(store)).sift(*first) == []
-    assert await (await consumer(store)).sift(*second) == [*second]
+    assert await (await consumer(store)).accept(*first) == []
+    assert await (await consumer(store)).accept(*second) == [*second]
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
 
 
@@ -81,7 +81,7 @@ async def test_a_newer_slot_that_was_claimed_along_counts_also_when_it_is_done(
     late, on_time = await claim(store, await join(store))
     assert (late.is_late, on_time.is_late) == (True, False)
     await settle(store, ack(on_time))
-    assert await (await consumer(store)).sift(late, on_time) == [on_time]
+    assert await (await consumer(store)).accept(late, on_time) == [on_time]
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
 
 
@@ -91,8 +91,8 @@ async def test_what_is_claimed_late_while_others_are_judged_is_judged_as_well(
     await late_ones(store, clock, 2)
     first, second = await claim(store, await join(store))
     here = await consumer(store)
-    await asyncio.gather(here.late.sift([first]), here.late.sift([second]))
-    assert {each.id for each in here.intake.give_up()} == {first.id, second.id}
+    await asyncio.gather(here.late.accept([first]), here.late.accept([second]))
+    assert {each.id for each in here.prefetch.take_all()} == {first.id, second.id}
     assert here.late.waiting == []
 
 
@@ -116,21 +116,21 @@ async def test_one_that_is_claimed_anew_while_it_is_judged_is_another(
     node = await join(store)
     first, second = await claim(store, node)
     here, slow = await consumer(store), SlowStore(store)
-    late = Latecomers(cast(Store, slow), here.intake, here.settler)
-    sifts = [asyncio.create_task(late.sift([each])) for each in (first, second)]
+    late = LateMessages(cast(Store, slow), here.prefetch, here.settler)
+    sifts = [asyncio.create_task(late.accept([each])) for each in (first, second)]
     await eventually(lambda: len(slow.gates) == 2)
     slow.gates[0].set()
     await sifts[0]
-    (given,) = here.intake.give_up()
+    (given,) = here.prefetch.take_all()
     assert given.current_claim == first.current_claim
     await settle(store, Ending(claim=given.current_claim, fate=Fate.RELEASE))
     (again,) = await claim(store, node)
-    sifts.append(asyncio.create_task(late.sift([again])))
+    sifts.append(asyncio.create_task(late.accept([again])))
     await eventually(lambda: len(slow.gates) == 3)
     for gate in slow.gates:
         gate.set()
     await asyncio.gather(*sifts)
-    assert {each.current_claim for each in here.intake.give_up()} == {
+    assert {each.current_claim for each in here.prefetch.take_all()} == {
         second.current_claim,
         again.current_claim,
     }
@@ -148,11 +148,11 @@ async def test_if_the_database_is_away_what_is_late_is_given_back(
         raise StoreUnavailable("away")
 
     nowhere: Any = SimpleNamespace(schedules=SimpleNamespace(newer_due=away))
-    late = Latecomers(nowhere, here.intake, here.settler)
+    late = LateMessages(nowhere, here.prefetch, here.settler)
     with pytest.raises(StoreUnavailable):
-        await late.sift([message])
+        await late.accept([message])
     await here.settler.drain()
-    assert (late.waiting, here.intake.give_up()) == ([], [])
+    assert (late.waiting, here.prefetch.take_all()) == ([], [])
     assert [each.id for each in await claim(store, await join(store))] == [message.id]
 
 
@@ -167,4 +167,4 @@ async def test_slots_of_another_schedule_do_not_count(store: Store, clock: Virtu
     clock.advance(seconds=61)
     found = await claim(store, await join(store))
     assert [each.is_late for each in found] == [True, True]
-    assert len(await (await consumer(store)).sift(*found)) == 2
+    assert len(await (await consumer(store)).accept(*found)) == 2

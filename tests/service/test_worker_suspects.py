@@ -47,7 +47,7 @@ async def app(home: Home) -> AsyncIterator[Tickwork]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that looks often, and whose heart beats often."""
-    monkeypatch.setattr(worker, "APART_SECONDS", 0.02)
+    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 0.02)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 50)
 
 
@@ -89,7 +89,7 @@ async def claimed_by(store: Store, running: Worker, count: int) -> tuple[Stored,
 def counted_looks(running: Worker, monkeypatch: pytest.MonkeyPatch) -> list[frozenset[UUID]]:
     """What a worker finds when it looks for suspects, from the first time that there are some."""
     looks: list[frozenset[UUID]] = []
-    look = running._suspected
+    look = running._queues_with_suspects
 
     async def counted() -> frozenset[UUID]:
         found = await look()
@@ -97,7 +97,7 @@ def counted_looks(running: Worker, monkeypatch: pytest.MonkeyPatch) -> list[froz
             looks.append(found)
         return found
 
-    monkeypatch.setattr(running, "_suspected", counted)
+    monkeypatch.setattr(running, "_queues_with_suspects", counted)
     return looks
 
 
@@ -171,7 +171,7 @@ async def test_what_cost_workers_their_life_runs_with_nothing_beside_it(app: Tic
 async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_SECONDS", 10 * PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 10 * PATIENCE_SECONDS)
     work, handled = app.queue("work"), set[Any]()
 
     @app.on("work")
@@ -229,7 +229,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slo
 async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 0.2)
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     async with busy.waiting_with_poison():
         await app.queue("quick").send("meanwhile")
@@ -247,16 +247,16 @@ async def test_a_busy_worker_goes_on_without_it_and_an_idle_one_takes_it(
 async def test_a_busy_worker_waits_longer_each_time_so_that_the_only_one_runs_it_at_last(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(worker, "APART_REST", 1.0)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 1.0)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         # By and by it is longer than any handler may run.
-        await until(lambda: running._apart_wait_seconds > 0.3, "a longer wait")
+        await until(lambda: running._suspect_wait_seconds > 0.3, "a longer wait")
         assert busy.seen == []
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison")
-        await until(lambda: running._apart_wait_seconds == 0.01, "a short wait for the next")
+        await until(lambda: running._suspect_wait_seconds == 0.01, "a short wait for the next")
 
 
 @pytest.mark.usefixtures("soon")
@@ -281,7 +281,7 @@ async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
         await other.send_batch([*range(20)])
         consumer = next(each for each in running.consumers if each.queue.name == "other")
         await until(lambda: consumer.running == 1, "the slow handler")
-        consumer._intake.add(await claimed_by(store, running, 5))
+        consumer._prefetch.add(await claimed_by(store, running, 5))
         await store.queues.resume(DEFAULT, "work")
         await until(lambda: consumer._is_paused, "a pause")
         go_on.set()
@@ -296,7 +296,7 @@ async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
         running._is_stopping = True
         busy.go_on.set()
         await until(lambda: not any(each._is_paused for each in running.consumers), "the end of it")
-        assert await running.run_apart() == 0
+        assert await running.run_suspects() == 0
     store = await app.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
     assert busy.seen == []
@@ -339,7 +339,7 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
     async with app.running() as running:
         await other.send(1)
         gathering = next(each for each in running.consumers if each.queue.name == "other")
-        await until(lambda: gathering._intake, "a batch")
+        await until(lambda: gathering._prefetch, "a batch")
         await store.queues.resume(DEFAULT, "work")
         await until(lambda: order.count("suspect") == 5, "all of them")
     assert order == ["batch", *["suspect"] * 5]
@@ -349,7 +349,7 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
 async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
     app: Tickwork, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_LATER", (150.0, 150.0))
+    monkeypatch.setattr(worker, "SUSPECT_DEFER_FACTORS", (150.0, 150.0))
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     await send_poison(app)
     store = await app.open()
@@ -393,14 +393,14 @@ async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tic
     await other.send_batch([*range(3)])
     async with app.running():
         await until(lambda: suspects == 3, "all of them")
-    assert min(gaps[1:]) >= 0.1 * worker.APART_REST
+    assert min(gaps[1:]) >= 0.1 * worker.SUSPECT_REST_FACTOR
 
 
 @pytest.mark.usefixtures("soon")
 async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_WAIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(worker, "SUSPECT_WAIT_SECONDS", PATIENCE_SECONDS)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         lost = running._node.id
@@ -414,8 +414,8 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
 async def test_it_does_not_run_while_the_lease_may_have_run_out(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APART_SECONDS", 0.02)
-    monkeypatch.setattr(worker, "APART_REST", 0.1)
+    monkeypatch.setattr(worker, "SUSPECT_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(worker, "SUSPECT_REST_FACTOR", 0.1)
     monkeypatch.setattr(node, "BEATS_PER_TTL", 10)
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:

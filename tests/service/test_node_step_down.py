@@ -63,7 +63,9 @@ class Server:
     async def give_up(self, _: object, node_id: UUID) -> int:
         self.gave_up.append(node_id)
         self._fail()
-        self.roles[node_id] = tuple(each for each in self.roles[node_id] if each != nodes.ROLE)
+        self.roles[node_id] = tuple(
+            each for each in self.roles[node_id] if each != nodes.SCHEDULER_ROLE
+        )
         return 0
 
     async def come_back(self, _: object, node_id: UUID) -> None:
@@ -132,7 +134,7 @@ async def test_what_nobody_thought_of_is_tried_again_when_the_loop_turns(
     server: Server, node: Node
 ) -> None:
     told: list[str] = []
-    node.on_trouble(lambda what, _: told.append(what))
+    node.on_error(lambda what, _: told.append(what))
     block(lambda: server.roles[node.id] == ("worker",))
     server.broken = True
     await eventually(lambda: told)
@@ -161,7 +163,7 @@ async def test_a_new_identity_of_a_loop_that_stands_still_has_not_the_role(
 async def test_a_role_that_is_dropped_meanwhile_does_not_come_back(
     server: Server, node: Node
 ) -> None:
-    server.on_come_back = lambda: node.drop_role(nodes.ROLE)
+    server.on_come_back = lambda: node.drop_role(nodes.SCHEDULER_ROLE)
     block(lambda: server.roles[node.id] == ("worker",))
     await eventually(lambda: len(server.gave_up) == 2)
     await eventually(lambda: server.roles[node.id] == ("worker",))

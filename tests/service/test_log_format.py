@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tickwork.service.observe.log_events import Line
-from tickwork.service.observe.log_format import formatter
+from tickwork.service.observe.log_events import LogEvent
+from tickwork.service.observe.log_format import build_formatter
 
 FORMATS = ("json", "console")
 
@@ -53,7 +53,7 @@ def line(
     record = logging.getLogger("shop").makeRecord(
         "shop", logging.INFO, "shop.py", 1, msg, (), info, extra=dict(extra)
     )
-    return formatter(log_format).format(record)
+    return build_formatter(log_format).format(record)
 
 
 def fields(extra: Mapping[Any, Any], msg: object = "paid", **options: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_our_own_fields_stay_what_they_are() -> None:
 
 
 def test_the_fields_of_a_line_of_ours_stay_what_they_are() -> None:
-    ours = Line("message dead", queue="emails", attempt=1)
+    ours = LogEvent("message dead", queue="emails", attempt=1)
     told = fields({"queue": "other", "attempt": 1}, ours)
     assert (told["queue"], told["extra_queue"], told["attempt"]) == ("emails", "other", 1)
     assert "extra_attempt" not in told  # It is the same.

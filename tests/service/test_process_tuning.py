@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.process import Children
 from tickwork.facade.app import Tickwork
-from tickwork.service.process_lifecycle import COLLECT_EVERY, SWITCH_SECONDS
+from tickwork.service.process_lifecycle import GC_THRESHOLD, SWITCH_INTERVAL_SECONDS
 
 PATIENCE_SECONDS = 30.0
 """Nothing takes so long that is not broken."""
@@ -19,10 +19,10 @@ PATIENCE_SECONDS = 30.0
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ((), (SWITCH_SECONDS, COLLECT_EVERY)),
-        ((1, 1), (SWITCH_SECONDS, COLLECT_EVERY)),
+        ((), (SWITCH_INTERVAL_SECONDS, GC_THRESHOLD)),
+        ((1, 1), (SWITCH_INTERVAL_SECONDS, GC_THRESHOLD)),
         ((0.000125, 20_000), (0.000125, 20_000)),
-        ((1, 0), (SWITCH_SECONDS, 0)),
+        ((1, 0), (SWITCH_INTERVAL_SECONDS, 0)),
     ],
 )
 async def test_a_process_of_our_own_is_tuned(

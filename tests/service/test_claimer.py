@@ -15,7 +15,7 @@ from tests.core.messages import handed_out
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, ClaimRequest, Message, Scope
 from tickwork.errors import StoreUnavailable
-from tickwork.service.worker.claim import Claims
+from tickwork.service.worker.claim import Claimer
 from tickwork.store.contract import Store
 
 NODE = UUID(int=7)
@@ -56,10 +56,10 @@ def server() -> Server:
 
 
 @pytest.fixture
-def claims(server: Server) -> Claims:
+def claims(server: Server) -> Claimer:
     """Two consumers have something in hand."""
     store: Any = SimpleNamespace(messages=server, nodes=server)
-    made = Claims(cast(Store, store))
+    made = Claimer(cast(Store, store))
     made.add(lambda: [message(1)])
     made.add(lambda: [message(2), message(3)])
     return made
@@ -69,14 +69,14 @@ def message(number: int) -> Message:
     return handed_out(id=UUID(int=number))
 
 
-async def test_an_answer_is_handed_on(server: Server, claims: Claims) -> None:
+async def test_an_answer_is_handed_on(server: Server, claims: Claimer) -> None:
     server.answers = [(message(9),)]
     assert await claims.claim(DEFAULT, REQUEST) == (message(9),)
     assert server.given_back == []
 
 
 async def test_after_a_lost_answer_what_nobody_has_in_hand_is_given_back(
-    server: Server, claims: Claims
+    server: Server, claims: Claimer
 ) -> None:
     server.answers = [StoreUnavailable("lost"), (message(9),)]
     with pytest.raises(StoreUnavailable):
@@ -88,7 +88,7 @@ async def test_after_a_lost_answer_what_nobody_has_in_hand_is_given_back(
     assert len(server.given_back) == 1
 
 
-async def test_nothing_is_claimed_until_it_is_given_back(server: Server, claims: Claims) -> None:
+async def test_nothing_is_claimed_until_it_is_given_back(server: Server, claims: Claimer) -> None:
     server.answers = [StoreUnavailable("lost")]
     server.is_away = True
     for _ in range(3):
@@ -100,7 +100,7 @@ async def test_nothing_is_claimed_until_it_is_given_back(server: Server, claims:
     assert (server.asked, len(server.given_back)) == (2, 1)
 
 
-async def test_an_answer_that_is_still_to_come_is_not_lost(server: Server, claims: Claims) -> None:
+async def test_an_answer_that_is_still_to_come_is_not_lost(server: Server, claims: Claimer) -> None:
     server.answers = [(message(9),), StoreUnavailable("lost")]
     server.gate.clear()
     in_hand: list[Message] = []
@@ -112,7 +112,7 @@ async def test_an_answer_that_is_still_to_come_is_not_lost(server: Server, claim
     slow = asyncio.create_task(slowly())
     lost = asyncio.create_task(claims.claim(DEFAULT, REQUEST))
     await eventually(lambda: server.asked == 2)
-    claims._unsure.add(NODE)
+    claims._unanswered_holders.add(NODE)
     third = asyncio.create_task(claims.claim(DEFAULT, REQUEST))
     await asyncio.sleep(0)
     assert (server.asked, server.given_back) == (2, [])
@@ -125,7 +125,7 @@ async def test_an_answer_that_is_still_to_come_is_not_lost(server: Server, claim
 
 
 async def test_a_claim_that_is_broken_off_may_have_handed_something_out(
-    server: Server, claims: Claims
+    server: Server, claims: Claimer
 ) -> None:
     server.gate.clear()
     task = asyncio.create_task(claims.claim(DEFAULT, REQUEST))

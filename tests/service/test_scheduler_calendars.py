@@ -20,7 +20,7 @@ from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.calendars import put_calendar
 from tickwork.ops.schedules.views import fires_next, show_schedule
-from tickwork.service.scheduler import calendars as days_off_module
+from tickwork.service.scheduler import calendars
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday."""
@@ -309,7 +309,7 @@ async def test_a_dead_firing_that_pauses_records_days_off_once(
 async def test_more_calendars_than_are_remembered_are_all_kept_to(
     app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(days_off_module, "CALENDARS_MAX", 3)
+    monkeypatch.setattr(calendars, "CALENDARS_MAX", 3)
     async with living(app, database, START) as life:
         made: list[Schedule] = []
         for number in range(7):
