@@ -19,6 +19,7 @@ EVERY_ERROR: list[TickworkError] = [
     errors.ClaimLost(["a", "b"]),
     errors.EventDone(["a"]),
     errors.NodeExpired("n"),
+    errors.MissingExtra("tickwork up", "HTTP server", "server"),
     errors.StoreError("no"),
     errors.StoreUnavailable("not now"),
     errors.StoreBroken("not ever"),

@@ -10,6 +10,7 @@ TickworkError
 ├── ClaimLost            the work was handed out anew; nothing of this holder's counts
 ├── EventDone            the event was done already; ack this double without its effects
 ├── NodeExpired          a node's lease ran out: take a new identity
+├── MissingExtra         an optional dependency is not installed: which one, and how to get it
 └── StoreError           the database
     ├── StoreUnavailable     cannot be reached or written now: try again
     └── StoreBroken          will not get better by trying: corrupt, read-only, wrong schema
@@ -140,6 +141,19 @@ class NodeExpired(TickworkError):
 
     def _made_of(self) -> tuple[object, ...]:
         return (self.node_id,)
+
+
+class MissingExtra(TickworkError):
+    """An optional dependency is not installed. The message names the extra to install."""
+
+    code = "missing_extra"
+
+    def __init__(self, feature: str, dependency: str, extra: str) -> None:
+        self.feature, self.dependency, self.extra = feature, dependency, extra
+        super().__init__(f"{feature} needs the {dependency}: pip install 'tickwork[{extra}]'")
+
+    def _made_of(self) -> tuple[object, ...]:
+        return self.feature, self.dependency, self.extra
 
 
 class StoreError(TickworkError):

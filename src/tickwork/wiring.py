@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from tickwork import tzdata_version as zone_data
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
+from tickwork.errors import MissingExtra
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
 
@@ -47,14 +48,44 @@ __all__ = [
     "load_settings",
     "migrate",
     "open_store",
+    "postgres_extra",
+    "server_extra",
 ]
+
+_SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
+_POSTGRES_PACKAGES = frozenset({"asyncpg"})
+
+
+@contextmanager
+def server_extra(feature: str) -> Iterator[None]:
+    """Wraps imports of the HTTP server. `MissingExtra` if it is not installed."""
+    with _extra("server", _SERVER_PACKAGES, feature, "HTTP server"):
+        yield
+
+
+@contextmanager
+def postgres_extra() -> Iterator[None]:
+    """Wraps imports of the PostgreSQL driver. `MissingExtra` if it is not installed."""
+    with _extra("postgres", _POSTGRES_PACKAGES, "postgresql://", "driver"):
+        yield
+
+
+@contextmanager
+def _extra(extra: str, packages: frozenset[str], feature: str, dependency: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise MissingExtra(feature, dependency, extra) from None
 
 
 def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
     """The HTTP application of these settings; its database is open while it is served. Without a
     registry of others it is alone in its process, and a whole node: what the other roles say is
     done beside it."""
-    from tickwork.api import create_api  # Heavy, and other commands do without.
+    with server_extra("the HTTP API"):
+        from tickwork.api import create_api
     from tickwork.service.observe.metrics import registry_of_process
 
     numbers = registry or registry_of_process()
@@ -97,7 +128,8 @@ async def open_store(
     is not, because other nodes may still run on the old one. `moment` may be a virtual clock's.
     Without `create` a file that is not there is refused; one that `is_temporary` is not synced."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres import PostgresStore
+        with postgres_extra():
+            from tickwork.store.postgres import PostgresStore
 
         return await PostgresStore.open(
             settings.database, moment=moment, direct_url=settings.database_direct
@@ -113,7 +145,8 @@ async def open_store(
 def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
     """Which database these settings are for: equal for all spellings of its URL."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.engine.identity import place_of as place_of_postgres
+        with postgres_extra():
+            from tickwork.store.postgres.engine.identity import place_of as place_of_postgres
 
         try:
             return place_of_postgres(settings.database, environ)
@@ -207,6 +240,9 @@ async def hosted(
     from tickwork.service.observe.log_format import configure_logging
     from tickwork.service.observe.metrics import registry_of_process, serving
 
+    if Role.API in settings.roles:
+        with server_extra("the role api"):  # Before any handler runs.
+            import tickwork.api.serve  # noqa: F401
     configure_logging(settings.log_format, settings.log_level)
     registry = registry_of_process()
     with ExitStack() as served:
@@ -234,7 +270,8 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
 async def migrate(settings: Settings) -> tuple[Migration, ...]:
     """Brings the schema up to date, and says what was applied."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
+        with postgres_extra():
+            from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
 
         return await migrate_postgres(settings.database_direct or settings.database)
     from tickwork.store.sqlite.engine.migrate import migrate as migrate_sqlite
@@ -245,7 +282,8 @@ async def migrate(settings: Settings) -> tuple[Migration, ...]:
 async def examine(settings: Settings) -> tuple[Finding, ...]:
     """What the database's set-up gives."""
     if is_postgres(settings.database):
-        from tickwork.store.postgres.engine.doctor import examine as examine_postgres
+        with postgres_extra():
+            from tickwork.store.postgres.engine.doctor import examine as examine_postgres
 
         return await examine_postgres(settings.database)
     from tickwork.store.sqlite.engine.doctor import examine as examine_sqlite

@@ -12,7 +12,7 @@ import typer
 
 from tickwork.cli.options import Database
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
-from tickwork.errors import InvalidInput, StoreError
+from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
 if TYPE_CHECKING:
     from tickwork.wiring import Settings
@@ -49,9 +49,21 @@ def up_command(
         fail(
             "--roles: a server has the role api; without it use `tickwork run`", code=EXIT_BAD_USAGE
         )
+    _require_server()
     _try_database(settings)
     with _listen(settings) as listener:
         _serve(settings, listener)
+
+
+def _require_server() -> None:
+    """Fails before anything is opened if the HTTP server is not installed."""
+    from tickwork.wiring import server_extra
+
+    try:
+        with server_extra("tickwork up"):
+            import tickwork.api.serve  # noqa: F401
+    except MissingExtra as error:
+        fail(str(error))
 
 
 def _try_database(settings: Settings) -> None:
@@ -66,7 +78,7 @@ def _try_database(settings: Settings) -> None:
 
     try:
         asyncio.run(try_it())
-    except StoreError as error:
+    except TickworkError as error:
         fail(str(error))
 
 

@@ -28,7 +28,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import asyncpg
 import msgspec
 
 from tickwork import wiring
@@ -101,6 +100,8 @@ async def _schema(url: str) -> AsyncIterator[str]:
 
 
 async def _execute(url: str, statement: str) -> None:
+    with wiring.postgres_extra():
+        import asyncpg
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(statement)

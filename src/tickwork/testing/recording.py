@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import asyncpg
 import msgspec
 
 from tickwork.core.model import SYSTEM, Scope
@@ -51,6 +50,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def record(database: str) -> None:
     """Begins to write down what happens in a database."""
     if database.startswith("postgresql://"):
+        import asyncpg
+
         connection = await asyncpg.connect(database)
         try:
             await connection.execute(read_sql("record_postgres"))
@@ -218,6 +219,8 @@ def _optional_uuid(value: UUID | bytes | None) -> UUID | None:
 
 async def _rows(database: str, statement: str) -> Sequence[Sequence[Any]]:
     if database.startswith("postgresql://"):
+        import asyncpg
+
         connection = await asyncpg.connect(database)
         try:
             rows: Sequence[Any] = await connection.fetch(read_sql(statement))
