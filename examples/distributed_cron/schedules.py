@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from examples.distributed_cron.app import QUEUE
 from tickwork.core.model import DEFAULT
-from tickwork.core.schedule.model import Order, ScheduleSelection
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.when import Limits
 from tickwork.ops.schedules.create import create_bulk
 from tickwork.store.contract import Store
@@ -39,12 +39,12 @@ def _fields(count: int, every_seconds: int, first: datetime) -> Iterator[dict[st
 async def watched(store: Store, until: datetime) -> list[WatchedSchedule]:
     """All of them, for the checkers: by their rules, and not by what was done about them."""
     found: list[WatchedSchedule] = []
-    selection = ScheduleSelection(order=Order.CREATED)
+    selection = ScheduleSelection(order=ScheduleOrder.CREATED)
     while page := await store.schedules.list(DEFAULT, selection, PAGE):
         for each in page:
             rule = each.definition.rule
             assert rule.start_at is not None
-            since = before(rule.start_at)
+            since = just_before(rule.start_at)
             found.append(WatchedSchedule(id=each.id, rule=rule, since=since, until=until))
-        selection = ScheduleSelection(order=Order.CREATED, after=page[-1].id)
+        selection = ScheduleSelection(order=ScheduleOrder.CREATED, after=page[-1].id)
     return found

@@ -32,7 +32,12 @@ from tests.conformance.steps import (
 from tests.conformance.workbench import Workbench
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Scope, Send, Tenant
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringResult, FiringStatus
+from tickwork.core.schedule.firing import (
+    FIRINGS_KEPT_SECONDS,
+    FiringRecord,
+    FiringResult,
+    FiringStatus,
+)
 from tickwork.store.contract import Store
 
 FIRED = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=0.5, result_code=200)
@@ -246,6 +251,6 @@ class StoreMachine(Workbench):
 
 async def _kept_firings(store: Store, scope: Scope, schedule_id: UUID) -> tuple[FiringRecord, ...]:
     """Those that must still be there; older ones go sooner or later."""
-    since = await store.now() - timedelta(seconds=FIRING_SECONDS)
+    since = await store.now() - timedelta(seconds=FIRINGS_KEPT_SECONDS)
     found = await store.firings.list(scope, schedule_id, ALL)
     return tuple(each for each in found if each.finished_at and each.finished_at > since)

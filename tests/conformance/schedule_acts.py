@@ -23,7 +23,7 @@ from tickwork.core.model import (
     SettleResult,
 )
 from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import (
     SHARDS,
@@ -37,9 +37,9 @@ from tickwork.core.schedule.model import (
     shard_of,
 )
 from tickwork.core.schedule.next_slot import look_at
-from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, plan
+from tickwork.core.schedule.plan import DueSchedule, Fire, Plan, PlanResult, plan
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -139,7 +139,7 @@ async def lead(store: Store, *, ttl_seconds: float = TTL_SECONDS_MAX) -> Leader:
     return Leader(node, await store.shards.hold(SYSTEM, node))
 
 
-async def look(store: Store, leader: Leader, *, limit: int = ALL) -> list[Due]:
+async def look(store: Store, leader: Leader, *, limit: int = ALL) -> list[DueSchedule]:
     """What the leader has to look at."""
     return list(await store.schedules.due(SYSTEM, leader.shards, limit))
 
@@ -215,21 +215,23 @@ async def records(store: Store, schedule: Schedule) -> list[tuple[str, str | Non
     return [(each.status, each.reason, each.count) for each in await firings(store, schedule)]
 
 
-async def change(store: Store, schedule: Schedule, withdraw: Withdraw, decide_: Decide) -> Schedule:
+async def change(
+    store: Store, schedule: Schedule, withdraw: WithdrawScope, decide_: Decision
+) -> Schedule:
     return await store.schedules.change(Scope(schedule.tenant), schedule.id, withdraw, decide_)
 
 
 async def pause(store: Store, schedule: Schedule) -> Schedule:
-    return await change(store, schedule, Withdraw.UNCLAIMED, changing.pause)
+    return await change(store, schedule, WithdrawScope.UNCLAIMED, changing.pause)
 
 
 async def resume(store: Store, schedule: Schedule) -> Schedule:
     decide_ = changing.resume(schedule.definition.rule)
-    return await change(store, schedule, Withdraw.NOTHING, decide_)
+    return await change(store, schedule, WithdrawScope.NOTHING, decide_)
 
 
 async def delete(store: Store, schedule: Schedule) -> Schedule:
-    return await change(store, schedule, Withdraw.ALL, changing.delete)
+    return await change(store, schedule, WithdrawScope.ALL, changing.delete)
 
 
 async def update(
@@ -239,11 +241,11 @@ async def update(
     old = schedule.definition
     new = structs.replace(old, rule=rule or old.rule, **said)
     decide_ = changing.update(new, schedule.name, old.rule, new.rule)
-    return await change(store, schedule, Withdraw.COMING, decide_)
+    return await change(store, schedule, WithdrawScope.NOT_DUE, decide_)
 
 
 async def trigger(store: Store, schedule: Schedule) -> Schedule:
-    return await change(store, schedule, Withdraw.NOTHING, changing.trigger)
+    return await change(store, schedule, WithdrawScope.NOTHING, changing.trigger)
 
 
 async def end(

@@ -26,7 +26,7 @@ from tickwork.core.message.batch import BATCH_RETENTION_SECONDS, ItemStatus
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Pace, Selection
 from tickwork.core.model import DEFAULT, EVENT_RETENTION_SECONDS, SYSTEM, Counts, Pruned
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringResult, FiringStatus
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -68,7 +68,7 @@ KINDS: dict[str, tuple[Callable[[Store, int], Awaitable[None]], int]] = {
     "dead_letters": (make_letters, DEAD_LETTER_RETENTION_SECONDS),
     "events": (make_events, EVENT_RETENTION_SECONDS),
     "batches": (make_batches, BATCH_RETENTION_SECONDS),
-    "firings": (make_firings, FIRING_SECONDS),
+    "firings": (make_firings, FIRINGS_KEPT_SECONDS),
     "tallies": (make_tallies, COUNTER_RETENTION_SECONDS),
 }
 

@@ -29,14 +29,14 @@ from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Scope, Tenant
 from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
     OnDead,
-    Order,
     OverlapPolicy,
     Retry,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
 )
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -221,7 +221,7 @@ async def test_schedules_are_a_tenants_own(store: Store, clock: VirtualClock) ->
     assert await ids_of(store, two) == []
     assert await ids_of(store, one) == [str(made.id)]
     with pytest.raises(NotFound):
-        await store.schedules.change(two, made.id, Withdraw.NOTHING, lambda *_: None)
+        await store.schedules.change(two, made.id, WithdrawScope.NOTHING, lambda *_: None)
     with pytest.raises(NotFound):
         await store.schedules.get(DEFAULT, new_id())
 
@@ -348,22 +348,22 @@ async def test_lists_are_in_order_and_go_on_behind_a_schedule(
     by_id = [str(each.id) for each in made]
     c, a, b, nameless = by_id
     for order, expected in (
-        (Order.CREATED, [c, a, b, nameless]),
-        (Order.NEXT_DUE, [nameless, a, c, b]),
+        (ScheduleOrder.CREATED, [c, a, b, nameless]),
+        (ScheduleOrder.NEXT_DUE, [nameless, a, c, b]),
     ):
         assert await ids_of(store, order=order) == expected
         for place, each in enumerate(made_in(expected, made)):
             assert await ids_of(store, order=order, after=each.id) == expected[place + 1 :]
-    by_name = await ids_of(store, order=Order.NAME)
+    by_name = await ids_of(store, order=ScheduleOrder.NAME)
     assert [each for each in by_name if each != nameless] == [a, b, c]
     assert sorted(by_name) == sorted(by_id)
     seen: list[str] = []
     for _ in made:
         (each,) = await store.schedules.list(
             DEFAULT,
-            ScheduleSelection(order=Order.NAME, after=made_in(seen[-1:], made)[0].id)
+            ScheduleSelection(order=ScheduleOrder.NAME, after=made_in(seen[-1:], made)[0].id)
             if seen
-            else ScheduleSelection(order=Order.NAME),
+            else ScheduleSelection(order=ScheduleOrder.NAME),
             1,
         )
         seen.append(str(each.id))
@@ -387,7 +387,7 @@ async def test_lists_are_of_a_status_a_name_a_calendar_or_before_an_instant(
     assert await ids_of(store, status=ScheduleStatus.PAUSED) == [str(paused.id)]
     assert await ids_of(store, name="first") == [str(first.id)]
     assert await ids_of(store, calendar="feasts") == [str(second.id)]
-    coming = Order.NEXT_DUE
+    coming = ScheduleOrder.NEXT_DUE
     assert await ids_of(store, order=coming) == [str(first.id), str(second.id)]
     assert await ids_of(store, order=coming, before=clock.now() + 2 * MINUTE) == [str(first.id)]
 

@@ -35,9 +35,9 @@ from tickwork.core.model import DEFAULT, Counts, State
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.change import Change
 from tickwork.core.schedule.firing import FiringStatus
-from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
-from tickwork.core.schedule.plan import parked
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key
+from tickwork.core.schedule.plan import park
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store
 
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 class Asked:
     """A decision that remembers what it was asked, and decides as another does."""
 
-    def __init__(self, decide: changing.Decide) -> None:
+    def __init__(self, decide: changing.Decision) -> None:
         self._decide = decide
         self.slots: list[datetime] = []
         self.now: datetime | None = None
@@ -81,9 +81,9 @@ async def test_what_is_taken_back_is_as_asked_and_never_what_was_claimed(
     made = await fast(store, clock)
     at = [begin + each * MINUTE / 6 for each in range(1, 7)]
     for withdraw, expected in (
-        (Withdraw.NOTHING, []),
-        (Withdraw.COMING, at[3:]),
-        (Withdraw.UNCLAIMED, at[1:]),
+        (WithdrawScope.NOTHING, []),
+        (WithdrawScope.NOT_DUE, at[3:]),
+        (WithdrawScope.UNCLAIMED, at[1:]),
     ):
         asked = Asked(lambda *_: None)
         assert await change(store, made, withdraw, asked) == made
@@ -216,7 +216,7 @@ async def test_a_deleted_schedule_has_no_messages_but_those_that_began(
     assert left.state is State.CLAIMED
     # Two were due and are on record; the three to come are nobody's any more.
     assert await records(store, made) == [("skipped", "deleted", 2)]
-    for withdraw in Withdraw:
+    for withdraw in WithdrawScope:
         with pytest.raises(NotFound):
             await change(store, made, withdraw, changing.pause)
 
@@ -239,7 +239,7 @@ async def test_an_extra_run_is_never_taken_back(store: Store, clock: VirtualCloc
     made = await create(store, clock)
     await trigger(store, made)
     asked = Asked(changing.pause)
-    await change(store, made, Withdraw.UNCLAIMED, asked)
+    await change(store, made, WithdrawScope.UNCLAIMED, asked)
     assert asked.slots == []
     assert [each.run for each in await messages(store, made)] == [1]
 
@@ -248,14 +248,14 @@ async def test_a_backfill_fires_the_past_in_one_run(store: Store, clock: Virtual
     await make_queue(store)
     made = await create(store, clock)
     past = [clock.now() - each * MINUTE for each in (3, 2, 1)]
-    filled = await change(store, made, Withdraw.NOTHING, changing.backfill(past))
+    filled = await change(store, made, WithdrawScope.NOTHING, changing.backfill(past))
     assert (filled.runs, filled.fired, filled.next_slot) == (1, 0, made.next_slot)
     found = await messages(store, made)
     assert [(each.slot, each.run, each.catch_up) for each in found] == [
         (each, 1, True) for each in past
     ]
     assert [each.grace_seconds for each in found] == [None] * 3
-    assert await change(store, made, Withdraw.NOTHING, changing.backfill([])) == filled
+    assert await change(store, made, WithdrawScope.NOTHING, changing.backfill([])) == filled
 
 
 async def test_a_buffered_schedule_gives_up_its_line(store: Store, clock: VirtualClock) -> None:
@@ -271,7 +271,7 @@ async def test_a_buffered_schedule_gives_up_its_line(store: Store, clock: Virtua
     await plan_now(store, clock)
     found = await messages(store, resumed)
     assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
-    assert {each.key for each in found} == {key_of(made.id)}
+    assert {each.key for each in found} == {ordering_key(made.id)}
     clock.advance(seconds=30)
     await end_next(store)
     (following,) = await pull(store)
@@ -287,7 +287,7 @@ async def test_a_withdrawal_in_the_middle_of_a_line_keeps_the_line_going(
     )
     begun, *_ = await pull(store, lease_seconds=3_600)
     asked = Asked(changing.pause)
-    await change(store, made, Withdraw.UNCLAIMED, asked)
+    await change(store, made, WithdrawScope.UNCLAIMED, asked)
     assert len(asked.slots) == 5
     await settle(store, ack(begun))
     await trigger(store, await resume(store, await again(store, made)))
@@ -300,14 +300,14 @@ async def test_a_name_may_change_but_not_to_one_in_use(store: Store, clock: Virt
     await create(store, clock, name="taken")
     made = await create(store, clock, name="mine")
 
-    def named(name: str) -> changing.Decide:
+    def named(name: str) -> changing.Decision:
         old = made.definition
         return changing.update(old, name, old.rule, old.rule)
 
     with pytest.raises(Conflict):
-        await change(store, made, Withdraw.COMING, named("taken"))
+        await change(store, made, WithdrawScope.NOT_DUE, named("taken"))
     assert await again(store, made) == made
-    assert (await change(store, made, Withdraw.COMING, named("new"))).name == "new"
+    assert (await change(store, made, WithdrawScope.NOT_DUE, named("new"))).name == "new"
     found = await store.schedules.find(DEFAULT, "new")
     assert found is not None
     assert found.id == made.id
@@ -346,7 +346,7 @@ async def test_an_update_keeps_everything_that_it_names(store: Store, clock: Vir
         missed={"policy": "skip", "grace_seconds": 7},
     ).definition
     decided = changing.update(like, "name", made.definition.rule, like.rule)
-    updated = await change(store, made, Withdraw.COMING, decided)
+    updated = await change(store, made, WithdrawScope.NOT_DUE, decided)
     assert (updated.definition, updated.name) == (like, "name")
     assert await again(store, made) == updated
 
@@ -359,7 +359,7 @@ async def test_a_resumed_one_that_was_parked_goes_on_after_the_slot_on_record(
     clock.advance(seconds=60)
     leader = await lead(store)
     (due,) = await look(store, leader)
-    await write(store, leader, [parked(due, "bad")])
+    await write(store, leader, [park(due, "bad")])
     resumed = await resume(store, await again(store, made))
     assert (resumed.status, resumed.last_error) == (ScheduleStatus.ACTIVE, None)
     assert made.next_slot is not None

@@ -25,7 +25,7 @@ from tests.stores.home import KINDS
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -73,7 +73,7 @@ async def test_what_an_update_owes_expires_when_its_slot_does(
         fires = [structs.replace(each, visible_at=clock.now()) for each in decided.fires]
         return structs.replace(decided, fires=tuple(fires))
 
-    await change(store, made, Withdraw.COMING, paced)
+    await change(store, made, WithdrawScope.NOT_DUE, paced)
     assert await left_after(store, clock, made, 599) == 1
     assert await left_after(store, clock, made, 1) == 0
 
@@ -106,6 +106,6 @@ async def test_a_run_of_its_own_expires_from_when_it_is_made(
     made = await create(store, clock, **EVERY_TEN_MINUTES)
     await trigger(store, made)
     past = clock.now() - timedelta(days=1)
-    await change(store, made, Withdraw.NOTHING, changing.backfill([past]))
+    await change(store, made, WithdrawScope.NOTHING, changing.backfill([past]))
     assert await left_after(store, clock, made, 899) == 2
     assert await left_after(store, clock, made, 1) == 0

@@ -23,7 +23,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.contract import Store
@@ -130,7 +130,7 @@ async def test_a_history_outlives_its_schedule_and_not_its_time(
     await delete(store, made)
     kept = len(await store.firings.list(DEFAULT, made.id, ALL))
     assert kept >= 6
-    clock.advance(seconds=FIRING_SECONDS - 3_600)
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS - 3_600)
     await store.pruner.prune(SYSTEM, ALL)
     assert len(await store.firings.list(DEFAULT, made.id, ALL)) == kept
     clock.advance(seconds=2 * 86_400)

@@ -62,7 +62,7 @@ async def test_what_waited_for_one_that_came_too_late_is_late_itself(
     made = await line_of(store, clock, 20)
     first = await pull_one(store, lease_seconds=HOUR)
     assert first.is_late
-    await settle(store, slot_end.too_late(first))
+    await settle(store, slot_end.missed_ending(first))
     second = await pull_one(store, lease_seconds=HOUR)
     assert second.is_late
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]

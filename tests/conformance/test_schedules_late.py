@@ -41,7 +41,7 @@ from tickwork.core.message.outcome import Failed, Outcome, Permanent, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Settlement
 from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.core.schedule.model import ScheduleStatus
-from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -110,15 +110,18 @@ async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
         ("one", made.id, due[0]),
         ("default", new_id(), due[0]),
     ]
-    newer = tuple(Newer(due=number) for number in (3, 2, 1, 0, 0, 0, 0, 0))
+    newer = tuple(LaterSlots(due=number) for number in (3, 2, 1, 0, 0, 0, 0, 0))
     assert await store.schedules.newer_due(SYSTEM, asked) == newer
     taken = await pull(store, limit=2)
     assert [each.slot for each in taken] == due[:2]
     assert await store.schedules.newer_due(SYSTEM, asked) == newer
     await settle(store, ack(taken[1]))
-    assert await store.schedules.newer_due(SYSTEM, asked[:2]) == (Newer(due=2), Newer(due=2))
+    assert await store.schedules.newer_due(SYSTEM, asked[:2]) == (
+        LaterSlots(due=2),
+        LaterSlots(due=2),
+    )
     await trigger(store, made)
-    assert await store.schedules.newer_due(SYSTEM, asked[:1]) == (Newer(due=2),)
+    assert await store.schedules.newer_due(SYSTEM, asked[:1]) == (LaterSlots(due=2),)
     assert await store.schedules.newer_due(SYSTEM, []) == ()
 
 
@@ -129,21 +132,21 @@ async def test_of_newer_slots_only_those_too_late_for_their_first_claim_are_miss
     missed = {"grace_seconds": 30}
     made = await created_due(store, clock, interval_seconds=10, after_seconds=40, missed=missed)
     asked = [("default", made.id, made.created_at)]
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=0),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=4, missed=0),)
     clock.advance(seconds=1)
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=1),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=4, missed=1),)
     first, second = await pull(store, limit=2)
     assert (first.is_late, second.is_late) == (True, False)
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=4, missed=1),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=4, missed=1),)
     # Claimed in time, or tried already: however long that takes, it was not missed.
     await settle(store, retry(second, delay_seconds=0))
     clock.advance(seconds=19)
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=1),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=1),)
     clock.advance(seconds=0.000_001)
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=2),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=2),)
     # A catch-up stays one.
     await settle(store, retry(first, delay_seconds=0))
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=6, missed=2),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=2),)
 
 
 async def test_planned_catch_ups_are_missed_ones(store: Store, clock: VirtualClock) -> None:
@@ -151,7 +154,7 @@ async def test_planned_catch_ups_are_missed_ones(store: Store, clock: VirtualClo
     made = await created_due(store, clock, after_seconds=600, missed={"cap": 3})
     asked = [("default", made.id, made.created_at)]
     # Three of the missed, and the two that are within the grace.
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=5, missed=3),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=5, missed=3),)
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 10])
@@ -213,7 +216,7 @@ async def test_a_newer_slot_that_was_handled_stands_for_the_older_ones(
     asked = [("default", made.id, each.slot) for each in (older, newest) if each.slot is not None]
     newer = await store.schedules.newer_due(SYSTEM, asked)
     on_time = newer[1].due
-    assert newer == (Newer(due=on_time + 1, missed=1), Newer(due=on_time, missed=0))
+    assert newer == (LaterSlots(due=on_time + 1, missed=1), LaterSlots(due=on_time, missed=0))
     assert slot_end.is_too_late(older, newer[0])
 
 
@@ -226,9 +229,9 @@ async def test_a_newer_slot_that_was_skipped_stands_for_nothing(
     await plan_now(store, clock)
     clock.advance(seconds=61)
     older, newest = await pull(store)
-    await store.messages.settle(SYSTEM, Settlement((slot_end.too_late(newest),)))
+    await store.messages.settle(SYSTEM, Settlement((slot_end.missed_ending(newest),)))
     asked = [("default", made.id, each.slot) for each in (older,) if each.slot is not None]
-    assert await store.schedules.newer_due(SYSTEM, asked) == (Newer(due=0, missed=0),)
+    assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=0, missed=0),)
 
 
 async def test_a_purged_run_of_a_fixed_delay_is_not_waited_for(

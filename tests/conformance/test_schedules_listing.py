@@ -20,9 +20,9 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import (
-    DELETED_SECONDS,
-    Order,
+    DELETED_KEPT_SECONDS,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
 )
@@ -70,13 +70,13 @@ async def make_some(store: Store, clock: VirtualClock) -> dict[str, Schedule]:
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
-        (Order.CREATED, "one-1 one-c one-a one-6 two-b two-2 two-a"),
-        (Order.NAME, "one-a one-c one-1 one-6 two-a two-b two-2"),
-        (Order.NEXT_DUE, "one-6 one-a two-a one-c two-2 one-1 two-b"),
+        (ScheduleOrder.CREATED, "one-1 one-c one-a one-6 two-b two-2 two-a"),
+        (ScheduleOrder.NAME, "one-a one-c one-1 one-6 two-a two-b two-2"),
+        (ScheduleOrder.NEXT_DUE, "one-6 one-a two-a one-c two-2 one-1 two-b"),
     ],
 )
 async def test_the_system_lists_tenant_by_tenant_and_what_is_due_soonest_first(
-    store: Store, clock: VirtualClock, order: Order, expected: str
+    store: Store, clock: VirtualClock, order: ScheduleOrder, expected: str
 ) -> None:
     made = await make_some(store, clock)
     names = {(each.tenant, each.id): name for name, each in made.items()}
@@ -100,14 +100,14 @@ async def test_the_deleted_are_listed_when_asked_for_and_have_no_name_and_no_cal
     ]
     kept = await create(store, clock, name="a", calendar="feasts")
     paused = await pause(store, await create(store, clock, name="b"))
-    for order in (Order.CREATED, Order.NAME):
+    for order in (ScheduleOrder.CREATED, ScheduleOrder.NAME):
         assert await listed(store, DEFAULT, status=DELETED, order=order) == gone
         assert await paged(store, DEFAULT, status=DELETED, order=order) == gone
         chosen: tuple[dict[str, Any], ...] = ({"name": "a"}, {"calendar": "feasts"})
         for said in chosen:
             assert await listed(store, DEFAULT, status=DELETED, order=order, **said) == []
             assert await listed(store, DEFAULT, order=order, **said) == [kept]
-    assert await listed(store, DEFAULT, status=DELETED, order=Order.NEXT_DUE) == []
+    assert await listed(store, DEFAULT, status=DELETED, order=ScheduleOrder.NEXT_DUE) == []
     assert await listed(store, DEFAULT) == [kept, paused]
     assert await store.schedules.find(DEFAULT, "a") == kept
     assert await store.schedules.get(DEFAULT, gone[0].id) == gone[0]
@@ -128,7 +128,7 @@ async def test_deleted_schedules_go_when_their_history_has_gone(
     paused = await pause(store, await create(store, clock))
     single = await created_due(store, clock, once_at=(clock.now() + MINUTE).isoformat())
     await end_next(store)
-    clock.advance(seconds=DELETED_SECONDS - 1 - (clock.now() - deleted_at).total_seconds())
+    clock.advance(seconds=DELETED_KEPT_SECONDS - 1 - (clock.now() - deleted_at).total_seconds())
     assert await pruned(store) == 0
     assert (await again(store, made)).status is DELETED
     clock.advance(seconds=1)
@@ -138,7 +138,7 @@ async def test_deleted_schedules_go_when_their_history_has_gone(
     assert await firings(store, made) == []
     assert await listed(store, DEFAULT, status=DELETED) == []
     # Nothing else goes, however old it is.
-    clock.advance(seconds=10 * DELETED_SECONDS)
+    clock.advance(seconds=10 * DELETED_KEPT_SECONDS)
     assert await pruned(store) == 0
     assert (await again(store, paused)).status is ScheduleStatus.PAUSED
     assert (await again(store, single)).status is ScheduleStatus.COMPLETED
@@ -156,7 +156,7 @@ async def test_deleted_schedules_go_a_few_at_a_time_the_oldest_first(
     for each in reversed(made):
         await delete(store, each)
         clock.advance(seconds=1)
-    clock.advance(seconds=DELETED_SECONDS - 3)
+    clock.advance(seconds=DELETED_KEPT_SECONDS - 3)
     assert [await pruned(store, 2) for _ in range(3)] == [2, 1, 0]
     left = await listed(store, DEFAULT, status=DELETED)
     assert [each.id for each in left] == [each.id for each in made[:2]]

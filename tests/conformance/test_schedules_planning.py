@@ -32,7 +32,7 @@ from tickwork.core.schedule.model import (
     bucket_of,
     read_terms,
 )
-from tickwork.core.schedule.plan import Due, PlanResult, parked
+from tickwork.core.schedule.plan import DueSchedule, PlanResult, park
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -56,7 +56,7 @@ async def test_a_schedule_is_looked_at_when_its_time_has_come(
     assert await look(store, leader) == []
     clock.advance(seconds=0.001)
     assert await look(store, leader) == [
-        Due(
+        DueSchedule(
             tenant="default",
             id=made.id,
             bucket=bucket_of(made.id),
@@ -229,7 +229,7 @@ async def test_a_plan_for_a_queue_that_is_gone_changes_nothing(
     assert result == PlanResult(done=(1,), no_queue=(0,))
     assert await as_before(store, made)
     (due,) = await look(store, leader)
-    assert await write(store, leader, [parked(due, "no queue")]) == PlanResult(done=(0,))
+    assert await write(store, leader, [park(due, "no queue")]) == PlanResult(done=(0,))
     assert (await again(store, made)).status is ScheduleStatus.PARKED
 
 

@@ -361,7 +361,7 @@ async def test_a_message_of_a_slot_that_was_missed_is_recorded_as_skipped(
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store)
-    await store.messages.settle(SYSTEM, Settlement((slot_end.too_late(message),)))
+    await store.messages.settle(SYSTEM, Settlement((slot_end.missed_ending(message),)))
     now = await again(store, made)
     assert (now.status, now.error_count, now.last_error) == (COMPLETED, 0, None)
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
@@ -371,7 +371,7 @@ async def test_a_joint_settlement_counts_as_any_other(store: Store, clock: Virtu
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store)
-    record = slot_end.with_firing(message, ack(message))
+    record = slot_end.with_slot_outcome(message, ack(message))
     await store.messages.settle_jointly(DEFAULT, Settlement((record,)), lambda _: None)
     assert (await again(store, made)).status is COMPLETED
     assert await records(store, made) == [("succeeded", None, 1)]

@@ -30,8 +30,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, State
 from tickwork.core.schedule.firing import FiringStatus
-from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, key_of, read_terms
-from tickwork.core.schedule.plan import PlanResult, Skip, parked
+from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, ordering_key, read_terms
+from tickwork.core.schedule.plan import PlanResult, Skip, park
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -115,7 +115,7 @@ async def test_what_cannot_be_planned_stands_aside_and_says_why(
     await make_queue(store)
     made, leader, _ = await one_plan(store, clock)
     (due,) = await look(store, leader)
-    assert await write(store, leader, [parked(due, "no such zone")]) == PlanResult(done=(0,))
+    assert await write(store, leader, [park(due, "no such zone")]) == PlanResult(done=(0,))
     stands = await again(store, made)
     assert (stands.status, stands.last_error) == (ScheduleStatus.PARKED, "no such zone")
     assert (stands.next_slot, stands.look_at) == (made.next_slot, None)
@@ -129,7 +129,7 @@ async def test_buffered_firings_stand_in_line(store: Store, clock: VirtualClock)
         store, clock, after_seconds=35, interval_seconds=10, overlap=OverlapPolicy.BUFFER_ALL
     )
     found = await messages(store, made)
-    assert {each.key for each in found} == {key_of(made.id)}
+    assert {each.key for each in found} == {ordering_key(made.id)}
     assert [each.state for each in found] == [State.READY] + [State.BLOCKED] * (len(found) - 1)
     clock.advance(seconds=60)
     done = []

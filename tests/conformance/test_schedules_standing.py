@@ -20,7 +20,7 @@ from tests.stores.home import KINDS
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Failed
 from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement
-from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
 from tickwork.core.schedule.model import OnDead, Retry, Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 
@@ -111,7 +111,7 @@ async def test_a_partial_success_says_what_failed_and_leaves_the_count(
     await end_next(store, Failed("first"))
     clock.advance(seconds=3_600)
     (message,) = await pull(store)
-    record = FiringResult(status=PART, error="partial: webhook", then=Then.COMPLETE)
+    record = FiringResult(status=PART, error="partial: webhook", follow_up=FollowUp.COMPLETE)
     await store.messages.settle(SYSTEM, Settlement((ack(message, firing=record),)))
     now = await again(store, made)
     assert stands(now) == (1, "partial: webhook", "partial")
@@ -131,8 +131,8 @@ async def test_of_a_pause_and_a_last_end_in_one_settlement_the_later_slot_counts
         on_dead=OnDead.PAUSE,
     )
     first, last = sorted(await pull(store), key=lambda each: str(each.slot))
-    paused = dead(first, firing=FiringResult(status=OVER, error="no", then=Then.PAUSE))
-    over = ack(last, firing=FiringResult(status=GOOD, then=Then.COMPLETE))
+    paused = dead(first, firing=FiringResult(status=OVER, error="no", follow_up=FollowUp.PAUSE))
+    over = ack(last, firing=FiringResult(status=GOOD, follow_up=FollowUp.COMPLETE))
     await store.messages.settle(SYSTEM, Settlement((over, paused)))
     now = await again(store, made)
     assert (now.status, now.version) == (ScheduleStatus.COMPLETED, made.version + 1)

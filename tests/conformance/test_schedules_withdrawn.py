@@ -32,7 +32,7 @@ from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import SYSTEM, Counts, Message
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.model import OnDead, OverlapPolicy, Schedule, ScheduleStatus
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -101,7 +101,7 @@ async def test_a_deleted_one_fires_no_extra_run_that_has_not_begun(
     await make_queue(store)
     made = await create(store, clock)
     past = [clock.now() - each * MINUTE for each in (3, 2, 1)]
-    await change(store, made, Withdraw.NOTHING, changing.backfill(past))
+    await change(store, made, WithdrawScope.NOTHING, changing.backfill(past))
     await trigger(store, made)
     (begun,) = await pull(store, limit=1, lease_seconds=3_600)
     left = [each for each in await messages(store, made) if each.id != begun.id]

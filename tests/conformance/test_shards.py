@@ -20,7 +20,7 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.shards import Grant, Holding, parts
+from tickwork.core.schedule.shards import Grant, ShardState, split_token
 from tickwork.errors import NodeExpired
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -49,7 +49,7 @@ async def test_a_node_alone_leads_all_and_keeps_its_tokens(
     assert shards(grants) == {*ALL_SHARDS}
     assert await store.shards.hold(SYSTEM, node) == grants
     assert await store.shards.list(SYSTEM) == tuple(
-        Holding(each.shard, each.token, node, clock.now())
+        ShardState(each.shard, each.token, node, clock.now())
         for each in sorted(grants, key=lambda each: each.shard)
     )
 
@@ -229,8 +229,8 @@ async def test_what_is_led_on_in_another_epoch_has_a_token_of_that(
     clock.advance(seconds=10)
     await tables.fetch(home.url, "UPDATE tickwork_meta SET epoch = epoch + 1")
     after = await store.shards.hold(SYSTEM, node)
-    epochs = {parts(each.token)[0] for each in before}
-    assert {parts(each.token)[0] for each in after} == {epoch + 1 for epoch in epochs}
+    epochs = {split_token(each.token)[0] for each in before}
+    assert {split_token(each.token)[0] for each in after} == {epoch + 1 for epoch in epochs}
     assert shards(after) == {*ALL_SHARDS}
     assert await store.shards.hold(SYSTEM, node) == after
     since = {each.taken_at for each in await store.shards.list(SYSTEM)}
@@ -254,7 +254,7 @@ async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store
 async def test_a_token_has_room_for_the_epoch(store: Store) -> None:
     _, grants = await lead(store)
     for each in grants:
-        epoch, counter = parts(each.token)
+        epoch, counter = split_token(each.token)
         assert counter >= 1
         assert epoch >= (await store.meta()).epoch
 

@@ -19,8 +19,8 @@ from tests.stores.home import KINDS
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Succeeded
 from tickwork.core.model import SYSTEM, QueueSettings
-from tickwork.core.schedule.plan import PlanResult, parked
-from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, too_late
+from tickwork.core.schedule.plan import PlanResult, park
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, missed_ending
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
@@ -79,7 +79,7 @@ async def test_what_could_not_be_planned_says_what_was_wrong(
     made, leader, _ = await one_plan(store, clock)
     (due,) = await look(store, leader)
     long = "no such zone; " + "x" * 3_000
-    assert await write(store, leader, [parked(due, long)]) == PlanResult(done=(0,))
+    assert await write(store, leader, [park(due, long)]) == PlanResult(done=(0,))
     (record,) = await firings(store, made)
     assert (record.reason, record.excerpt) == ("plan_error", long[:2_000])
 
@@ -98,7 +98,7 @@ async def test_a_skip_at_its_claim_is_no_attempt(store: Store, clock: VirtualClo
     clock.advance(seconds=600)
     (message,) = await pull(store)
     assert message.is_late
-    await settle(store, too_late(message))
+    await settle(store, missed_ending(message))
     (record,) = await firings(store, made)
     assert (record.status, record.reason, record.attempt) == ("skipped", "skipped_missed", 0)
     assert record.catch_up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.core.hashing import stable_number
+from tickwork.core.hashing import stable_hash
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from tickwork.core.hashing import stable_number
     ],
 )
 def test_the_hash_never_changes(text: str, number: int) -> None:
-    assert stable_number(text) == number
+    assert stable_hash(text) == number

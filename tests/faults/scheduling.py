@@ -30,7 +30,7 @@ from tickwork.core.schedule.model import (
     OverlapPolicy,
     ScheduleStatus,
 )
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, WatchedSchedule, find_violations
 from tickwork.testing.recording import overdue, read_history, read_plans, record
@@ -185,7 +185,7 @@ class Fleet:
 def _watched(new: NewSchedule, until: datetime) -> WatchedSchedule:
     assert new.next_slot is not None
     return WatchedSchedule(
-        id=new.id, rule=new.definition.rule, since=before(new.next_slot), until=until
+        id=new.id, rule=new.definition.rule, since=just_before(new.next_slot), until=until
     )
 
 

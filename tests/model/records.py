@@ -22,7 +22,7 @@ from tickwork.core.queue.stats import (
     QueueStats,
     TypeCount,
 )
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringRecord
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -138,7 +138,9 @@ class MemoryPruner:
 
     def _prune_firings(self, limit: int) -> int:
         firings = sorted(self._tables.firings, key=_finished_at)
-        old = [each for each in firings if self._is_old(_finished_at(each), FIRING_SECONDS)][:limit]
+        old = [each for each in firings if self._is_old(_finished_at(each), FIRINGS_KEPT_SECONDS)][
+            :limit
+        ]
         self._tables.firings = [each for each in firings if each not in old]
         return len(old)
 

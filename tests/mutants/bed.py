@@ -21,7 +21,7 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Succeeded
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Scope, Settlement
 from tickwork.core.schedule.model import Schedule
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import NodeExpired
@@ -117,7 +117,7 @@ class Bed:
         """A schedule whose slots will be asked for."""
         made = await create(self.store, self.clock, **fields)
         assert made.next_slot is not None
-        self.watch(made, since=before(made.next_slot))
+        self.watch(made, since=just_before(made.next_slot))
         return made
 
     def watch(self, schedule: Schedule, *, since: datetime) -> None:

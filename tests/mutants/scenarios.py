@@ -5,7 +5,7 @@ import asyncio
 from tests.conformance import barriers
 from tests.conformance.schedule_acts import again, pause, resume, rule_of, update
 from tests.mutants.bed import STEP_SECONDS, TTL_SECONDS, Bed, Leader
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 
 EVERY_TEN = {"cron_expr": "*/10 * * * * *"}
 SCHEDULES = 4
@@ -107,7 +107,7 @@ async def changed_meanwhile(bed: Bed) -> None:
         new = await update(bed.store, made, rule)
         assert new.next_slot == made.next_slot, "the two rules must agree on the next slot"
         bed.watched.clear()
-        bed.watch(new, since=before(made.next_slot or bed.clock.now()))
+        bed.watch(new, since=just_before(made.next_slot or bed.clock.now()))
 
     leader.plans.meanwhile = changed
     await leader.scheduler.plan_due()

@@ -11,11 +11,11 @@ from tests.mutants.bed import Bed
 from tests.stores.home import KINDS, Kind
 from tickwork.core.model import Scope, Settlement, SettleResult
 from tickwork.core.schedule import shards as sharing
-from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.store.postgres.engine.database import SQL as POSTGRES
 from tickwork.store.postgres.schedules import shards as postgres_shards
 from tickwork.store.sqlite.engine.sql import SQL as SQLITE
@@ -130,7 +130,7 @@ def saying(
     return patch
 
 
-def sharing_out(share_out: Callable[..., sharing.Sharing]) -> Callable[[Patch], None]:
+def sharing_out(share_out: Callable[..., sharing.ShardMoves]) -> Callable[[Patch], None]:
     def patch(monkeypatch: Patch) -> None:
         for module in (postgres_shards, sqlite_shards):
             monkeypatch.setattr(module, "share_out", share_out)
@@ -150,14 +150,14 @@ def both(
     return patch
 
 
-def _as_if_alone(node: Any, _living: Any, held: Any) -> sharing.Sharing:
-    share = sharing.share_out(node, [], held)
+def _as_if_alone(node: Any, _living: Any, held: Any) -> sharing.ShardMoves:
+    share = sharing.balance_shards(node, [], held)
     return structs.replace(share, take=share.take[: len(share.take) // 2])
 
 
-def _as_if_all_lived(node: Any, living: Any, held: Any) -> sharing.Sharing:
+def _as_if_all_lived(node: Any, living: Any, held: Any) -> sharing.ShardMoves:
     holders = {holder for holder in held.values() if holder is not None}
-    return sharing.share_out(node, {*living, *holders}, held)
+    return sharing.balance_shards(node, {*living, *holders}, held)
 
 
 def _not_advanced(plan: Plan) -> Plan:
@@ -186,8 +186,8 @@ def _not_rewound(monkeypatch: Patch) -> None:
             self: Any,
             scope: Scope,
             schedule_id: Any,
-            withdraw: Withdraw,
-            decide: Decide,
+            withdraw: WithdrawScope,
+            decide: Decision,
             change: Any = change,
         ) -> Schedule:
             def decided(schedule: Schedule, _: Sequence[Withdrawn], now: Any) -> Change | None:

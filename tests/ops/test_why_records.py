@@ -13,7 +13,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.model import Schedule
-from tickwork.core.schedule.plan import parked
+from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules import create as schedule_making
@@ -90,7 +90,7 @@ async def test_a_slot_that_could_not_be_planned_says_why_whatever_came_later(
     clock.advance(seconds=1_800)
     leader = await lead(store)
     (due,) = await look(store, leader)
-    await write(store, leader, [parked(due, "no such zone")])
+    await write(store, leader, [park(due, "no such zone")])
     await store.nodes.leave(SYSTEM, leader.node)
     recorded = iso(clock.now())
     clock.advance(seconds=1)

@@ -31,10 +31,10 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings, Settlement
 from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.clock_change import TRIFLE_MICROSECONDS, Jump, Reading
+from tickwork.core.schedule.clock_change import NUDGE_MICROSECONDS, ClockJump, ClockReading
 from tickwork.core.schedule.model import SHARDS, Schedule
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops.schedules import change as schedules
 from tickwork.service.observe.schedule_metrics import ScheduleCounters
@@ -51,7 +51,7 @@ TTL_SECONDS = 15.0
 STEP_SECONDS = 5
 EVERY = timedelta(seconds=20)
 MINUTE = timedelta(minutes=1)
-TRIFLE = timedelta(microseconds=TRIFLE_MICROSECONDS)
+TRIFLE = timedelta(microseconds=NUDGE_MICROSECONDS)
 TWENTY: dict[str, Any] = {"interval_seconds": 20}
 MINUTELY: dict[str, Any] = {"cron_expr": "* * * * *"}
 
@@ -449,9 +449,9 @@ async def test_a_change_soon_after_a_jump_loses_no_slot_and_makes_none_up(
     clock.set_by(seconds=seconds)
     await world.run(node, seconds=later)
     await update(store, await again(store, changed), body=b"{}")
-    await store.schedules.change(DEFAULT, paused.id, Withdraw.UNCLAIMED, changing.pause)
+    await store.schedules.change(DEFAULT, paused.id, WithdrawScope.UNCLAIMED, changing.pause)
     resume = changing.resume((await again(store, paused)).definition.rule)
-    await store.schedules.change(DEFAULT, paused.id, Withdraw.NOTHING, resume)
+    await store.schedules.change(DEFAULT, paused.id, WithdrawScope.NOTHING, resume)
     await world.run(node, seconds=90)
     world.check_spacing(*made)
     for each in made:
@@ -547,7 +547,7 @@ async def test_an_interval_that_is_made_another_after_a_jump_back_goes_on_at_onc
     await world.run(node, seconds=30)
     if is_paused:
         for each in (made, bounded):
-            await store.schedules.change(DEFAULT, each.id, Withdraw.UNCLAIMED, changing.pause)
+            await store.schedules.change(DEFAULT, each.id, WithdrawScope.UNCLAIMED, changing.pause)
     clock.set_by(seconds=-3_600)
     await world.run(node, seconds=30)
     other = rule_of(clock, made.id, interval_seconds=40)
@@ -690,7 +690,7 @@ async def test_who_lost_the_shard_moves_nothing(store: Store, clock: VirtualCloc
     await make_queue(store)
     made = await create(store, clock, **TWENTY)
     first = await lead(store)
-    jump = Jump(clock.now(), -3_600_000_000, 0)
+    jump = ClockJump(clock.now(), -3_600_000_000, 0)
     clock.set_by(seconds=-3_600)
     assert await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS)
     assert not await store.shards.set_clock(SYSTEM, jump, TTL_SECONDS), "it is known already"
@@ -719,11 +719,11 @@ class Told:
     def shards(self) -> Told:
         return self
 
-    async def clock(self, _: Any) -> Reading:
+    async def clock(self, _: Any) -> ClockReading:
         if self.slow_seconds:
             self.boot_seconds += self.slow_seconds[0]
             self.now += timedelta(seconds=self.slow_seconds.pop(0))
-        return Reading(self.now, self.clock_sum)
+        return ClockReading(self.now, self.clock_sum)
 
 
 @pytest.mark.parametrize(
@@ -739,7 +739,7 @@ async def test_a_clock_that_is_set_is_noticed(
     told.now, told.boot_seconds = START + timedelta(seconds=moved), passed
     assert await clock.now() == told.now
     assert seen == expected
-    jump = None if not expected else Jump(START, round(expected[0] * 1_000_000), 0)
+    jump = None if not expected else ClockJump(START, round(expected[0] * 1_000_000), 0)
     assert clock.jump == jump
     await clock.now()
     assert clock.jump == jump, "as long as nobody knows of it"
@@ -756,7 +756,7 @@ async def test_of_a_jump_that_is_known_in_part_the_rest_is_left() -> None:
     await clock.now()
     told.now, told.clock_sum = START + timedelta(seconds=3_700), 3_600_000_000
     await clock.now()
-    assert [clock.jump] == [Jump(START, 100_000_000, 3_600_000_000)]
+    assert [clock.jump] == [ClockJump(START, 100_000_000, 3_600_000_000)]
     clock.dismiss()
     assert [clock.jump] == [None]
     await clock.now()

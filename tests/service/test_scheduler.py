@@ -26,7 +26,7 @@ from tests.conformance.schedule_acts import (
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import SHARDS, ScheduleStatus
-from tickwork.core.schedule.plan import Due, Plan, plan
+from tickwork.core.schedule.plan import DueSchedule, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
 from tickwork.ops.schedules.views import fires_next
@@ -212,7 +212,7 @@ async def test_trust_that_runs_out_while_deciding_is_noticed(
     clock.advance(seconds=60)
     await post.scheduler.hold()
 
-    def slow(due: Due, now: datetime) -> Plan:
+    def slow(due: DueSchedule, now: datetime) -> Plan:
         post.is_trusted = False
         return plan(due, now)
 

@@ -43,7 +43,7 @@ async def told(life: Life, schedule: Schedule) -> dict[str, list[datetime]]:
             assert record.finished_at is not None
             assert record.finished_at >= record.slot - timedelta(seconds=30)
             last = record.last_slot or record.slot
-            walked = when.iterate(bare, record.slot - timedelta.resolution)
+            walked = when.iterate_slots(bare, record.slot - timedelta.resolution)
             slots = [*takewhile(lambda slot, last=last: slot <= last, walked)]  # type: ignore[misc]
             assert len(slots) == record.count
             found.setdefault(record.reason or "", []).extend(slots)

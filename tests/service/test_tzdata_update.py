@@ -365,7 +365,7 @@ async def test_who_lost_the_shard_moves_nothing(
     (found,) = [
         each for shard in range(SHARDS) for each in await store.schedules.of_shard(SYSTEM, shard, 9)
     ]
-    assert rezoning.is_moved(found, found.rule, clock.now())
+    assert rezoning.has_moved(found, found.rule, clock.now())
     stale = first.scheduler.leadership.grants
     await store.nodes.leave(SYSTEM, first.node)
     await lead(store)
@@ -385,7 +385,7 @@ async def test_the_pages_of_a_shard_hold_each_active_schedule_once(
         for n in range(10)
     ]
     await create(store, clock, schedule_id=in_shard(4))
-    found: list[rezoning.Waiting] = []
+    found: list[rezoning.WaitingSchedule] = []
     while page := await store.schedules.of_shard(
         SYSTEM, 3, 3, after=(found[-1].look_at, found[-1].id) if found else None
     ):

@@ -22,7 +22,7 @@ from tests.when import reference
 from tests.when.long_walk import long_walk
 from tests.when.zones import all_zones
 from tickwork.core.limits import RETENTION_SECONDS_MAX
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringStatus
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.facade.app import Tickwork
 
@@ -41,7 +41,7 @@ SETTLED = timedelta(hours=1)
 WALKED = timedelta(days=400)
 """So long the reference walks through every zone."""
 
-KEPT = timedelta(seconds=FIRING_SECONDS) - timedelta(days=1)
+KEPT = timedelta(seconds=FIRINGS_KEPT_SECONDS) - timedelta(days=1)
 """Within this time all records are there, whoever tidies up."""
 
 RRULE_WEEKDAYS = {"MO": 1, "FR": 5}

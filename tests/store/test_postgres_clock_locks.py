@@ -22,8 +22,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.clock_change import Jump
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.clock_change import ClockJump
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -42,7 +42,7 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 
 async def set_back(store: Store, clock: VirtualClock) -> None:
     """Somebody sets the clock, and it is known."""
-    jump = Jump(clock.now(), round(BACK.total_seconds() * 1_000_000), 0)
+    jump = ClockJump(clock.now(), round(BACK.total_seconds() * 1_000_000), 0)
     clock.set_by(seconds=BACK.total_seconds())
     assert await store.shards.set_clock(SYSTEM, jump, 15.0)
 
@@ -101,7 +101,7 @@ async def test_a_leaders_change_that_waited_for_the_taker_of_its_shard_changes_n
     async with rival(home.url) as taker:
         await taker.does(TAKE_SHARD, grant.shard)
         change = store.schedules.change(
-            DEFAULT, made.id, Withdraw.COMING, changing.pause, under=grant
+            DEFAULT, made.id, WithdrawScope.NOT_DUE, changing.pause, under=grant
         )
         changing_ = asyncio.create_task(change)
         await eventually(taker.is_waited_for, what="the change waits for the taker")

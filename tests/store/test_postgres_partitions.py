@@ -12,7 +12,7 @@ from tests.conformance.barriers import rival
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
-from tickwork.core.schedule.firing import FIRING_SECONDS, FiringResult, FiringStatus
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import PostgresStore
@@ -94,7 +94,7 @@ async def test_a_day_goes_as_a_whole_when_all_of_it_is_old(
     day = named(clock)
     for _ in range(3):
         await record(store, clock)
-    clock.advance(seconds=FIRING_SECONDS)
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS)
     assert (await prune(store), await firings(store)) == (0, 3)
     clock.advance(seconds=DAY_SECONDS)
     assert (await prune(store), await firings(store)) == (3, 0)
@@ -110,7 +110,7 @@ async def test_a_day_that_has_records_already_gets_no_partition(
     found = await days(home.url)
     assert (named(clock) in found, found["default"], found[named(clock, 1)]) == (False, 1, 0)
     await record(store, clock)
-    clock.advance(seconds=FIRING_SECONDS)
+    clock.advance(seconds=FIRINGS_KEPT_SECONDS)
     assert (await prune(store), await firings(store)) == (2, 0)
 
 

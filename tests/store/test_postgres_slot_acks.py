@@ -26,7 +26,7 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Settlement
 from tickwork.core.schedule.model import Schedule
-from tickwork.core.schedule.slot_outcome import SUCCESS, Shown
+from tickwork.core.schedule.slot_outcome import AFTER_SUCCESS, LastOutcome
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -57,7 +57,7 @@ async def test_a_success_that_waited_for_somebody_elses_end_is_shown(
         await eventually(other.is_waited_for, what="the end waits for its schedule")
         await other.commits()
         assert (await ending).refused == ()
-    assert shown(await again(store, made)) == SUCCESS
+    assert shown(await again(store, made)) == AFTER_SUCCESS
 
 
 async def test_one_more_success_waits_for_nobody(
@@ -74,7 +74,7 @@ async def test_one_more_success_waits_for_nobody(
         await other.does(FAIL)
         assert (await end(store, message)).refused == ()
         await other.commits()
-    assert shown(await again(store, made)) == Shown(3, "no", "failed")
+    assert shown(await again(store, made)) == LastOutcome(3, "no", "failed")
     assert len(await firings(store, made)) == 2
 
 
@@ -112,7 +112,7 @@ async def test_successes_are_recorded_once_however_often_they_are_said(
     await settle([*claimed, *claimed], store)
     for schedule in made:
         assert [each.status for each in await firings(store, schedule)] == ["succeeded"]
-        assert shown(await again(store, schedule)) == SUCCESS
+        assert shown(await again(store, schedule)) == AFTER_SUCCESS
 
 
 async def settle(messages: Sequence[Message], store: Store) -> None:
@@ -123,5 +123,5 @@ async def settle(messages: Sequence[Message], store: Store) -> None:
     await store.messages.settle(SYSTEM, Settlement(tuple(endings)))
 
 
-def shown(schedule: Schedule) -> Shown:
-    return Shown(schedule.error_count, schedule.last_error, schedule.last_status)
+def shown(schedule: Schedule) -> LastOutcome:
+    return LastOutcome(schedule.error_count, schedule.last_error, schedule.last_status)

@@ -42,8 +42,8 @@ from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.change import Change
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import PlanResult
-from tickwork.core.schedule.shards import token
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.shards import make_token
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC
@@ -121,10 +121,10 @@ async def test_tokens_are_above_those_of_an_epoch(home: Home, store: Store) -> N
     await store.nodes.leave(SYSTEM, before.node)
     execute(home, "UPDATE tickwork_meta SET epoch = 3")
     after = await lead(store)
-    assert {grant.token for grant in after.grants} == {token(3, 1)}
+    assert {grant.token for grant in after.grants} == {make_token(3, 1)}
     await store.nodes.leave(SYSTEM, after.node)
     execute(home, "UPDATE tickwork_meta SET epoch = 0")
-    assert {grant.token for grant in (await lead(store)).grants} == {token(3, 2)}
+    assert {grant.token for grant in (await lead(store)).grants} == {make_token(3, 2)}
 
 
 async def test_who_decides_is_asked_on_the_writers_thread_within_the_transaction(
@@ -137,7 +137,7 @@ async def test_who_decides_is_asked_on_the_writers_thread_within_the_transaction
         asked.append(threading.current_thread().name)
         return changing.pause(schedule, withdrawn, now)
 
-    await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, decide)
+    await store.schedules.change(DEFAULT, made.id, WithdrawScope.UNCLAIMED, decide)
     assert asked == ["tickwork-writer"]
 
 
@@ -150,9 +150,9 @@ async def test_what_was_taken_back_stays_if_nothing_comes_of_it(
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, fail)
+        await store.schedules.change(DEFAULT, made.id, WithdrawScope.UNCLAIMED, fail)
     assert await again(store, made) == made
-    await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, lambda *_: None)
+    await store.schedules.change(DEFAULT, made.id, WithdrawScope.UNCLAIMED, lambda *_: None)
     assert await again(store, made) == made
     assert len(await messages(store, made)) == 1
 
@@ -168,7 +168,7 @@ async def test_a_change_that_cannot_be_made_leaves_everything_as_it_was(
 
     before = await messages(store, made)
     with pytest.raises(Conflict, match="taken"):
-        await store.schedules.change(DEFAULT, made.id, Withdraw.UNCLAIMED, rename)
+        await store.schedules.change(DEFAULT, made.id, WithdrawScope.UNCLAIMED, rename)
     assert await again(store, made) == made
     assert await messages(store, made) == before
 

@@ -11,7 +11,7 @@ from tests.stores.home import KINDS, Home
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, PlanEntry, WatchedSchedule, find_violations
 from tickwork.testing.recording import PlanLog, read_history, read_plans, record
@@ -27,7 +27,7 @@ async def history_of(
     await record(home.url)
     made = await create(store, clock, interval_seconds=10)
     assert made.next_slot is not None
-    since = before(made.next_slot)
+    since = just_before(made.next_slot)
     leader, log = await lead(store), PlanLog(store.schedules, folder / "plans")
     await log.plan(SYSTEM, leader.grants, await planned(store, clock, leader))
     clock.advance(seconds=10)

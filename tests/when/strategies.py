@@ -200,7 +200,7 @@ def cases(draw: st.DrawFn, kinds: range = ALL_KINDS) -> Case:
     before, after = st.sampled_from([0, 61, 700, 4_000]), st.sampled_from([90, 700, 4_000, 9_000])
     start = middle - timedelta(minutes=draw(before), seconds=draw(_SOME_DAYS))
     end = middle + timedelta(minutes=draw(after))
-    last = list(islice(when.iterate(rule, start), SLOTS_MAX))[-1:]
+    last = list(islice(when.iterate_slots(rule, start), SLOTS_MAX))[-1:]
     return Case(fields, rule, created_at, seed, start, min([end, *last]))
 
 

@@ -20,7 +20,7 @@ def cron(expression: str, seed: str = "") -> when.Rule:
 
 
 def slots(expression: str, count: int, seed: str = "", start: datetime = START) -> list[datetime]:
-    return list(islice(when.iterate(cron(expression, seed), start), count))
+    return list(islice(when.iterate_slots(cron(expression, seed), start), count))
 
 
 def days(expression: str, count: int, start: datetime = START) -> list[str]:

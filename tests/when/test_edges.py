@@ -37,10 +37,10 @@ def test_a_refusal_gives_the_true_reason(expr: str, fragment: str) -> None:
 @pytest.mark.parametrize(
     ("at", "dst", "note"),
     [
-        ("2027-03-14T02:30:00", when.Change.GAP, "on 2027-03-14 at 03:00 instead of 02:30"),
+        ("2027-03-14T02:30:00", when.ClockChange.GAP, "on 2027-03-14 at 03:00 instead of 02:30"),
         (
             "2027-11-07T01:30:00",
-            when.Change.OVERLAP,
+            when.ClockChange.OVERLAP,
             "01:30 comes twice on 2027-11-07; this is the first time",
         ),
         ("2027-07-01T02:30:00", None, None),
@@ -48,7 +48,7 @@ def test_a_refusal_gives_the_true_reason(expr: str, fragment: str) -> None:
     ],
 )
 def test_a_single_local_time_says_where_a_change_touches_it(
-    at: str, dst: when.Change | None, note: str | None
+    at: str, dst: when.ClockChange | None, note: str | None
 ) -> None:
     rule = when.parse({"once_at": at, "timezone": NEW_YORK})
     (fire,) = when.preview(rule, START, 5).fires

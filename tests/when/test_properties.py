@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.when.strategies import CALENDARS, INTERVALS, LIMITS, Case, cases
 from tickwork.core import when
-from tickwork.core.when.preview import Change
+from tickwork.core.when.preview import ClockChange
 
 lawful = settings(
     max_examples=75,
@@ -81,7 +81,7 @@ def test_no_slot_lies_on_an_excluded_local_date(case: Case) -> None:
     for slot in case.slots():
         if slot.astimezone(zone).date() in case.rule.excluded_days:
             (fire,) = when.preview(case.rule, slot - timedelta(microseconds=1), 1).fires
-            assert (fire.fire_at, fire.dst) == (slot, Change.GAP)
+            assert (fire.fire_at, fire.dst) == (slot, ClockChange.GAP)
 
 
 @lawful

@@ -117,7 +117,7 @@ class Fire(Struct, frozen=True):
     fire_at: Annotated[datetime, Meta(description="The instant, in UTC.")]
     local: Annotated[datetime, Meta(description="The same on a clock of the zone.")]
     dst: Annotated[
-        when.Change | None, Meta(description="How a clock change touches it, if one does.")
+        when.ClockChange | None, Meta(description="How a clock change touches it, if one does.")
     ]
     note: Annotated[str | None, Meta(description="The same in words.")]
 

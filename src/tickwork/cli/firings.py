@@ -120,14 +120,14 @@ def upcoming_command(
 def _why_none(schedule: Schedule) -> str:
     """What is said of a schedule that has no next time."""
     from tickwork.core.schedule.model import ScheduleStatus
-    from tickwork.core.when import is_delay
+    from tickwork.core.when import is_fixed_delay
 
     if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
         return f"it is {schedule.status}, and does not fire until it is resumed"
     most = schedule.definition.rule.max_firings
     if (
         schedule.status is ScheduleStatus.ACTIVE
-        and is_delay(schedule.definition.rule)
+        and is_fixed_delay(schedule.definition.rule)
         and (most is None or schedule.fired < most)
     ):
         return "when it fires next is known when the run that is under way has ended"

@@ -83,7 +83,7 @@ def _preview(options: timing.TimingOptions, count: str | None) -> when.Preview:
         refuse(error, timing.OPTION_NAMES)
 
 
-def _table(fires: Sequence[when.Fire]) -> Iterable[str]:
+def _table(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:
     """Columns as wide as their widest entry; no spaces at the end of a line."""
     from tickwork.core.when import iso
 
@@ -98,7 +98,7 @@ def _table(fires: Sequence[when.Fire]) -> Iterable[str]:
         yield f"{local:{widths[0]}}  {utc:{widths[1]}}  {note}".rstrip()
 
 
-def _notes(fires: Sequence[when.Fire]) -> Iterable[str]:
+def _notes(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:
     for fire in fires[:_TOUCHED_TOLD_MAX]:
         yield f"  {fire.note}"
     if len(fires) > _TOUCHED_TOLD_MAX:

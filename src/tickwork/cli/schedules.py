@@ -66,14 +66,14 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List schedules; without a status all but the deleted."""
-    from tickwork.core.schedule.model import Order, ScheduleSelection, ScheduleStatus
+    from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
     from tickwork.ops.schedules.lookup import list_schedules
     from tickwork.ops.schedules.views import show_schedules
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     selection = ScheduleSelection(
         status=None if status is None else choice(ScheduleStatus, status, "--status"),
-        order=Order.CREATED if order is None else choice(Order, order, "--order"),
+        order=ScheduleOrder.CREATED if order is None else choice(ScheduleOrder, order, "--order"),
         after=None if after is None else identity(after, "--after"),
     )
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from uuid import UUID
 
 
-def stable_number(text: str) -> int:
+def stable_hash(text: str) -> int:
     """A stable 64-bit number of a text: BLAKE2b-64 of its UTF-8, big-endian."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 

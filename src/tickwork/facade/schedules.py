@@ -23,8 +23,8 @@ from tickwork.core.model import Scope
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import (
     Calendar,
-    Order,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
 )
@@ -82,7 +82,7 @@ class Schedules:
         self,
         *,
         status: ScheduleStatus | str | None = None,
-        order: Order | str = Order.CREATED,
+        order: ScheduleOrder | str = ScheduleOrder.CREATED,
         after: UUID | None = None,
         limit: int = 100,
     ) -> tuple[Schedule, ...]:
@@ -90,7 +90,7 @@ class Schedules:
         store = await self._open()
         selection = ScheduleSelection(
             status=None if status is None else _chosen(ScheduleStatus, "status", status),
-            order=_chosen(Order, "order", order),
+            order=_chosen(ScheduleOrder, "order", order),
             after=after,
         )
         return await list_schedules(store, self._scope, selection, limit=limit)

@@ -8,15 +8,15 @@ from typing import Protocol
 from uuid import UUID
 
 from tickwork.core.model import Message, Scope
-from tickwork.core.schedule.change import Decide
-from tickwork.core.schedule.clock_change import Followed, Jump, Reading
+from tickwork.core.schedule.change import Decision
+from tickwork.core.schedule.clock_change import ClockJump, ClockReading, JumpsApplied
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Calendar, NewSchedule, Schedule, ScheduleSelection
-from tickwork.core.schedule.plan import Due, Plan, PlanResult
-from tickwork.core.schedule.shards import Grant, Holding
-from tickwork.core.schedule.slot_outcome import Newer
-from tickwork.core.schedule.tzdata_change import Waiting
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
+from tickwork.core.schedule.shards import Grant, ShardState
+from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
+from tickwork.core.schedule.withdraw import WithdrawScope
 
 
 class Schedules(Protocol):
@@ -62,8 +62,8 @@ class Schedules(Protocol):
         self,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         *,
         under: Grant | None = None,
     ) -> Schedule:
@@ -81,13 +81,13 @@ class Schedules(Protocol):
     ) -> tuple[Message, ...]:
         """Its messages that are there, by slot and run; those of the slots from `since` on."""
 
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         """Active schedules of these shards that have to be looked at now, soonest first; system
         only."""
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[Waiting, ...]:
+    ) -> tuple[WaitingSchedule, ...]:
         """Active schedules of a shard that have a next slot, by `look_at` and id, from behind one's
         on; system only. One that moves on meanwhile may come twice."""
 
@@ -106,7 +106,7 @@ class Schedules(Protocol):
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[Newer, ...]:
+    ) -> tuple[LaterSlots, ...]:
         """For each tenant, schedule and slot: how many later slots of it are due, whether they
         wait, are claimed, or were handled already, and how many of these were missed, counted up
         to 1,000 or so; system only.
@@ -165,10 +165,10 @@ class Shards(Protocol):
         and from none before it; how many that were. Those whose token is another by now are left
         alone."""
 
-    async def clock(self, scope: Scope) -> Reading:
+    async def clock(self, scope: Scope) -> ClockReading:
         """The database's time, and the jumps of it that are known."""
 
-    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
+    async def set_clock(self, scope: Scope, jump: ClockJump, ttl_seconds: float) -> bool:
         """Adds a jump to those that are known; False if the sum of them is not the one that the
         jump was seen with, or if time did pass: a lease that began before a jump ahead lives.
 
@@ -176,14 +176,14 @@ class Shards(Protocol):
         took them went on in the new time. The leases of nodes follow a jump back, those that last
         for longer than any that was renewed after it may (`ttl_seconds`)."""
 
-    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+    async def follow_clock(self, scope: Scope, grant: Grant) -> JumpsApplied | None:
         """Moves the active intervals of a shard by the jumps that it has not followed yet, and with
         them what is planned and was never handed out, slots and all; None if the shard is another's
         by now.
 
         What began after the last jump, and what begins at a time that had not come, stays."""
 
-    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+    async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         """All shards; the node of a holding is None if it is not alive."""
 
 

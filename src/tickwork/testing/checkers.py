@@ -31,7 +31,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.when import Rule, everyday, has_days_off, slots_between
+from tickwork.core.when import Rule, has_days_off, ignoring_days_off, slots_between
 
 SHOWN_MAX = 20
 """So many faults of a kind are told one by one."""
@@ -59,7 +59,10 @@ class WatchedSchedule(Struct, frozen=True, kw_only=True):
         """The slots that the rule leaves out because of their day, while it goes on."""
         if not has_days_off(self.rule) or self.rule.max_firings is not None:
             return []
-        every, fires = slots_between(everyday(self.rule), self.since, self.until), {*self.slots}
+        every, fires = (
+            slots_between(ignoring_days_off(self.rule), self.since, self.until),
+            {*self.slots},
+        )
         return [slot for slot in every if slot not in fires]
 
 
@@ -165,7 +168,7 @@ def uncovered_slots(history: History) -> Iterator[str]:
 
 def _miscounted(schedule: WatchedSchedule, runs: Sequence[FiringRecord]) -> Iterator[str]:
     """A run says how many slots it has."""
-    endless = structs.replace(everyday(schedule.rule), max_firings=None, end_at=None)
+    endless = structs.replace(ignoring_days_off(schedule.rule), max_firings=None, end_at=None)
     for firing in runs:
         if firing.last_slot is None:
             continue

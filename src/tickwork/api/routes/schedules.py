@@ -49,7 +49,7 @@ weekly_time, monthly_time, once_at, or rrule with start_at. Everything else may 
 _GAP = Fire(
     fire_at=datetime.fromisoformat("2027-03-14T07:00:00+00:00"),
     local=datetime.fromisoformat("2027-03-14T03:00:00-04:00"),
-    dst=when.Change.GAP,
+    dst=when.ClockChange.GAP,
     note="on 2027-03-14 at 03:00 instead of 02:30",
 )
 _DAY_AFTER = Fire(

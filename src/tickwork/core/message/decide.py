@@ -23,7 +23,7 @@ from typing import assert_never
 
 from msgspec import structs
 
-from tickwork.core.hashing import stable_number
+from tickwork.core.hashing import stable_hash
 from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
@@ -53,7 +53,7 @@ from tickwork.core.model import (
     QueueSettings,
     Send,
 )
-from tickwork.core.schedule.slot_outcome import settings_of, with_firing
+from tickwork.core.schedule.slot_outcome import settings_for, with_slot_outcome
 
 UNHANDLED_DELAY_SECONDS = 30.0
 """So long a message of an unknown type waits for another node …"""
@@ -88,9 +88,9 @@ def settle(
     """
     if message.schedule_id is None:
         return _ending(message, outcome, settings, jitter, sends, batches)
-    settings = settings_of(message, settings)
+    settings = settings_for(message, settings)
     ending = _ending(message, outcome, settings, jitter, sends, batches)
-    return with_firing(message, ending, took_seconds=took_seconds)
+    return with_slot_outcome(message, ending, took_seconds=took_seconds)
 
 
 def _ending(
@@ -156,7 +156,7 @@ def with_effects(
 
 def jitter_of(message: Message) -> float:
     """A stable number from 0 to 1 for this attempt at the message, the same on every node."""
-    return stable_number(f"{message.id}:{message.attempts + 1}") / 2**64
+    return stable_hash(f"{message.id}:{message.attempts + 1}") / 2**64
 
 
 def clean_error(text: str) -> str:

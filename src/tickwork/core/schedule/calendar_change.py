@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from tickwork.core.schedule.next_slot import before
-from tickwork.core.when import Interval, Recurrence, Roll, Rule, is_single, next_after
+from tickwork.core.schedule.next_slot import just_before
+from tickwork.core.when import Interval, Recurrence, Roll, Rule, has_one_known_slot, next_after
 from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL
 from tickwork.core.when.excluded_days import ROLL_DAYS_MAX
-from tickwork.core.when.model import Rolled
+from tickwork.core.when.model import RolledSlot
 from tickwork.core.when.slot_sources import naive_rule
-from tickwork.core.when.wall_clock import THROUGH_THE_DAY, resolve
+from tickwork.core.when.wall_clock import AROUND_THE_CLOCK_DST, resolve
 from tickwork.core.when.zone import instant_of, naive_seconds, seconds_of, timeline
 
 TIMES_MAX = 10_000
@@ -36,26 +36,26 @@ TIMES_MAX = 10_000
 and has a slot anyway wherever one could go."""
 
 
-def rolls(rule: Rule) -> bool:
+def can_roll(rule: Rule) -> bool:
     """Whether slots of it may go to another day."""
-    has_no_wall = is_single(rule) or isinstance(rule.timing, Interval)
+    has_no_wall = has_one_known_slot(rule) or isinstance(rule.timing, Interval)
     return rule.roll is not Roll.SKIP and not has_no_wall
 
 
-def plainly(rule: Rule) -> Rule:
+def without_carry_over(rule: Rule) -> Rule:
     """The rule as somebody said it, with nothing kept or spent."""
     if not rule.kept and not rule.spent:
         return rule
     return structs.replace(rule, kept=(), spent=())
 
 
-def carried_over(
+def carry_over(
     old: Rule, new: Rule, now: datetime, *, done_until: datetime, has_fired: bool = True
 ) -> Rule:
     """The new rule with what it has to keep, and what is spent, if only its days and bounds are
     others. Of the old rule's slots all are done up to `done_until`, and none after it."""
-    new = plainly(new)
-    if not rolls(new) or _natural(old) != _natural(new):
+    new = without_carry_over(new)
+    if not can_roll(new) or _natural(old) != _natural(new):
         return new
     if old.excluded_days == new.excluded_days:
         return structs.replace(new, kept=old.kept, spent=old.spent)
@@ -86,27 +86,30 @@ def carried_over(
     shared = coming.union(kept.values())
     return structs.replace(
         new,
-        kept=tuple(Rolled(_wall(each), slot) for each, slot in kept.items()),
+        kept=tuple(RolledSlot(_wall(each), slot) for each, slot in kept.items()),
         spent=tuple(
-            Rolled(_wall(each), None if slot in shared else slot) for each, slot in spent.items()
+            RolledSlot(_wall(each), None if slot in shared else slot)
+            for each, slot in spent.items()
         ),
     )
 
 
-def with_waiting(rule: Rule, slot: datetime) -> Rule:
+def with_pending_slot(rule: Rule, slot: datetime) -> Rule:
     """The rule with a slot that waits and that it has not, if it may be one by other days: whoever
     computed it had not heard of those of now. It fires, and what it stands for comes no more."""
-    if not rolls(rule) or _has(rule, slot):
+    if not can_roll(rule) or _has(rule, slot):
         return rule
     times, days = _Times(rule), _days_of(rule)
     natural = next(filter(times.has, days.may_roll_to(times.wall_of(slot))), None)
     if natural is None:
         return rule
-    kept, there = Rolled(_wall(natural), slot), days.rolled(natural)
+    kept, there = RolledSlot(_wall(natural), slot), days.rolled(natural)
     rule = structs.replace(rule, kept=(*rule.kept, kept))
     if there is None or [*filter(times.has, days.roll_to(there))] != [natural]:
         return rule
-    return structs.replace(rule, spent=(*rule.spent, Rolled(_wall(natural), times.instant(there))))
+    return structs.replace(
+        rule, spent=(*rule.spent, RolledSlot(_wall(natural), times.instant(there)))
+    )
 
 
 class _Days(NamedTuple):
@@ -151,7 +154,7 @@ class _Times:
     def __init__(self, rule: Rule) -> None:
         self._line = timeline(rule.timezone)
         self._rule, through = naive_rule(rule, self._line)
-        self._dst = THROUGH_THE_DAY if through else rule.dst
+        self._dst = AROUND_THE_CLOCK_DST if through else rule.dst
 
     def has(self, naive: int) -> bool:
         return self._rule.count_naive(naive, naive + 1) > 0
@@ -193,7 +196,7 @@ def _natural(rule: Rule) -> tuple[object, ...]:
 def _has(rule: Rule, slot: datetime) -> bool:
     if rule.max_firings is not None:
         rule = structs.replace(rule, max_firings=None)
-    return next_after(rule, before(slot)) == slot
+    return next_after(rule, just_before(slot)) == slot
 
 
 def _wall(naive: int) -> datetime:

@@ -17,23 +17,28 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule.calendar_change import carried_over, plainly
+from tickwork.core.schedule.calendar_change import carry_over, without_carry_over
 from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus, bucket_of
-from tickwork.core.schedule.next_slot import before, coming, first_of, following
+from tickwork.core.schedule.next_slot import (
+    first_slot_or_excluded,
+    just_before,
+    next_slot_or_excluded,
+    slot_times,
+)
 from tickwork.core.schedule.plan import (
     DELETED,
     EXCLUDED,
     PAUSED,
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
-    Due,
+    DueSchedule,
     Fire,
     Skip,
     plan,
-    skipped,
-    with_days_off,
+    skips_of,
+    with_excluded_runs,
 )
-from tickwork.core.schedule.withdraw import Withdrawn, left_out, part
+from tickwork.core.schedule.withdraw import Withdrawn, skips_of_withdrawn, split_withdrawn
 from tickwork.core.when import (
     Interval,
     Missed,
@@ -42,15 +47,15 @@ from tickwork.core.when import (
     Rule,
     due_at,
     has_days_off,
-    is_delay,
+    has_one_known_slot,
     is_expired,
-    is_single,
+    is_fixed_delay,
     next_after,
     plan_missed,
 )
 
 
-def waits_for_its_run(
+def _awaits_running_slot(
     schedule: Schedule, old: Rule, new: Rule, *, taken: Sequence[datetime]
 ) -> bool:
     """Whether a run is under way from whose end the next slot is counted, with either rule."""
@@ -58,7 +63,7 @@ def waits_for_its_run(
         return False  # Its run was to be the last one, and its end sets no slot.
     is_going = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
     is_away = schedule.next_slot is None and not taken
-    return is_going and is_away and is_delay(old) and is_delay(new)
+    return is_going and is_away and is_fixed_delay(old) and is_fixed_delay(new)
 
 
 def _is_raised(old: Rule, new: Rule, fired: int) -> bool:
@@ -70,7 +75,7 @@ def _is_used_up(rule: Rule, fired: int) -> bool:
     return rule.max_firings is not None and fired >= rule.max_firings
 
 
-def since_when(
+def _done_until(
     schedule: Schedule, rule: Rule, now: datetime, *, taken: Sequence[datetime]
 ) -> datetime:
     """No slot up to here may come again, even if the clock went back."""
@@ -78,11 +83,11 @@ def since_when(
     if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
         return now  # It counts from now on: it has no slot in common with the one before.
     if last is not None and taken:
-        last = min(last, before(min(taken)))
+        last = min(last, just_before(min(taken)))
     return now if last is None else max(now, last)
 
 
-def next_slot(
+def _next_slot_under(
     old: Rule,
     new: Rule,
     now: datetime,
@@ -94,16 +99,16 @@ def next_slot(
     """The first slot under the new rule: one that was taken back, or was not planned yet, if the
     new rule has it, too, also on a day off; else the first one that is still to come."""
     is_same = old.timing == new.timing
-    is_unmoved = is_same and is_delay(new) and not _is_raised(old, new, fired)
-    if plainly(new) == plainly(old) or is_unmoved:
+    is_unmoved = is_same and is_fixed_delay(new) and not _is_raised(old, new, fired)
+    if without_carry_over(new) == without_carry_over(old) or is_unmoved:
         return min(waiting, default=None)
     if isinstance(new.timing, Once) and not is_same:
-        first = first_of(new, now)
+        first = first_slot_or_excluded(new, now)
         return first if first is None or not now < first == since else first + timedelta.resolution
     for slot in waiting:
-        if slot <= now and following(new, before(slot), fired=fired) == slot:
+        if slot <= now and next_slot_or_excluded(new, just_before(slot), fired=fired) == slot:
             return slot
-    return following(new, since, fired=fired)
+    return next_slot_or_excluded(new, since, fired=fired)
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -123,13 +128,13 @@ class Change(Struct, frozen=True, kw_only=True):
     skips: tuple[Skip, ...] = ()
 
 
-Decide = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
+Decision = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
 """None: nothing changes, and nothing is taken back."""
 
 
 def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
     """It fires no more; what passes meanwhile is recorded when it is resumed."""
-    begin, over = part(schedule.definition.rule, schedule.next_slot, withdrawn, now)
+    begin, over = split_withdrawn(schedule.definition.rule, schedule.next_slot, withdrawn, now)
     known = (schedule.next_slot, None if begin is None else begin.slot)
     kept = min((slot for slot in known if slot is not None), default=None)
     return structs.replace(
@@ -145,10 +150,10 @@ def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> 
 
 def delete(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
     """It is gone, but for its history: what was due, and did not begin, is on record."""
-    return delete_under(schedule.definition.rule)(schedule, withdrawn, now)
+    return delete_with_rule(schedule.definition.rule)(schedule, withdrawn, now)
 
 
-def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetime], Change]:
+def delete_with_rule(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetime], Change]:
     """`delete`, with the days of its calendar in its rule."""
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
@@ -170,34 +175,34 @@ def delete_under(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetim
             next_slot=None,
             due_at=None,
             look_at=None,
-            skips=(*left_out(due, DELETED), *passed),
+            skips=(*skips_of_withdrawn(due, DELETED), *passed),
         )
 
     return decide
 
 
-def resume(rule: Rule) -> Decide:
+def resume(rule: Rule) -> Decision:
     """It fires again, from now on; `rule` is its rule with the days of its calendar."""
 
     def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
         slot = schedule.next_slot
         if schedule.status is ScheduleStatus.PARKED and slot is not None:
             # The slot that could not be planned is on record already.
-            if is_single(rule):
+            if has_one_known_slot(rule):
                 return _begins_anew(schedule, rule, slot, now)
-            slot = following(rule, slot, fired=schedule.fired)
+            slot = next_slot_or_excluded(rule, slot, fired=schedule.fired)
         if slot is None or due_at(rule, slot) > now:
             return _goes_on(schedule, rule, slot, now)
         then, passed = _passed(rule, slot, now, schedule.fired)
         changed = _goes_on(schedule, rule, then, now)
-        if then is None and not is_delay(rule):
+        if then is None and not is_fixed_delay(rule):
             changed = structs.replace(changed, status=ScheduleStatus.COMPLETED)
         return structs.replace(changed, skips=passed)
 
     return decide
 
 
-def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: Rule) -> Decide:
+def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: Rule) -> Decision:
     """It has another definition; slots that are due stay as they were planned.
 
     `old_rule` and `new_rule` are the rules of the two definitions with the days of their calendars.
@@ -208,40 +213,40 @@ def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: R
         old = structs.replace(old_rule, seed=new_rule.seed)
         taken = [each.slot for each in withdrawn]
         is_anew = old.timing != new_rule.timing
-        is_other = plainly(old) != plainly(new_rule)
+        is_other = without_carry_over(old) != without_carry_over(new_rule)
         is_parked = schedule.status is ScheduleStatus.PARKED
         # With another rule it goes on by itself, but for a single slot that could not be planned.
-        stays = is_parked and (not is_other or (is_single(new_rule) and not is_anew))
+        stays = is_parked and (not is_other or (has_one_known_slot(new_rule) and not is_anew))
         failed = schedule.next_slot if is_parked else None
         tells_nothing = False
         if failed is not None:
             # The zone of a rule that could not be planned may be gone: then it tells nothing.
-            tells_nothing = stays or is_single(old) or old.timezone != new_rule.timezone
+            tells_nothing = stays or has_one_known_slot(old) or old.timezone != new_rule.timezone
             passed_from = None if tells_nothing else failed
             owed = _after_failed(schedule, old_rule, passed_from, withdrawn, now)
             waiting, since = [], max(now, failed)
         else:
             owed = _owed(schedule, old_rule, now)
             waiting = [*taken, *([owed.then] if owed.then else [])]
-            since = since_when(schedule, new_rule, now, taken=taken)
+            since = _done_until(schedule, new_rule, now, taken=taken)
         waiting.sort()
         fired = schedule.fired - len(withdrawn) + len(owed.fires)
         slot, rule = failed, new_rule
         if not tells_nothing:
-            done_until = before(waiting[0]) if waiting else since
+            done_until = just_before(waiting[0]) if waiting else since
             has_fired = schedule.last_slot is not None or bool(owed.fires)
-            rule = carried_over(old, new_rule, now, done_until=done_until, has_fired=has_fired)
-        if not stays and not waits_for_its_run(schedule, old, new_rule, taken=taken):
-            slot = next_slot(old, rule, now, waiting=waiting, since=since, fired=fired)
+            rule = carry_over(old, new_rule, now, done_until=done_until, has_fired=has_fired)
+        if not stays and not _awaits_running_slot(schedule, old, new_rule, taken=taken):
+            slot = _next_slot_under(old, rule, now, waiting=waiting, since=since, fired=fired)
         status = schedule.status
         has_more = slot is not None and is_other
         is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
         if (is_anew or has_more) and is_ended:
             status = ScheduleStatus.ACTIVE
         is_over = slot is None and not owed.fires and not withdrawn
-        if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_delay(new_rule):
+        if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_fixed_delay(new_rule):
             status = ScheduleStatus.COMPLETED
-        soon = None if slot is None else coming(rule, definition.overlap, slot)
+        soon = None if slot is None else slot_times(rule, definition.overlap, slot)
         is_active = status is ScheduleStatus.ACTIVE
         said = structs.replace(definition.rule, kept=rule.kept, spent=rule.spent)
         return structs.replace(
@@ -267,7 +272,7 @@ def trigger(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change
     return structs.replace(_as_it_is(schedule), runs=run, fires=(fire,))
 
 
-def backfill(slots: Sequence[datetime]) -> Decide:
+def backfill(slots: Sequence[datetime]) -> Decision:
     """It fires for these slots of the past, in one run of their own."""
 
     def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
@@ -298,7 +303,7 @@ def _as_it_is(schedule: Schedule) -> Change:
 
 
 def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
-    soon = None if slot is None else coming(rule, schedule.definition.overlap, slot)
+    soon = None if slot is None else slot_times(rule, schedule.definition.overlap, slot)
     return structs.replace(
         _as_it_is(schedule),
         status=ScheduleStatus.ACTIVE,
@@ -313,8 +318,8 @@ def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetim
 def _begins_anew(schedule: Schedule, rule: Rule, slot: datetime, now: datetime) -> Change:
     """After the one slot that was known could not be planned: another one takes its place, as soon
     as it may, unless that is too late by the schedule's policies."""
-    if is_delay(rule):
-        then = following(rule, max(now, slot), fired=schedule.fired)
+    if is_fixed_delay(rule):
+        then = next_slot_or_excluded(rule, max(now, slot), fired=schedule.fired)
     else:
         expires, grace = schedule.definition.expires_after_seconds, rule.missed.grace_seconds
         is_late = due_at(rule, slot) < now - timedelta(seconds=grace)
@@ -329,18 +334,20 @@ def _passed(
     rule: Rule, slot: datetime, now: datetime, fired: int
 ) -> tuple[datetime | None, tuple[Skip, ...]]:
     """The slot to go on with, and those from the given one on whose time has passed before it."""
-    if is_single(rule):
-        return following(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
+    if has_one_known_slot(rule):
+        return next_slot_or_excluded(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
     # What is due just now has passed, too.
-    found = plan_missed(rule, before(slot), now + timedelta.resolution, _NONE_LATE, fired=fired)
+    found = plan_missed(
+        rule, just_before(slot), now + timedelta.resolution, _NONE_LATE, fired=fired
+    )
     then = found.fire[0].slot if found.fire else next_after(rule, found.until, fired=fired)
     runs = [run for run in found.skipped if then is None or run.last < then]
     passed = tuple(Skip(run.first, run.last, run.count, PAUSED) for run in runs)
     if not has_days_off(rule):
         return then, passed
-    until = now if then is None else min(now, before(then))
-    passed = tuple(with_days_off(rule, passed, slot, until))
-    return then if then is None else following(rule, until), passed
+    until = now if then is None else min(now, just_before(then))
+    passed = tuple(with_excluded_runs(rule, passed, slot, until))
+    return then if then is None else next_slot_or_excluded(rule, until), passed
 
 
 _NONE_LATE = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
@@ -366,7 +373,7 @@ def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
         return _Owed((), passed, then)
     if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot > now:
         return _Owed(then=slot)
-    due = Due(
+    due = DueSchedule(
         tenant=schedule.tenant,
         id=schedule.id,
         bucket=bucket_of(schedule.id),
@@ -381,7 +388,7 @@ def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
     return _accounted(due, now)
 
 
-def _accounted(due: Due, now: datetime) -> _Owed:
+def _accounted(due: DueSchedule, now: datetime) -> _Owed:
     """Every slot up to now. One plan may end before: it holds only so many slots, and knows of no
     more than may still fire."""
     fires, skips, reason = list[Fire](), list[Skip](), SKIPPED_MISSED
@@ -413,8 +420,8 @@ def _after_failed(
 ) -> _Owed:
     """Where a slot could not be planned, which is on record: nothing up to it comes again. What
     passed after it is recorded, as when it is resumed, if it is given."""
-    skips = skipped(sorted(each.slot for each in withdrawn), PAUSED)
-    slot = None if failed is None else following(rule, failed, fired=schedule.fired)
+    skips = skips_of(sorted(each.slot for each in withdrawn), PAUSED)
+    slot = None if failed is None else next_slot_or_excluded(rule, failed, fired=schedule.fired)
     if slot is not None and due_at(rule, slot) <= now:
         slot, passed = _passed(rule, slot, now, schedule.fired)
         skips += passed

@@ -24,15 +24,15 @@ from msgspec import Struct
 
 from tickwork.core.when import Interval, Rule
 
-JUMP_SECONDS = 5.0
+JUMP_SECONDS_MIN = 5.0
 """Less is a clock being adjusted, or a busy machine."""
 
 QUANTUM_MICROSECONDS = 100_000
-TRIFLE_MICROSECONDS = 100
+NUDGE_MICROSECONDS = 100
 """A thousand jumps until an interval is where it was: intervals are whole seconds."""
 
 
-class Reading(Struct, frozen=True):
+class ClockReading(Struct, frozen=True):
     """What the database says: its time, and the sum of the jumps that are known, in
     microseconds."""
 
@@ -40,7 +40,7 @@ class Reading(Struct, frozen=True):
     clock: int
 
 
-class Jump(Struct, frozen=True):
+class ClockJump(Struct, frozen=True):
     """A jump that was seen: from a time on, and by how much; `known` is the sum of the jumps
     without it."""
 
@@ -58,24 +58,24 @@ class Jump(Struct, frozen=True):
         return self.microseconds / 1_000_000
 
 
-class Followed(Struct, frozen=True):
+class JumpsApplied(Struct, frozen=True):
     """The jumps that a shard follows now, and how many intervals were moved for it."""
 
     clock: int
     moved: int
 
 
-def whole_microseconds(seconds: float) -> int:
+def round_jump(seconds: float) -> int:
     """A jump as it is counted."""
     return round(seconds * 1_000_000 / QUANTUM_MICROSECONDS) * QUANTUM_MICROSECONDS
 
 
-def shift_of(behind_microseconds: int) -> int:
+def shift_microseconds(behind_microseconds: int) -> int:
     """By how much intervals are moved that are behind by so much."""
-    return behind_microseconds + (TRIFLE_MICROSECONDS if behind_microseconds else 0)
+    return behind_microseconds + (NUDGE_MICROSECONDS if behind_microseconds else 0)
 
 
-def anchor_of(rule: Rule, known: Rule, *, is_anew: bool) -> datetime:
+def anchor_after_update(rule: Rule, known: Rule, *, is_anew: bool) -> datetime:
     """From when a rule counts that takes the place of another one. An interval that begins at a
     given time stays where the clock moved it; one that begins `is_anew`, or at another time, stays
     off the slots of before."""

@@ -79,21 +79,23 @@ def read_definition(
         )
     except InvalidInput as error:
         faults += error.errors
-    around = read_around(fields, faults)
+    around = _read_target_and_policies(fields, faults)
     if faults or rule is None:
         raise InvalidInput(faults)
-    return definition_of(rule, around), rule
+    return _definition_of(rule, around), rule
 
 
-def definition_of(rule: when.Rule, around: Mapping[str, Any]) -> Definition:
+def _definition_of(rule: when.Rule, around: Mapping[str, Any]) -> Definition:
     """A definition of a rule and what stands around it."""
     return Definition(rule=structs.replace(rule, holidays=frozenset()), **around)
 
 
-def read_around(fields: Mapping[str, object], faults: list[FieldError]) -> dict[str, Any]:
+def _read_target_and_policies(
+    fields: Mapping[str, object], faults: list[FieldError]
+) -> dict[str, Any]:
     """Everything but the rule: target, body and policies."""
     reader = Reader(fields, faults)
-    around = {**_target(reader), **read_own(fields, faults)}
+    around = {**_target(reader), **read_payload_and_metadata(fields, faults)}
     around["overlap"] = reader.choice("overlap", OverlapPolicy.ALLOW)
     around["on_dead"] = reader.choice("on_dead", OnDead.CONTINUE)
     around["priority"] = reader.integer("priority", 0, PRIORITY_MAX, 4)
@@ -104,7 +106,9 @@ def read_around(fields: Mapping[str, object], faults: list[FieldError]) -> dict[
     return around
 
 
-def read_own(fields: Mapping[str, object], faults: list[FieldError]) -> dict[str, bytes]:
+def read_payload_and_metadata(
+    fields: Mapping[str, object], faults: list[FieldError]
+) -> dict[str, bytes]:
     """What each schedule has for itself where many are alike: body and metadata."""
     return {"body": _payload(fields, faults), "metadata": _metadata(fields, faults)}
 
@@ -119,17 +123,17 @@ def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]
     return text
 
 
-def read_own_name(fields: Mapping[str, object], faults: list[FieldError]) -> str | None:
+def read_new_name(fields: Mapping[str, object], faults: list[FieldError]) -> str | None:
     """The name of a new schedule: one that reads as an id would never be found by it."""
     name = read_name(fields, "name", faults)
-    if name is not None and as_id(name) is not None:
+    if name is not None and parse_id(name) is not None:
         fault = "reads as the id of a schedule, and could not be found; take another name"
         faults.append(FieldError("name", fault))
         return None
     return name
 
 
-def as_id(text: str) -> UUID | None:
+def parse_id(text: str) -> UUID | None:
     """The id that a text is, in any spelling of one; None for every other text."""
     if len(text) < _ID_DIGITS:
         return None
@@ -164,7 +168,7 @@ def render_definition(definition: Definition) -> dict[str, object]:
     return fields
 
 
-def merged(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
     """Fields with a patch laid over them (RFC 7396): null removes, an object is merged, anything
     else replaces. To name a timing is to replace the old one, with what belongs to it."""
     result = dict(fields)
@@ -177,7 +181,7 @@ def merged(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[st
         elif name in _MERGED_INSIDE and isinstance(value, Mapping):
             inside = result.get(name)
             base = inside if isinstance(inside, Mapping) else {}
-            result[name] = merged_inside(base, value)
+            result[name] = _merge_object(base, value)
         else:
             result[name] = value
     return result
@@ -186,7 +190,7 @@ def merged(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[st
 _MERGED_INSIDE = frozenset({"missed", "dst", "target", "retry", "metadata"})
 
 
-def merged_inside(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+def _merge_object(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
     """A patch laid over a plain object."""
     kept = {**fields, **patch}
     return {name: value for name, value in kept.items() if value is not None}

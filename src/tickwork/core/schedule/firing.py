@@ -1,4 +1,4 @@
-"""Firings: what became of a slot, one row for each attempt, and what is still to become of it."""
+"""Firings: the outcome of each attempt at a slot, and the rows of a schedule's history."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
-FIRING_SECONDS = 30 * 86_400
-"""So long firings are kept."""
+FIRINGS_KEPT_SECONDS = 30 * 86_400
+"""Seconds that firing records are kept."""
 
 
 class FiringStatus(StrEnum):
-    """How an attempt at a slot stands or ended."""
+    """State or outcome of an attempt at a slot."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -25,17 +25,17 @@ class FiringStatus(StrEnum):
     EXPIRED = "expired"
 
 
-class Then(StrEnum):
-    """What becomes of a schedule when one of its firings has ended."""
+class FollowUp(StrEnum):
+    """What a schedule does after one of its firings finished."""
 
-    GO_ON = "go_on"
+    NONE = "none"
     COMPLETE = "complete"
     PARK = "park"
     PAUSE = "pause"
 
 
 class ChannelOutcome(Struct, frozen=True):
-    """What one of several channels said."""
+    """Outcome of one channel of a firing with several channels."""
 
     channel: str
     status: str
@@ -43,17 +43,17 @@ class ChannelOutcome(Struct, frozen=True):
 
 
 class FiringResult(Struct, frozen=True, kw_only=True):
-    """What a handler's end says about its slot; the message knows which slot that is.
+    """Outcome of a slot's message, as recorded for its firing and applied to its schedule.
 
-    `then` and `next_after_seconds` are for its schedule: how it stands now, and, if its next slot
-    is counted from this end, after how long. `error` is what the schedule shows. `is_attempt`: a
-    handler really started.
+    `follow_up` is what the schedule does next. `next_after_seconds` is set for a fixed delay: the
+    next slot comes that many seconds after now. `error` is shown on the schedule. `is_attempt` is
+    False if no handler started.
     """
 
     status: FiringStatus
     is_attempt: bool = True
     reason: str | None = None
-    then: Then = Then.GO_ON
+    follow_up: FollowUp = FollowUp.NONE
     next_after_seconds: float | None = None
     error: str | None = None
     took_seconds: float = 0.0
@@ -63,21 +63,21 @@ class FiringResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain_success(self) -> bool:
-        """Whether nothing follows for its schedule but that it succeeded."""
+        """Whether it succeeded and has no follow-up."""
         return (
             self.status is FiringStatus.SUCCEEDED
-            and self.then is Then.GO_ON
+            and self.follow_up is FollowUp.NONE
             and self.next_after_seconds is None
         )
 
     @property
-    def is_followed(self) -> bool:
-        """Whether its schedule goes on from it, or ends with it."""
-        return self.then is not Then.GO_ON or self.next_after_seconds is not None
+    def has_follow_up(self) -> bool:
+        """Whether it changes the status or the next slot of its schedule."""
+        return self.follow_up is not FollowUp.NONE or self.next_after_seconds is not None
 
     @property
-    def says_nothing_but_success(self) -> bool:
-        """Whether nothing is recorded of it, either, but that it succeeded."""
+    def is_bare_success(self) -> bool:
+        """Whether it is a plain success without reason, result code, excerpt or channels."""
         return (
             self.is_plain_success
             and self.reason is None

@@ -27,10 +27,10 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
-from tickwork.core.hashing import stable_number
+from tickwork.core.hashing import stable_hash
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import ContentType
-from tickwork.core.schedule.firing import FIRING_SECONDS
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.when import Cron, Interval, IntervalMode, MissedPolicy, Once, Rule
 
 BUCKETS = 4096
@@ -41,7 +41,7 @@ SCHEDULE_BODY_BYTES_MAX = 128_000
 SCHEDULES_AT_ONCE_MAX = 1_000
 METADATA_BYTES_MAX = 16_000
 
-DELETED_SECONDS = FIRING_SECONDS
+DELETED_KEPT_SECONDS = FIRINGS_KEPT_SECONDS
 """So long a deleted schedule is kept: as long as there is a firing of it to explain."""
 
 FIRED_TYPE = "schedule.fired"
@@ -67,12 +67,12 @@ class OverlapPolicy(StrEnum):
     BUFFER_ALL = "buffer_all"
 
     @property
-    def needs_the_present(self) -> bool:
+    def is_decided_when_due(self) -> bool:
         """Whether a slot can be judged only when it is due."""
         return self in (OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE)
 
     @property
-    def is_in_order(self) -> bool:
+    def is_ordered(self) -> bool:
         """Whether its firings stand in line, as messages of one key."""
         return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.BUFFER_ALL)
 
@@ -107,7 +107,7 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     delay_seconds: int | None = None
 
 
-USUAL_TERMS = Terms()
+DEFAULT_TERMS = Terms()
 
 
 class Definition(Struct, frozen=True, kw_only=True, gc=False):
@@ -188,7 +188,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     unfinished: int = 0
 
 
-class Order(StrEnum):
+class ScheduleOrder(StrEnum):
     """In which order schedules are listed."""
 
     NAME = "name"
@@ -206,7 +206,7 @@ class ScheduleSelection(Struct, frozen=True, kw_only=True):
     status: ScheduleStatus | None = None
     name: str | None = None
     calendar: str | None = None
-    order: Order = Order.CREATED
+    order: ScheduleOrder = ScheduleOrder.CREATED
     before: datetime | None = None
     after: UUID | None = None
 
@@ -222,7 +222,7 @@ class Calendar(Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-def is_of_nobody(selection: ScheduleSelection) -> bool:
+def selects_nothing(selection: ScheduleSelection) -> bool:
     """Whether nothing can be selected: what is deleted has given up its name and its calendar."""
     is_said = selection.name is not None or selection.calendar is not None
     return selection.status is ScheduleStatus.DELETED and is_said
@@ -230,7 +230,7 @@ def is_of_nobody(selection: ScheduleSelection) -> bool:
 
 def bucket_of(schedule_id: UUID) -> int:
     """The place of a schedule in the hash space: always the same, on every node."""
-    return stable_number(str(schedule_id)) % BUCKETS
+    return stable_hash(str(schedule_id)) % BUCKETS
 
 
 def shard_of(bucket: int) -> int:
@@ -238,7 +238,7 @@ def shard_of(bucket: int) -> int:
     return bucket // BUCKETS_PER_SHARD
 
 
-def key_of(schedule_id: UUID) -> str:
+def ordering_key(schedule_id: UUID) -> str:
     """The key of firings that stand in line."""
     return f"schedule:{schedule_id}"
 
@@ -247,7 +247,7 @@ def rule_text(rule: Rule) -> str:
     """A rule as it is stored. Schedules with the same rule have the same text, so that what was
     found out about one is known of all: the seed stays out where nothing depends on it."""
     plain = structs.replace(rule, holidays=frozenset())
-    if not has_spread(rule):
+    if not depends_on_id(rule):
         plain = structs.replace(plain, seed="")
     return _encode(plain)
 
@@ -258,22 +258,22 @@ def read_rule(text: str, schedule_id: UUID, shift: int = 0) -> Rule:
     rule = _decode(text)
     if shift:
         rule = structs.replace(rule, anchor=rule.anchor + timedelta(microseconds=shift))
-    return rule if not has_spread(rule) else structs.replace(rule, seed=str(schedule_id))
+    return rule if not depends_on_id(rule) else structs.replace(rule, seed=str(schedule_id))
 
 
 @lru_cache(maxsize=4096)
 def terms_text(terms: Terms) -> str | None:
     """Terms as they are stored; None for the usual ones."""
-    return None if terms == USUAL_TERMS else msgspec.json.encode(terms).decode()
+    return None if terms == DEFAULT_TERMS else msgspec.json.encode(terms).decode()
 
 
 @lru_cache(maxsize=4096)
 def read_terms(text: str | None) -> Terms:
     """The terms of a stored text."""
-    return USUAL_TERMS if text is None else msgspec.json.decode(text, type=Terms)
+    return DEFAULT_TERMS if text is None else msgspec.json.decode(text, type=Terms)
 
 
-class Texts(NamedTuple):
+class StoredTexts(NamedTuple):
     """What is stored of a definition as text: its rule, its terms and its own retries."""
 
     rule: str
@@ -281,13 +281,13 @@ class Texts(NamedTuple):
     retry: str | None
 
 
-def texts_of(said: Definition) -> Texts:
+def stored_texts(said: Definition) -> StoredTexts:
     """A definition's texts."""
     retry = None if said.retry is None else msgspec.json.encode(said.retry).decode()
-    return Texts(rule_text(said.rule), terms_text(said.terms), retry)
+    return StoredTexts(rule_text(said.rule), terms_text(said.terms), retry)
 
 
-def has_spread(rule: Rule) -> bool:
+def depends_on_id(rule: Rule) -> bool:
     """Whether its slots, or when they are due, depend on which schedule it is."""
     hashed = isinstance(rule.timing, Cron) and "H" in rule.timing.expr.upper()
     return bool(rule.jitter_seconds or rule.fire_window_seconds or hashed)

@@ -23,32 +23,32 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule.calendar_change import with_waiting
+from tickwork.core.schedule.calendar_change import with_pending_slot
 from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.schedule.next_slot import (
     AHEAD_SECONDS,
-    before,
-    coming,
-    following,
-    is_left_out,
+    is_excluded,
+    just_before,
     look_at,
+    next_slot_or_excluded,
+    slot_times,
 )
 from tickwork.core.when import (
     MissedPolicy,
     Once,
     Rule,
-    apart,
-    days_off,
     due_at,
+    excluded_runs,
     has_days_off,
-    is_delay,
+    has_one_known_slot,
     is_expired,
-    is_single,
+    is_fixed_delay,
     next_after,
     plan_missed,
+    split_around,
 )
 
-COMING_MAX = 1_000
+AHEAD_SLOTS_MAX = 1_000
 """Slots ahead in one plan; what is left is taken by the next one."""
 
 UNFINISHED_MAX = 2
@@ -87,7 +87,7 @@ class Skip(Struct, frozen=True):
     run: int = 0
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class DueSchedule(Struct, frozen=True, kw_only=True):
     """A schedule that a leader has to look at. `unfinished` is how many of its messages are there
     (counted up to 2, and only where the overlap policy asks)."""
 
@@ -134,7 +134,7 @@ class PlanResult(Struct, frozen=True):
     no_queue: tuple[int, ...] = ()
 
 
-class Judged(NamedTuple):
+class AccountedSlots(NamedTuple):
     """Slots accounted for, and the first one after them."""
 
     fires: Sequence[Fire]
@@ -142,17 +142,17 @@ class Judged(NamedTuple):
     then: datetime | None
 
 
-def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
+def plan(due: DueSchedule, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
     """Accounts for every slot up to `now` and `ahead_seconds` beyond."""
-    rule, ahead = with_waiting(due.rule, due.next_slot), timedelta(seconds=ahead_seconds)
+    rule, ahead = with_pending_slot(due.rule, due.next_slot), timedelta(seconds=ahead_seconds)
     if rule is not due.rule:
         due = structs.replace(due, rule=rule)
     has_off = has_days_off(rule)
-    if is_single(rule):
+    if has_one_known_slot(rule):
         judged = _judge_single(due, now, ahead)
     elif has_off:
         judged = _judge_around(due, now, ahead)
-    elif due.overlap.needs_the_present:
+    elif due.overlap.is_decided_when_due:
         judged = _judge_present(due, now)
     else:
         judged = _judge(due, now, ahead)
@@ -160,7 +160,7 @@ def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Pl
     if then is None:
         return _last(due, fires, [*skips, *_past_end(due, now)])
     if has_off:
-        then_due_at, look = coming(rule, due.overlap, then, now, ahead=ahead)
+        then_due_at, look = slot_times(rule, due.overlap, then, now, ahead=ahead)
     else:
         then_due_at, look = due_at(rule, then), look_at(rule, due.overlap, then, now, ahead=ahead)
     return Plan(
@@ -177,9 +177,9 @@ def plan(due: Due, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Pl
     )
 
 
-def _last(due: Due, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
+def _last(due: DueSchedule, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
     """The plan after which no slot is known: the last firing, if there is one, ends it all."""
-    is_over = not is_delay(due.rule) or _is_used_up(due, len(fires))
+    is_over = not is_fixed_delay(due.rule) or _is_used_up(due, len(fires))
     if fires and is_over:
         fires = [*fires[:-1], structs.replace(fires[-1], is_last=True)]
     status = ScheduleStatus.ACTIVE if fires else ScheduleStatus.COMPLETED
@@ -189,12 +189,12 @@ def _last(due: Due, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
     return ended
 
 
-def parked(due: Due, error: str) -> Plan:
+def park(due: DueSchedule, error: str) -> Plan:
     """The plan for a schedule that cannot be planned: it stands aside, and says why."""
-    return aside(_nothing(due), error)
+    return park_instead(_nothing(due), error)
 
 
-def _nothing(due: Due) -> Plan:
+def _nothing(due: DueSchedule) -> Plan:
     return Plan(
         tenant=due.tenant,
         id=due.id,
@@ -204,7 +204,7 @@ def _nothing(due: Due) -> Plan:
     )
 
 
-def aside(planned: Plan, error: str) -> Plan:
+def park_instead(planned: Plan, error: str) -> Plan:
     """Instead of a plan that cannot be carried out: the schedule stands aside, and says why."""
     slot = planned.next_slot
     return structs.replace(
@@ -213,59 +213,63 @@ def aside(planned: Plan, error: str) -> Plan:
     )  # fmt: skip
 
 
-def skipped(slots: Sequence[datetime], reason: str) -> list[Skip]:
+def skips_of(slots: Sequence[datetime], reason: str) -> list[Skip]:
     """Slots as one run; nothing for none."""
     return [Skip(slots[0], slots[-1], len(slots), reason)] if slots else []
 
 
-def _judge_single(due: Due, now: datetime, ahead: timedelta) -> Judged:
+def _judge_single(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
     rule, slot = due.rule, due.next_slot
-    if is_left_out(rule, slot):
+    if is_excluded(rule, slot):
         if slot > now:
-            return Judged((), (), slot)
-        then = next_after(rule, slot, fired=due.fired) if is_delay(rule) else None
-        return Judged((), skipped([slot], EXCLUDED), then)
+            return AccountedSlots((), (), slot)
+        then = next_after(rule, slot, fired=due.fired) if is_fixed_delay(rule) else None
+        return AccountedSlots((), skips_of([slot], EXCLUDED), then)
     if slot > now + ahead:
-        return Judged((), (), slot)
+        return AccountedSlots((), (), slot)
     # The end of the run before set this slot, and knew nothing of the rule's bounds.
-    if is_delay(rule):
+    if is_fixed_delay(rule):
         if _is_used_up(due):
-            return Judged((), (), None)
+            return AccountedSlots((), (), None)
         if rule.end_at is not None and slot > rule.end_at:
-            return Judged((), skipped([slot] if slot <= now else [], PAST_END), None)
+            return AccountedSlots((), skips_of([slot] if slot <= now else [], PAST_END), None)
     at = due_at(rule, slot)
     is_late = at < now - timedelta(seconds=rule.missed.grace_seconds)
     reason = SKIPPED_MISSED if is_late and rule.missed.policy is MissedPolicy.SKIP else None
     if reason is None and is_expired(rule, slot, now, due.expires_after_seconds):
         reason = EXPIRED
     if reason is not None:
-        then = next_after(rule, now, fired=due.fired) if is_delay(rule) else None
-        return Judged((), skipped([slot], reason), then)
-    return Judged((_fire(rule, slot, is_late),), (), None)
+        then = next_after(rule, now, fired=due.fired) if is_fixed_delay(rule) else None
+        return AccountedSlots((), skips_of([slot], reason), then)
+    return AccountedSlots((_fire(rule, slot, is_late),), (), None)
 
 
-def _judge_around(due: Due, now: datetime, ahead: timedelta) -> Judged:
+def _judge_around(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
     """The slots of a rule with days off: what is open is judged as ever, and what lies between
     is on record as soon as its time has come, or anything after it is accounted for."""
     rule, slot = due.rule, due.next_slot
-    fires, skips, then = Judged((), (), next_after(rule, before(slot), fired=due.fired))
+    fires, skips, then = AccountedSlots(
+        (), (), next_after(rule, just_before(slot), fired=due.fired)
+    )
     if then is not None:
         opened = structs.replace(due, next_slot=then)
-        is_now = due.overlap.needs_the_present
+        is_now = due.overlap.is_decided_when_due
         fires, skips, then = _judge_present(opened, now) if is_now else _judge(opened, now, ahead)
     reached = [now, *(fire.slot for fire in fires), *(skip.last for skip in skips)]
-    until = max(reached) if then is None else min(max(reached), before(then))
+    until = max(reached) if then is None else min(max(reached), just_before(then))
     if slot > until:
-        return Judged(fires, skips, slot)
-    skips = with_days_off(rule, skips, slot, until)
-    return Judged(fires, skips, then if then is None else following(rule, until))
+        return AccountedSlots(fires, skips, slot)
+    skips = with_excluded_runs(rule, skips, slot, until)
+    return AccountedSlots(
+        fires, skips, then if then is None else next_slot_or_excluded(rule, until)
+    )
 
 
-def _judge(due: Due, now: datetime, ahead: timedelta) -> Judged:
+def _judge(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
     rule, fired, expires = due.rule, due.fired, due.expires_after_seconds
     fires: list[Fire] = []
     skips: list[Skip] = []
-    until = before(due.next_slot)
+    until = just_before(due.next_slot)
     if due.next_slot <= now:
         missed = plan_missed(rule, until, now, fired=fired, expires_after_seconds=expires)
         fires = [_fire(rule, each.slot, each.catch_up) for each in missed.fire]
@@ -274,22 +278,22 @@ def _judge(due: Due, now: datetime, ahead: timedelta) -> Judged:
         fired += len(fires)
         until = missed.until
         if until < now:  # There are more than one plan holds.
-            return Judged(fires, skips, next_after(rule, until, fired=fired))
+            return AccountedSlots(fires, skips, next_after(rule, until, fired=fired))
     # From slot to slot, and not from `now`: what follows a slot of a rule is remembered.
     horizon, slot = now + ahead, next_after(rule, until, fired=fired)
-    coming_max = len(fires) + COMING_MAX
+    coming_max = len(fires) + AHEAD_SLOTS_MAX
     while slot is not None and slot <= horizon and len(fires) < coming_max:
         fires.append(_fire(rule, slot, catch_up=False))
         fired += 1
         slot = next_after(rule, slot, fired=fired)
-    return Judged(fires, skips, slot)
+    return AccountedSlots(fires, skips, slot)
 
 
-def _judge_present(due: Due, now: datetime) -> Judged:
+def _judge_present(due: DueSchedule, now: datetime) -> AccountedSlots:
     """Only what is due: of that, as much as the unfinished ones leave room for."""
     rule = due.rule
     if due_at(rule, due.next_slot) > now:
-        return Judged((), (), due.next_slot)
+        return AccountedSlots((), (), due.next_slot)
     known = _judge(due, now, timedelta())
     later = [fire.slot for fire in known.fires if fire.due_at > now]
     ready = [fire for fire in known.fires if not later or fire.slot < later[0]]
@@ -300,10 +304,10 @@ def _judge_present(due: Due, now: datetime) -> Judged:
     then = later[0] if later else known.then
     if then is None and crowded:  # What found no room has not used up `max_firings`.
         then = next_after(rule, crowded[-1], fired=due.fired + len(kept))
-    return Judged(kept, [*skips, *skipped(crowded, SKIPPED_OVERLAP)], then)
+    return AccountedSlots(kept, [*skips, *skips_of(crowded, SKIPPED_OVERLAP)], then)
 
 
-def _is_used_up(due: Due, more: int = 0) -> bool:
+def _is_used_up(due: DueSchedule, more: int = 0) -> bool:
     return due.rule.max_firings is not None and due.fired + more >= due.rule.max_firings
 
 
@@ -312,21 +316,23 @@ def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:
     return Fire(slot=slot, due_at=at, visible_at=at, catch_up=catch_up)
 
 
-def _past_end(due: Due, now: datetime) -> Iterator[Skip]:
+def _past_end(due: DueSchedule, now: datetime) -> Iterator[Skip]:
     """The slot that would follow if the rule had no end; before its time the end may be moved."""
     rule = due.rule
-    if rule.end_at is not None and not is_delay(rule):
+    if rule.end_at is not None and not is_fixed_delay(rule):
         endless = structs.replace(rule, end_at=None, max_firings=None)
         past = next_after(endless, max(rule.end_at, due.next_slot))
         if past is not None and past <= now:
             yield Skip(past, past, 1, PAST_END)
 
 
-def with_days_off(rule: Rule, runs: Sequence[Skip], first: datetime, until: datetime) -> list[Skip]:
+def with_excluded_runs(
+    rule: Rule, runs: Sequence[Skip], first: datetime, until: datetime
+) -> list[Skip]:
     """Runs of slots that might have fired, and those on days off: none covers a slot of another."""
-    off = [*days_off(rule, first, until)]
+    off = [*excluded_runs(rule, first, until)]
     skips = [Skip(each.first, each.last, each.count, EXCLUDED) for each in off]
     for run in runs:
-        parts = apart(rule, run.first, run.last, off)
+        parts = split_around(rule, run.first, run.last, off)
         skips += [Skip(each.first, each.last, each.count, run.reason) for each in parts]
     return sorted(skips, key=lambda skip: skip.first)

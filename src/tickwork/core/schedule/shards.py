@@ -38,7 +38,7 @@ class Grant(Struct, frozen=True):
     clock: int = 0
 
 
-class Holding(Struct, frozen=True):
+class ShardState(Struct, frozen=True):
     """How a shard stands; `node` None: nobody leads it. `tzdata` as a `Grant` has it."""
 
     shard: int
@@ -48,27 +48,29 @@ class Holding(Struct, frozen=True):
     tzdata: str | None = None
 
 
-class Sharing(Struct, frozen=True):
+class ShardMoves(Struct, frozen=True):
     """What a node should do: shards to give up, and shards to take."""
 
     give_up: tuple[int, ...]
     take: tuple[int, ...]
 
 
-def share_of(node: UUID, living: Iterable[UUID]) -> int:
+def shard_count_for(node: UUID, living: Iterable[UUID]) -> int:
     """How many shards a node may lead."""
     ranked = sorted({*living, node})
     each, left = divmod(SHARDS, len(ranked))
     return each + (ranked.index(node) < left)
 
 
-def share_out(node: UUID, living: Iterable[UUID], held: Mapping[int, UUID | None]) -> Sharing:
+def balance_shards(
+    node: UUID, living: Iterable[UUID], held: Mapping[int, UUID | None]
+) -> ShardMoves:
     """What a node gives up and takes; `held` says who leads each shard; the dead lead nothing."""
     alive = {*living, node}
     own = sorted(shard for shard, holder in held.items() if holder == node)
     free = sorted(shard for shard, holder in held.items() if holder not in alive)
-    share = share_of(node, alive)
-    return Sharing(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))
+    share = shard_count_for(node, alive)
+    return ShardMoves(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))
 
 
 COUNTER_BITS = 47
@@ -76,13 +78,13 @@ EPOCH_MAX = (1 << 16) - 1
 COUNTER_MAX = (1 << COUNTER_BITS) - 1
 
 
-def token(epoch: int, counter: int) -> int:
+def make_token(epoch: int, counter: int) -> int:
     """The token of an epoch and a counter."""
     if not 0 <= epoch <= EPOCH_MAX or not 0 <= counter <= COUNTER_MAX:
         raise OverflowError(f"no token for epoch {epoch} and counter {counter}")
     return epoch << COUNTER_BITS | counter
 
 
-def parts(value: int) -> tuple[int, int]:
+def split_token(value: int) -> tuple[int, int]:
     """The epoch and the counter of a token."""
     return value >> COUNTER_BITS, value & COUNTER_MAX

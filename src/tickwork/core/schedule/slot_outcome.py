@@ -41,7 +41,7 @@ from tickwork.core.model import (
     Message,
     QueueSettings,
 )
-from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
 from tickwork.core.schedule.model import OnDead, Terms, read_terms
 from tickwork.core.schedule.plan import SKIPPED_MISSED
 from tickwork.core.when import MissedPolicy
@@ -49,7 +49,7 @@ from tickwork.core.when import MissedPolicy
 LEASE_RAN_OUT = "the pull lease ran out"
 
 
-class Newer(NamedTuple):
+class LaterSlots(NamedTuple):
     """How many later slots of a schedule are messages that are due: all of them, and those of
     them that were missed (planned or handed out too late, or too late for that already)."""
 
@@ -57,19 +57,19 @@ class Newer(NamedTuple):
     missed: int = 0
 
 
-def settings_of(message: Message, settings: QueueSettings) -> QueueSettings:
+def settings_for(message: Message, settings: QueueSettings) -> QueueSettings:
     """The queue's settings, as far as the schedule says nothing else."""
     retry = None if message.terms is None else read_terms(message.terms).retry
     if retry is None:
         return settings
     return structs.replace(
         settings,
-        max_retries=retries_of(message.terms, settings.max_retries),
+        max_retries=max_retries_for(message.terms, settings.max_retries),
         backoff=retry.backoff or settings.backoff,
     )
 
 
-def retries_of(terms: str | None, max_retries: int) -> int:
+def max_retries_for(terms: str | None, max_retries: int) -> int:
     """How often a message is tried again: as its schedule says, or else its queue."""
     retry = read_terms(terms).retry
     if retry is None or retry.max_attempts is None:
@@ -77,7 +77,7 @@ def retries_of(terms: str | None, max_retries: int) -> int:
     return retry.max_attempts - 1
 
 
-def with_firing(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
+def with_slot_outcome(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
     """The ending with the record of its slot; a release is no attempt, and leaves none."""
     if message.schedule_id is None or ending.fate is Fate.RELEASE or ending.firing is not None:
         return ending
@@ -89,13 +89,13 @@ def with_firing(message: Message, ending: Ending, *, took_seconds: float = 0.0) 
         case Fate.RETRY:
             record = _failed(ending.reason, ending.error, took_seconds)
         case _:
-            record = of_dead(
+            record = dead_outcome(
                 message.terms, message.run, ending.reason, ending.error, took_seconds=took_seconds
             )
     return structs.replace(ending, firing=record)
 
 
-def of_dead(
+def dead_outcome(
     terms: str | None,
     run: int,
     reason: str | None,
@@ -116,22 +116,22 @@ def of_dead(
     return _followed(record, read_terms(terms), run, dead=True)
 
 
-def of_lease(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:
+def lease_expired_outcome(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:
     """The record of a slot whose pull lease ran out, which counts as an attempt: the last one, if
     attempts are used up."""
     if is_used_up:
-        return of_dead(terms, run, REASON_MAX_RETRIES, LEASE_RAN_OUT)
+        return dead_outcome(terms, run, REASON_MAX_RETRIES, LEASE_RAN_OUT)
     return _failed(None, LEASE_RAN_OUT, 0.0)
 
 
-def too_late(message: Message) -> Ending:
+def missed_ending(message: Message) -> Ending:
     """The end of a slot's message that nobody may handle any more: it was missed."""
     record = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
     record = _followed(record, read_terms(message.terms), message.run, dead=False)
     return Ending(claim=message.current_claim, fate=Fate.ACK, firing=record)
 
 
-def is_too_late(message: Message, newer: Newer) -> bool:
+def is_too_late(message: Message, newer: LaterSlots) -> bool:
     """Whether a message that is late may not be handled. As at planning: any later slot stands for
     the latest one, but only those that were missed use up the cap."""
     terms = read_terms(message.terms)
@@ -159,24 +159,24 @@ def _followed(record: FiringResult, terms: Terms, run: int, *, dead: bool) -> Fi
     """The record with what follows for the schedule."""
     if run:
         return record
-    then = Then.GO_ON
+    then = FollowUp.NONE
     if terms.is_once:
-        then = Then.PARK if dead else Then.COMPLETE
+        then = FollowUp.PARK if dead else FollowUp.COMPLETE
     elif terms.is_last:
-        then = Then.COMPLETE
+        then = FollowUp.COMPLETE
     elif dead and terms.on_dead is OnDead.PAUSE:
-        then = Then.PAUSE
-    after = terms.delay_seconds if then in (Then.GO_ON, Then.PAUSE) else None
+        then = FollowUp.PAUSE
+    after = terms.delay_seconds if then in (FollowUp.NONE, FollowUp.PAUSE) else None
     return structs.replace(
-        record, then=then, next_after_seconds=None if after is None else float(after)
+        record, follow_up=then, next_after_seconds=None if after is None else float(after)
     )
 
 
-OVER = frozenset({FiringStatus.DEAD, FiringStatus.EXPIRED})
+FINAL_FAILURES = frozenset({FiringStatus.DEAD, FiringStatus.EXPIRED})
 """After these the count of errors begins anew."""
 
 
-class Shown(NamedTuple):
+class LastOutcome(NamedTuple):
     """What a schedule shows of its last end."""
 
     error_count: int
@@ -184,10 +184,10 @@ class Shown(NamedTuple):
     last_status: str | None
 
 
-SUCCESS = Shown(0, None, str(FiringStatus.SUCCEEDED))
+AFTER_SUCCESS = LastOutcome(0, None, str(FiringStatus.SUCCEEDED))
 
 
-class Effect(NamedTuple):
+class ScheduleEffect(NamedTuple):
     """What ends mean for a schedule. `is_shown`: at least one of them was an attempt; `is_reset`:
     what was counted before them is over."""
 
@@ -196,16 +196,16 @@ class Effect(NamedTuple):
     is_shown: bool = False
     error: str | None = None
     status: FiringStatus | None = None
-    then: Then = Then.GO_ON
+    follow_up: FollowUp = FollowUp.NONE
     delay_seconds: float | None = None
 
-    def after(self, record: FiringResult) -> Effect:
+    def after(self, record: FiringResult) -> ScheduleEffect:
         """With one more end, of a later slot."""
-        if self is NOTHING and record.is_plain_success:
+        if self is NO_EFFECT and record.is_plain_success:
             return ONE_SUCCESS
         effect = self
         if record.status is not FiringStatus.SKIPPED:
-            if self.status in OVER or record.status is FiringStatus.SUCCEEDED:
+            if self.status in FINAL_FAILURES or record.status is FiringStatus.SUCCEEDED:
                 effect = effect._replace(is_reset=True, failures=0)
             failed = record.status is FiringStatus.FAILED
             error = None if record.status is FiringStatus.SUCCEEDED else record.error
@@ -215,37 +215,37 @@ class Effect(NamedTuple):
                 error=error,
                 status=record.status,
             )
-        if record.is_followed:
+        if record.has_follow_up:
             effect = _with_followup(effect, record)
         return effect
 
-    def on(self, shown: Shown) -> Shown:
+    def on(self, shown: LastOutcome) -> LastOutcome:
         """What a schedule shows then."""
         if not self.is_shown:
             return shown
-        before = 0 if self.is_reset or shown.last_status in OVER else shown.error_count
-        return Shown(before + self.failures, self.error, str(self.status))
+        before = 0 if self.is_reset or shown.last_status in FINAL_FAILURES else shown.error_count
+        return LastOutcome(before + self.failures, self.error, str(self.status))
 
-    def changes(self, shown: Shown) -> bool:
+    def changes(self, shown: LastOutcome) -> bool:
         """Whether a schedule that shows this has to be written."""
-        is_followed = self.then is not Then.GO_ON or self.delay_seconds is not None
-        return is_followed or self.on(shown) != shown
+        has_follow_up = self.follow_up is not FollowUp.NONE or self.delay_seconds is not None
+        return has_follow_up or self.on(shown) != shown
 
 
-NOTHING = Effect()
-ONE_SUCCESS = Effect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
+NO_EFFECT = ScheduleEffect()
+ONE_SUCCESS = ScheduleEffect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
 
 
-def _with_followup(effect: Effect, record: FiringResult) -> Effect:
+def _with_followup(effect: ScheduleEffect, record: FiringResult) -> ScheduleEffect:
     """The later one says how its schedule goes on; a pause stays one."""
-    is_kept = record.then is Then.GO_ON and effect.then is Then.PAUSE
-    then = Then.PAUSE if is_kept else record.then
-    return effect._replace(then=then, delay_seconds=record.next_after_seconds)
+    is_kept = record.follow_up is FollowUp.NONE and effect.follow_up is FollowUp.PAUSE
+    then = FollowUp.PAUSE if is_kept else record.follow_up
+    return effect._replace(follow_up=then, delay_seconds=record.next_after_seconds)
 
 
-def effect_of(records: Iterable[FiringResult]) -> Effect:
+def effect_of(records: Iterable[FiringResult]) -> ScheduleEffect:
     """The effect of ends, which are in the order of their slots."""
-    effect = NOTHING
+    effect = NO_EFFECT
     for record in records:
         effect = effect.after(record)
     return effect

@@ -24,17 +24,17 @@ from msgspec import Struct, structs
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.change import Change
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import before, coming, following
+from tickwork.core.schedule.next_slot import just_before, next_slot_or_excluded, slot_times
 from tickwork.core.schedule.withdraw import Withdrawn
-from tickwork.core.when import Interval, Once, Rule, everyday, last_between, next_after
+from tickwork.core.when import Interval, Once, Rule, ignoring_days_off, last_between, next_after
 from tickwork.core.when.model import EPOCH
 from tickwork.core.when.slot_sources import resolve_local
 
-REACH = timedelta(hours=26)
+ZONE_CHANGE_MAX = timedelta(hours=26)
 """No change of a zone moves a local time by more: a day, and what else may fall on it."""
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class WaitingSchedule(Struct, frozen=True, kw_only=True):
     """An active schedule that waits for its next slot, as far as that matters for it."""
 
     tenant: str
@@ -56,7 +56,7 @@ def depends_on_zone(rule: Rule) -> bool:
     return not isinstance(timing, Once) or timing.wall is not None
 
 
-def is_moved(found: Waiting, rule: Rule, now: datetime) -> bool:
+def has_moved(found: WaitingSchedule, rule: Rule, now: datetime) -> bool:
     """Whether a schedule's slots are other ones now; `rule` has the days of its calendar."""
     if found.next_slot <= now:
         return False  # It is due: that is for the leader, and as it was.
@@ -66,7 +66,7 @@ def is_moved(found: Waiting, rule: Rule, now: datetime) -> bool:
     return _goes_on(found, rule, now) != found.next_slot
 
 
-class Anew:
+class RecomputeNextSlot:
     """A decision: the schedule goes on where the zone data of now has its next slot.
 
     `keeps` says afterwards whether a planned slot has to stay, because the one that it stands for
@@ -75,7 +75,7 @@ class Anew:
 
     def __init__(self, rule_of: Callable[[Schedule], Rule]) -> None:
         self._rule_of = rule_of
-        self.keeps = False
+        self.must_keep_planned = False
 
     def __call__(
         self, schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime
@@ -92,15 +92,17 @@ class Anew:
             return None
         planned = min(each.slot for each in withdrawn)
         stands_for = _nearest(rule, planned)
-        self.keeps = stands_for is None or stands_for <= now
-        if self.keeps:
+        self.must_keep_planned = stands_for is None or stands_for <= now
+        if self.must_keep_planned:
             return None
         left = schedule.fired - len(withdrawn)
         found = structs.replace(found, next_slot=planned, last_slot=None, fired=left)
         return _change(schedule, withdrawn, rule, _goes_on(found, rule, now), now)
 
 
-def resumed(change: Change | None, schedule: Schedule, rule: Rule, now: datetime) -> Change | None:
+def recompute_on_resume(
+    change: Change | None, schedule: Schedule, rule: Rule, now: datetime
+) -> Change | None:
     """What is made of a schedule that was paused, while nobody looked at it: it goes on where the
     zone data of now has its next slot."""
     slot = None if change is None else change.next_slot
@@ -111,7 +113,7 @@ def resumed(change: Change | None, schedule: Schedule, rule: Rule, now: datetime
     return change if then == slot else _moved(change, rule, then, now)
 
 
-def placed(rule: Rule) -> Rule:
+def with_current_instant(rule: Rule) -> Rule:
     """The rule under the zone data of now: a single local time may be another instant."""
     timing = rule.timing
     if not isinstance(timing, Once) or timing.wall is None:
@@ -138,10 +140,10 @@ def _change(
 def _moved(change: Change, rule: Rule, then: datetime | None, now: datetime) -> Change:
     said = change.definition
     # Without the days of its calendar, which are no part of what is stored.
-    said = structs.replace(said, rule=placed(said.rule))
+    said = structs.replace(said, rule=with_current_instant(said.rule))
     if then is None:
         return structs.replace(change, definition=said, next_slot=None, due_at=None, look_at=None)
-    found = coming(placed(rule), said.overlap, then)
+    found = slot_times(with_current_instant(rule), said.overlap, then)
     return structs.replace(
         change,
         definition=said,
@@ -151,43 +153,43 @@ def _moved(change: Change, rule: Rule, then: datetime | None, now: datetime) -> 
     )
 
 
-def _goes_on(found: Waiting, rule: Rule, now: datetime) -> datetime | None:
+def _goes_on(found: WaitingSchedule, rule: Rule, now: datetime) -> datetime | None:
     """The slot to go on with, from one that is still to come."""
     if isinstance(rule.timing, Once):
-        return following(placed(rule), EPOCH) or found.next_slot
+        return next_slot_or_excluded(with_current_instant(rule), EPOCH) or found.next_slot
     last, waiting = found.last_slot, found.next_slot
-    then = following(rule, now if last is None else max(now, last), fired=found.fired)
+    then = next_slot_or_excluded(rule, now if last is None else max(now, last), fired=found.fired)
     if then == waiting:
         return then
     stands_for = _nearest(rule, waiting)
     fired = None if last is None else _nearest(rule, last)
     if stands_for is not None and stands_for <= now:
         since = max(each for each in (found.updated_at, last, fired) if each is not None)
-        if following(rule, since, fired=found.fired) == stands_for:
+        if next_slot_or_excluded(rule, since, fired=found.fired) == stands_for:
             return stands_for
     if then is not None and then == fired and then != stands_for:
-        return following(rule, then, fired=found.fired)
+        return next_slot_or_excluded(rule, then, fired=found.fired)
     return then
 
 
 def _is_slot(rule: Rule, at: datetime) -> bool:
-    return following(rule, before(at)) == at
+    return next_slot_or_excluded(rule, just_before(at)) == at
 
 
 def _nearest(rule: Rule, at: datetime) -> datetime | None:
     """The slot that is nearest to an instant, if one is near; of two the later one."""
-    every = everyday(rule)
+    every = ignoring_days_off(rule)
     if every.max_firings is not None:
         every = structs.replace(every, max_firings=None)
-    after = next_after(every, before(at))
-    distance = REACH if after is None else min(after - at, REACH)
-    return last_between(every, at - distance, before(at)) or (
-        after if after is not None and after - at <= REACH else None
+    after = next_after(every, just_before(at))
+    distance = ZONE_CHANGE_MAX if after is None else min(after - at, ZONE_CHANGE_MAX)
+    return last_between(every, at - distance, just_before(at)) or (
+        after if after is not None and after - at <= ZONE_CHANGE_MAX else None
     )
 
 
-def _waiting(schedule: Schedule, slot: datetime) -> Waiting:
-    return Waiting(
+def _waiting(schedule: Schedule, slot: datetime) -> WaitingSchedule:
+    return WaitingSchedule(
         tenant=schedule.tenant,
         id=schedule.id,
         name=schedule.name,

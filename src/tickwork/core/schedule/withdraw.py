@@ -1,5 +1,8 @@
-"""What is taken back of a schedule when it is changed, and what becomes of that: it is gone back
-to, or it is on record."""
+"""Withdrawn slots: which planned slots a change takes back, and which of them fire later.
+
+A pause or an update removes the messages of slots that no worker has claimed. A removed slot is
+either *kept* (the schedule's next slot goes back to it) or *dropped* (recorded as skipped).
+"""
 
 from __future__ import annotations
 
@@ -8,89 +11,98 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from tickwork.core.schedule.next_slot import before, following
+from tickwork.core.schedule.next_slot import just_before, next_slot_or_excluded
 from tickwork.core.schedule.plan import Skip
-from tickwork.core.when import Interval, Rule, is_single
+from tickwork.core.when import Interval, Rule, has_one_known_slot
 
 
-class Withdraw(StrEnum):
-    """Which planned slots are taken back first; never one that was claimed."""
+class WithdrawScope(StrEnum):
+    """Which planned slots a change withdraws. A claimed slot is never withdrawn."""
 
     NOTHING = "nothing"
-    COMING = "coming"
-    """What is not due yet, but for extra runs and for a slot before one that is on its way or on
-    record already: that is not gone back over."""
+    NOT_DUE = "not_due"
+    """Slots of the rule that are not due yet. A slot stays if a later one was claimed or recorded:
+    the schedule cannot go back past that one."""
     UNCLAIMED = "unclaimed"
-    """What was never claimed, but for extra runs."""
+    """Slots of the rule that were never claimed."""
     ALL = "all"
-    """What was never claimed, extra runs too."""
+    """Slots that were never claimed, including those of extra runs."""
 
 
 class Withdrawn(NamedTuple):
-    """A planned slot that was taken back. `is_passed`: it, or a later one, was claimed or is on
-    record; whoever went back to it would come to that one twice. `is_again`: the one on record is
-    still to come, because the clock was set back; intervals followed it, and have others now."""
+    """A planned slot that was withdrawn.
+
+    `is_superseded`: it or a later slot was claimed or recorded. Going back to it would plan that
+    slot twice. `has_future_record`: the recorded slot is in the future because the clock was set
+    back. Intervals moved with the clock, so their slots differ from the recorded ones.
+    """
 
     slot: datetime
     due_at: datetime
-    is_passed: bool = False
+    is_superseded: bool = False
     run: int = 0
-    is_again: bool = False
+    has_future_record: bool = False
 
     @property
-    def is_alone(self) -> bool:
-        """Whether there may be a slot behind it that is on record, or that it is none itself."""
-        return self.is_passed or self.is_again or self.run > 0
+    def needs_own_record(self) -> bool:
+        """Whether it must not share a record: it is an extra run, or a recorded slot may follow."""
+        return self.is_superseded or self.has_future_record or self.run > 0
 
 
-class Parted(NamedTuple):
-    """What was taken back by a pause: the first slot that is gone back to, if any is, and those
-    that never come again."""
+class SplitWithdrawn(NamedTuple):
+    """Withdrawn slots of a paused schedule: the first one to keep, if any, and those to drop."""
 
-    begin: Withdrawn | None
-    over: tuple[Withdrawn, ...]
+    first_kept: Withdrawn | None
+    dropped: tuple[Withdrawn, ...]
 
 
-def part(
+def split_withdrawn(
     rule: Rule, next_slot: datetime | None, withdrawn: Sequence[Withdrawn], now: datetime
-) -> Parted:
-    """Parts what was taken back from a schedule with this rule. Only slots of this rule are gone
-    back to: what is due may be of one that it had before, and nobody would find it again."""
-    follows = isinstance(rule.timing, Interval)
-    found = sorted(
-        each for each in withdrawn if not each.is_passed and (follows or not each.is_again)
+) -> SplitWithdrawn:
+    """Splits withdrawn slots into those to keep and those to drop.
+
+    Only slots of the current rule are kept. A due slot may come from an earlier rule, and the
+    current rule would never produce it again.
+    """
+    follows_clock = isinstance(rule.timing, Interval)
+    candidates = sorted(
+        each
+        for each in withdrawn
+        if not each.is_superseded and (follows_clock or not each.has_future_record)
     )
-    if is_single(rule):
-        # No more than one slot is known at a time, and it is the next one, or the last.
-        kept = found[-1:] if next_slot is None else []
+    if has_one_known_slot(rule):
+        # Only one slot is known at a time: the next one or the last one.
+        kept = candidates[-1:] if next_slot is None else []
     else:
-        kept, then = [each for each in found if each.due_at > now], next_slot
+        kept, following = [each for each in candidates if each.due_at > now], next_slot
         if kept:
-            then = kept[0].slot
-        for each in reversed([each for each in found if each.due_at <= now]):
-            if not _leads(rule, each.slot, then):
+            following = kept[0].slot
+        for each in reversed([each for each in candidates if each.due_at <= now]):
+            if not _is_followed_by(rule, each.slot, following):
                 break
             kept.append(each)
-            then = each.slot
-    over = sorted(each for each in withdrawn if each not in kept)
-    return Parted(min(kept, default=None), tuple(over))
+            following = each.slot
+    dropped = sorted(each for each in withdrawn if each not in kept)
+    return SplitWithdrawn(min(kept, default=None), tuple(dropped))
 
 
-def _leads(rule: Rule, slot: datetime, then: datetime | None) -> bool:
-    """Whether a rule has a slot, and after it the one that is given, if any is."""
+def _is_followed_by(rule: Rule, slot: datetime, following: datetime | None) -> bool:
+    """Whether the rule has `slot`, and `following` right after it (if given)."""
     try:
-        is_slot = following(rule, before(slot)) == slot
-        return is_slot and (then is None or following(rule, slot) == then)
+        is_slot = next_slot_or_excluded(rule, just_before(slot)) == slot
+        return is_slot and (following is None or next_slot_or_excluded(rule, slot) == following)
     except (KeyError, ValueError):
-        return False  # Nobody here knows its zone.
+        return False  # The zone data on this machine lacks the rule's zone.
 
 
-def left_out(withdrawn: Sequence[Withdrawn], reason: str) -> tuple[Skip, ...]:
-    """The records of what was taken back for good: one for all that nothing is behind, and one
-    for each of the others, because there may be a slot in between that fired."""
-    together = sorted(each.slot for each in withdrawn if not each.is_alone)
-    alone = sorted((each.run, each.slot) for each in withdrawn if each.is_alone)
-    skips = [Skip(slot, slot, 1, reason, run) for run, slot in alone]
+def skips_of_withdrawn(withdrawn: Sequence[Withdrawn], reason: str) -> tuple[Skip, ...]:
+    """Records for dropped slots: one per slot that needs its own, and one for all the others.
+
+    Slots share a record only if no slot between them fired.
+    """
+    together = sorted(each.slot for each in withdrawn if not each.needs_own_record)
+    single = sorted((each.run, each.slot) for each in withdrawn if each.needs_own_record)
+    skips = [Skip(slot, slot, 1, reason, run) for run, slot in single]
     if together:
         skips.append(Skip(together[0], together[-1], len(together), reason))
     return tuple(skips)

@@ -79,7 +79,7 @@ class Times:
                 count += bisect_left(self.seconds, second)
         return count
 
-    def runs_through_the_day(self) -> bool:
+    def runs_around_the_clock(self) -> bool:
         """Hours evenly spaced around the clock, however they were spelled."""
         if len(self.hours) < 2:
             return False
@@ -87,7 +87,7 @@ class Times:
         steps.add(self.hours[0] + 24 - self.hours[-1])
         return len(steps) == 1
 
-    def least_gap_seconds(self) -> int:
+    def min_gap_seconds(self) -> int:
         """The shortest distance between two times, the next day's first included."""
         seconds, minutes, hours = self.seconds, self.minutes, self.hours
         gaps = [after - before for before, after in pairwise(seconds)]
@@ -199,7 +199,7 @@ class DayPattern(Struct, frozen=True, cache_hash=True):
             return _WHOLE_MONTH[length]
         return _matching(self, (before + 1) % 7, length)
 
-    def surely_comes(self) -> bool:
+    def has_day_every_month(self) -> bool:
         """Whether each of its months has such a day, so that nobody need search for one."""
         if self.nth or (self.days is not None and self.weekdays is not None):
             return False

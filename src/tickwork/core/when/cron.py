@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from cronsim import CronSim, CronSimError
 
-from tickwork.core.hashing import stable_number
+from tickwork.core.hashing import stable_hash
 from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
 
 EXPRESSION_LENGTH_MAX = 256
@@ -185,7 +185,7 @@ def _hashed(name: str, item: str, seed: str) -> str:
     if step == 0:
         raise CronError(f"the {name} field {item!r} has a step of 0")
     span = high - low + 1 if step is None else min(step, high - low + 1)
-    start = low + stable_number(f"{seed}/{name}") % span
+    start = low + stable_hash(f"{seed}/{name}") % span
     return str(start) if step is None else f"{start}-{high}/{step}"
 
 

@@ -20,7 +20,7 @@ from tickwork.core.when.model import (
     ShortMonth,
     Weekly,
 )
-from tickwork.core.when.rrule.text import Frequency, Parts, read_parts
+from tickwork.core.when.rrule.text import Frequency, Parts, parse_parts
 from tickwork.core.when.zone import timeline
 
 _TIMES_LISTED_MAX = 6
@@ -52,7 +52,7 @@ def describe(rule: Rule) -> str:
     return ", ".join([*_timing(rule), *_bounds(rule)])
 
 
-def place(zone: str) -> str:
+def _zone_name(zone: str) -> str:
     """A zone as people name it."""
     city = zone.rpartition("/")[2].replace("_", " ")
     return city if city in ("UTC", "GMT") else f"{city} time"
@@ -65,11 +65,11 @@ def _timing(rule: Rule) -> list[str]:
         case Interval(seconds=seconds):
             return [f"Every {_duration(seconds, every=True)}"]
         case Once(at=at):
-            return [f"Once, on {_local(at, rule)}", place(rule.timezone)]
+            return [f"Once, on {_local(at, rule)}", _zone_name(rule.timezone)]
         case Recurrence(text=text):
-            return [*_recurrence(text, rule), place(rule.timezone)]
+            return [*_recurrence(text, rule), _zone_name(rule.timezone)]
         case _:
-            return [*_wall(rule), place(rule.timezone)]
+            return [*_wall(rule), _zone_name(rule.timezone)]
 
 
 def _wall(rule: Rule) -> list[str]:
@@ -134,7 +134,7 @@ def _step(values: Sequence[int], base: int) -> int | None:
 def _days(days: DayPattern, times: Times) -> list[str]:
     """The days of a calendar rule; that it means every day is said where hours are named."""
     any_day = days.days is None and days.weekdays is None
-    if any_day and len(times.hours) < 24 and not times.runs_through_the_day():
+    if any_day and len(times.hours) < 24 and not times.runs_around_the_clock():
         return ["every day", *_dates(days)]
     return _dates(days)
 
@@ -191,7 +191,7 @@ def _every(days: str) -> str:
 
 def _recurrence(text: str, rule: Rule) -> list[str]:
     """A recurrence in words; one that needs too many of them is quoted."""
-    parts = read_parts(text)
+    parts = parse_parts(text)
     head = f"Every {_plural(parts.interval, _FREQUENCY_UNITS[parts.frequency])}"
     numbers = [n for _, n in parts.weekdays if n is not None]
     if (

@@ -22,7 +22,7 @@ ROLL_DAYS_MAX = 366
 """A slot with no open day within a year stays out."""
 
 
-def without_days(rule: NaiveRule, excluded: frozenset[date], roll: Roll) -> NaiveRule:
+def exclude_days(rule: NaiveRule, excluded: frozenset[date], roll: Roll) -> NaiveRule:
     """A rule with excluded days taken out or rolled."""
     if isinstance(rule, CalendarRule):
         return CalendarRule(OpenDays(rule.days, excluded, roll), rule.times)

@@ -48,14 +48,14 @@ class ClosedDays:
         last = bisect_right(self._ordered, local_date(until, self._line) + _A_DAY)
         for day in self._ordered[first:last]:
             begin = day_start(day)
-            for start, end in self._line.showing(begin, begin + _DAY_SECONDS):
+            for start, end in self._line.instants_showing(begin, begin + _DAY_SECONDS):
                 low = max(after, instant_of(start) - timedelta.resolution)
                 high = min(until, instant_of(end) - timedelta.resolution)
                 if low < high:
                     yield low, high
 
 
-class ElapsedSource:
+class FixedRateSource:
     """Slot k at anchor + k · step, k ≥ 0, but none on a closed day."""
 
     __slots__ = ("_anchor", "_closed", "_step")
@@ -86,7 +86,7 @@ class ElapsedSource:
         return (until - self._anchor) // self._step - (after - self._anchor) // self._step
 
 
-class DelaySource:
+class FixedDelaySource:
     """Fixed delay: each slot follows the end of the run before it by one step.
 
     Asked for more than the next one, it answers as if every run took no time.
@@ -103,6 +103,6 @@ class DelaySource:
     def count_between(self, after: datetime, until: datetime) -> int:
         return 0 if after >= NEVER else self._from(after).count_between(after, until)
 
-    def _from(self, after: datetime) -> ElapsedSource:
+    def _from(self, after: datetime) -> FixedRateSource:
         first = self._anchor if after < self._anchor else after + self._step
-        return ElapsedSource(first, self._step, self._closed)
+        return FixedRateSource(first, self._step, self._closed)

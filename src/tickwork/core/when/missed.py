@@ -21,11 +21,11 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
-from tickwork.core.when.model import Missed, MissedPolicy, Roll, Rule, is_delay
+from tickwork.core.when.model import Missed, MissedPolicy, Roll, Rule, is_fixed_delay
 from tickwork.core.when.slots import (
-    before_last,
     count_between,
     due_at,
+    instant_before_last,
     last_between,
     next_after,
     slots_between,
@@ -84,7 +84,7 @@ def plan_missed(
         rule = structs.replace(rule, max_firings=None)
     surely_missed_until = _surely_missed_until(rule, last_slot, now, policy)
     # The slot after a fixed delay's next depends on a run that has not ended.
-    limit = 1 if is_delay(rule) else PLAN_SLOTS_MAX
+    limit = 1 if is_fixed_delay(rule) else PLAN_SLOTS_MAX
     recent = slots_between(rule, surely_missed_until, now, limit=limit)
     until = recent[-1] if len(recent) == PLAN_SLOTS_MAX else now
     deadline = now - timedelta(seconds=policy.grace_seconds)
@@ -97,7 +97,7 @@ def plan_missed(
     reach_back = min(wanted - len(catch_up), older)
     cut = surely_missed_until
     if reach_back:
-        cut = before_last(rule, last_slot, surely_missed_until, reach_back)
+        cut = instant_before_last(rule, last_slot, surely_missed_until, reach_back)
         catch_up = slots_between(rule, cut, surely_missed_until) + catch_up
     planned = [PlannedSlot(slot, catch_up=True) for slot in catch_up]
     planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
@@ -130,7 +130,7 @@ def _surely_missed_until(
     rule: Rule, last_slot: datetime, now: datetime, policy: Missed
 ) -> datetime:
     """Slots up to here are late whatever their spread; later ones are judged one by one."""
-    if is_delay(rule):
+    if is_fixed_delay(rule):
         return last_slot
     late_by = timedelta(seconds=policy.grace_seconds) + spread_max(rule)
     return max(last_slot, now - late_by - timedelta.resolution)
@@ -193,7 +193,7 @@ def is_day_off(rule: Rule, instant: datetime) -> bool:
     return has_days_off(rule) and _local_day(rule, instant) in rule.excluded_days
 
 
-def everyday(rule: Rule) -> Rule:
+def ignoring_days_off(rule: Rule) -> Rule:
     """The rule as if it had no days off."""
     return _without_days_off(rule) if has_days_off(rule) else rule
 
@@ -203,12 +203,12 @@ def _without_days_off(rule: Rule) -> Rule:
     return structs.replace(rule, exclude=(), holidays=frozenset())
 
 
-def days_off(rule: Rule, first: datetime, until: datetime) -> Iterator[SkippedRun]:
+def excluded_runs(rule: Rule, first: datetime, until: datetime) -> Iterator[SkippedRun]:
     """The slots that are left out from `first` to `until`, in runs that no other slot interrupts.
     They are counted: only the days off are walked."""
     if not has_days_off(rule):
         return
-    every = structs.replace(everyday(rule), max_firings=None)
+    every = structs.replace(ignoring_days_off(rule), max_firings=None)
     after, days = _before(first), sorted(rule.excluded_days)
     while (slot := next_after(every, after)) is not None and slot <= until:
         opened = next_after(rule, after)
@@ -221,7 +221,7 @@ def days_off(rule: Rule, first: datetime, until: datetime) -> Iterator[SkippedRu
         after = end
 
 
-def apart(
+def split_around(
     rule: Rule, first: datetime, last: datetime, off: Sequence[SkippedRun]
 ) -> Iterator[SkippedRun]:
     """A run of slots that are not left out, as runs that no day off interrupts."""

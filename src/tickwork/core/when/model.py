@@ -137,7 +137,7 @@ class Limits(Struct, frozen=True):
         return self.min_interval_seconds < 60
 
 
-class Rolled(Struct, frozen=True):
+class RolledSlot(Struct, frozen=True):
     """A time of a rule with `roll`, as a clock on the wall without days off has it, and the slot
     that stands for it; None if that is another one's as well."""
 
@@ -170,19 +170,19 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     fire_window_seconds: int = 0
     anchor: datetime = EPOCH
     seed: str = ""
-    kept: tuple[Rolled, ...] = ()
-    spent: tuple[Rolled, ...] = ()
+    kept: tuple[RolledSlot, ...] = ()
+    spent: tuple[RolledSlot, ...] = ()
 
     @property
     def excluded_days(self) -> frozenset[date]:
         return self.holidays.union(self.exclude)
 
 
-def is_delay(rule: Rule) -> bool:
+def is_fixed_delay(rule: Rule) -> bool:
     """Whether its next slot is counted from the end of the one before."""
     return isinstance(rule.timing, Interval) and rule.timing.mode is IntervalMode.FIXED_DELAY
 
 
-def is_single(rule: Rule) -> bool:
+def has_one_known_slot(rule: Rule) -> bool:
     """Whether no more than one slot is known at a time."""
-    return isinstance(rule.timing, Once) or is_delay(rule)
+    return isinstance(rule.timing, Once) or is_fixed_delay(rule)

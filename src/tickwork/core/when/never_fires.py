@@ -20,7 +20,7 @@ from tickwork.core.when.model import (
     ShortMonth,
     Weekly,
 )
-from tickwork.core.when.slots import count_between, iterate, next_after
+from tickwork.core.when.slots import count_between, iterate_slots, next_after
 from tickwork.errors import FieldError
 
 _SLOTS_SAMPLED = 100
@@ -31,7 +31,7 @@ _DAY_SECONDS = 86_400
 _MONTH_DAYS_MIN = 28
 
 
-def complaint(rule: Rule, limits: Limits) -> FieldError | None:
+def rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
     """The fault of a rule that never fires or fires too often; None for a good one."""
     field = _field(rule)
     names_seconds = isinstance(rule.timing, Cron) and len(rule.timing.expr.split()) == 6
@@ -64,7 +64,7 @@ def _field(rule: Rule) -> str:
 def _least_interval_seconds(rule: Rule) -> int | None:
     match rule.timing:
         case Cron(expr=expr):
-            return compile_cron(expr, rule.seed).times.least_gap_seconds()
+            return compile_cron(expr, rule.seed).times.min_gap_seconds()
         case Interval(seconds=seconds):
             return seconds
         case Recurrence():
@@ -89,7 +89,7 @@ def _least_of_sample(rule: Rule) -> int | None:
         return None
     # Counted before they are walked, so that no search goes beyond the sample.
     count = count_between(rule, first, first + min(_SAMPLE, NEVER - first))
-    slots = islice(iterate(rule, first), min(count, _SLOTS_SAMPLED))
+    slots = islice(iterate_slots(rule, first), min(count, _SLOTS_SAMPLED))
     sample = pairwise(chain([first], slots))
     return min(((after - before) // _SECOND for before, after in sample), default=None)
 
@@ -100,7 +100,7 @@ def _fires(rule: Rule) -> bool:
         return next_after(rule, EPOCH - timedelta.resolution) is not None
     if isinstance(rule.timing, Cron):
         calendar = compile_cron(rule.timing.expr, rule.seed)
-        return calendar.days.surely_comes() or calendar.next_naive(_YEAR_2000) is not None
+        return calendar.days.has_day_every_month() or calendar.next_naive(_YEAR_2000) is not None
     return True
 
 

@@ -34,8 +34,8 @@ from tickwork.core.when.model import (
     Timing,
     Weekly,
 )
-from tickwork.core.when.never_fires import complaint
-from tickwork.core.when.rrule.text import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.never_fires import rule_fault
+from tickwork.core.when.rrule.text import Frequency, RecurrenceError, normalize, parse_parts
 from tickwork.core.when.slot_sources import resolve_local
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
@@ -246,7 +246,7 @@ def _rrule(reader: Reader) -> Timing | None:
     text = reader.text("rrule")
     if not reader.has("start_at"):
         reader.fault("start_at", "is missing; an rrule counts from it")
-    return None if text is None else Recurrence(plain_text(text))
+    return None if text is None else Recurrence(normalize(text))
 
 
 _READERS: dict[str, Callable[[Reader], Timing | None]] = {
@@ -356,7 +356,7 @@ def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
         if rule.roll is not Roll.SKIP and _knows_no_days(rule.timing):
             reader.fault("roll", "needs a rule that names days; an interval can only skip them")
             return
-        fault = complaint(rule, limits)
+        fault = rule_fault(rule, limits)
     except CronError as error:
         fault = FieldError("cron_expr", str(error))
     except RecurrenceError as error:
@@ -368,7 +368,7 @@ def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
 
 def _knows_no_days(timing: Timing) -> bool:
     if isinstance(timing, Recurrence):
-        return read_parts(timing.text).frequency > Frequency.DAILY
+        return parse_parts(timing.text).frequency > Frequency.DAILY
     return isinstance(timing, Interval)
 
 

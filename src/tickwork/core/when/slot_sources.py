@@ -12,8 +12,8 @@ from typing import Protocol, assert_never
 
 from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
 from tickwork.core.when.cron import compile_cron
-from tickwork.core.when.excluded_days import without_days
-from tickwork.core.when.interval import NEVER, ClosedDays, DelaySource, ElapsedSource
+from tickwork.core.when.excluded_days import exclude_days
+from tickwork.core.when.interval import NEVER, ClosedDays, FixedDelaySource, FixedRateSource
 from tickwork.core.when.model import (
     EPOCH,
     Cron,
@@ -30,9 +30,9 @@ from tickwork.core.when.model import (
     Weekly,
 )
 from tickwork.core.when.wall_clock import (
-    THROUGH_THE_DAY,
+    AROUND_THE_CLOCK_DST,
     NaiveRule,
-    Point,
+    SingleTimeRule,
     count_between,
     next_after,
     resolve,
@@ -47,7 +47,7 @@ from tickwork.core.when.zone import (
 )
 
 
-class Source(Protocol):
+class SlotSource(Protocol):
     """Slots without bounds, as instants."""
 
     def next_after(self, after: datetime) -> datetime | None:
@@ -57,7 +57,7 @@ class Source(Protocol):
         """How many slots lie in `(after, until]`."""
 
 
-class WallSource:
+class WallClockSource:
     """Slots of a naive rule on a zone's clock."""
 
     __slots__ = ("dst", "line", "rule")
@@ -92,21 +92,21 @@ class OnceSource:
 
 
 @lru_cache(maxsize=4096)
-def source_of(rule: Rule) -> Source:
+def source_of(rule: Rule) -> SlotSource:
     """The source of a rule's slots, made once per rule."""
     line = timeline(rule.timezone)
     timing, excluded = rule.timing, rule.excluded_days
     if isinstance(timing, Interval):
         step, closed = timedelta(seconds=timing.seconds), ClosedDays(excluded, line)
         if timing.mode is IntervalMode.FIXED_DELAY:
-            return DelaySource(rule.anchor, step, closed)
-        return ElapsedSource(rule.anchor, step, closed)
+            return FixedDelaySource(rule.anchor, step, closed)
+        return FixedRateSource(rule.anchor, step, closed)
     if isinstance(timing, Once):
         return OnceSource(_once(timing.at, line, rule))
     naive, through = naive_rule(rule, line)
     if excluded:
-        naive = without_days(naive, excluded, rule.roll)
-    return WallSource(naive, line, THROUGH_THE_DAY if through else rule.dst)
+        naive = exclude_days(naive, excluded, rule.roll)
+    return WallClockSource(naive, line, AROUND_THE_CLOCK_DST if through else rule.dst)
 
 
 def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
@@ -114,7 +114,7 @@ def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
     match rule.timing:
         case Cron(expr=expr):
             calendar = compile_cron(expr, rule.seed)
-            return calendar, calendar.times.runs_through_the_day()
+            return calendar, calendar.times.runs_around_the_clock()
         case Daily(hour=hour, minute=minute):
             return CalendarRule(DayPattern(), Times((hour,), (minute,))), False
         case Weekly(days_of_week=days, hour=hour, minute=minute):
@@ -132,7 +132,7 @@ def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
             from tickwork.core.when.rrule import RecurrenceRule
 
             recurrence = RecurrenceRule(text, start, line)
-            return recurrence, recurrence.runs_through_the_day
+            return recurrence, recurrence.runs_around_the_clock
         case Interval() | Once():
             raise TypeError("an interval or a single instant has no wall clock")
         case _:
@@ -153,6 +153,6 @@ def _once(at: datetime, line: Timeline, rule: Rule) -> datetime | None:
         return at
     if rule.roll is Roll.SKIP:
         return None
-    moved = without_days(Point(naive_seconds(at, line)), rule.excluded_days, rule.roll)
+    moved = exclude_days(SingleTimeRule(naive_seconds(at, line)), rule.excluded_days, rule.roll)
     instant = next_after(moved, line, rule.dst, seconds_of(EPOCH))
     return None if instant is None else instant_of(instant)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from tickwork.core.hashing import stable_number
+from tickwork.core.hashing import stable_hash
 from tickwork.core.when.model import Once, Rule
 from tickwork.core.when.slot_sources import source_of
 from tickwork.core.when.zone import instant_of, seconds_of
@@ -37,14 +37,14 @@ def slots_between(
 ) -> list[datetime]:
     """The slots in `(after, until]`, at most `limit`: exactly what iterating `next_after` gives."""
     slots: list[datetime] = []
-    for slot in iterate(rule, after, fired=fired):
+    for slot in iterate_slots(rule, after, fired=fired):
         if slot > until or len(slots) >= limit:
             break
         slots.append(slot)
     return slots
 
 
-def iterate(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[datetime]:
+def iterate_slots(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[datetime]:
     """The slots after `after`, one by one; endless for most rules."""
     slot = next_after(rule, after, fired=fired)
     while slot is not None:
@@ -70,10 +70,10 @@ def last_between(rule: Rule, after: datetime, until: datetime) -> datetime | Non
     """The last slot in `(after, until]`, without walking there."""
     if after >= until or not count_between(rule, after, until):
         return None
-    return next_after(rule, before_last(rule, after, until, 1))
+    return next_after(rule, instant_before_last(rule, after, until, 1))
 
 
-def before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
+def instant_before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
     """An instant with exactly `count` slots between it and `until`: reached for, then halved."""
     earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
     low = max(high - reach, earliest)
@@ -150,7 +150,7 @@ def spread_max(rule: Rule) -> timedelta:
 def _jitter(rule: Rule, slot: datetime) -> timedelta:
     if not rule.jitter_seconds:
         return timedelta()
-    place = stable_number(f"{rule.seed}/jitter")
+    place = stable_hash(f"{rule.seed}/jitter")
     offset = (place % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
     following = next_after(rule, slot)
     if following is not None and slot + offset >= following:
@@ -161,5 +161,5 @@ def _jitter(rule: Rule, slot: datetime) -> timedelta:
 def _window(rule: Rule, slot: datetime) -> timedelta:
     if not rule.fire_window_seconds:
         return timedelta()
-    place = stable_number(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
+    place = stable_hash(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
     return (place % (rule.fire_window_seconds * 1000)) * _MILLISECOND

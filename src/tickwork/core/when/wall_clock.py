@@ -25,7 +25,7 @@ from typing import Protocol
 from tickwork.core.when.model import Dst, Gap, Overlap
 from tickwork.core.when.zone import Stretch, Timeline
 
-THROUGH_THE_DAY = Dst(gap=Gap.SKIP, overlap=Overlap.BOTH)
+AROUND_THE_CLOCK_DST = Dst(gap=Gap.SKIP, overlap=Overlap.BOTH)
 
 GAP_SECONDS_MAX = 3 * 3600
 """A longer gap is a day that a zone left out: what it swallowed is gone."""
@@ -44,7 +44,7 @@ class NaiveRule(Protocol):
         """How many matches lie in `[start, end)`."""
 
 
-class Point:
+class SingleTimeRule:
     """A single naive time, as a rule."""
 
     __slots__ = ("naive",)
@@ -61,7 +61,7 @@ class Point:
 
 def resolve(naive: int, line: Timeline, dst: Dst) -> int | None:
     """The instant of one local time under the policy; None where the policy skips it."""
-    return next_after(Point(naive), line, dst, naive - _OFFSET_REACH_SECONDS)
+    return next_after(SingleTimeRule(naive), line, dst, naive - _OFFSET_REACH_SECONDS)
 
 
 def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | None:
@@ -106,11 +106,11 @@ def count_between(rule: NaiveRule, line: Timeline, dst: Dst, after: int, until: 
     return total
 
 
-def moved_from(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> range:
+def moved_gap_times(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> range:
     """Where in the gap before `stretch` the times lie that fire at `instant` instead."""
     if not _has_gap(stretch) or gap is Gap.SKIP:
         return range(0)
-    times = lost_times(stretch)
+    times = gap_times(stretch)
     if gap is Gap.SHIFT:
         naive = instant + stretch.offset_before
         times = range(naive, naive + 1) if naive in times else range(0)
@@ -119,7 +119,7 @@ def moved_from(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> ran
     return times if rule.count_naive(times.start, times.stop) else range(0)
 
 
-def lost_times(stretch: Stretch) -> range:
+def gap_times(stretch: Stretch) -> range:
     """The naive times that a gap at the start of `stretch` leaves out."""
     return range(stretch.start + stretch.offset_before, stretch.start + stretch.offset)
 
@@ -159,7 +159,7 @@ def _first_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int) -> 
 
 def _count_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int, until: int) -> int:
     """Slots that a gap moved and that do not fall on one the rule has there anyway."""
-    lost = lost_times(stretch)
+    lost = gap_times(stretch)
     if gap is Gap.RUN_AFTER:
         here = earliest <= stretch.start <= until and rule.count_naive(lost.start, lost.stop) > 0
         return int(here and not rule.count_naive(lost.stop, lost.stop + 1))

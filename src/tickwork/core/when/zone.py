@@ -69,7 +69,7 @@ class Timeline:
             chunk = self._chunks[index] = self._explore(index)
         return chunk.stretches[bisect_right(chunk.starts, instant) - 1]
 
-    def showing(self, start: int, end: int) -> list[tuple[int, int]]:
+    def instants_showing(self, start: int, end: int) -> list[tuple[int, int]]:
         """The instants, as `[from, to)`, at which the local clock shows `[start, end)`."""
         spans: list[tuple[int, int]] = []
         instant = start - _QUIET_SECONDS

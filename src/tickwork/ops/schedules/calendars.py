@@ -15,7 +15,7 @@ from uuid import UUID
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
 from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.model import Calendar, Order, Schedule, ScheduleSelection
+from tickwork.core.schedule.model import Calendar, Schedule, ScheduleOrder, ScheduleSelection
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.schedules.change import Moved, change_times
@@ -99,7 +99,10 @@ async def recompute(
     seen = 0
     while True:
         page = ScheduleSelection(
-            status=selection.status, calendar=selection.calendar, order=Order.CREATED, after=after
+            status=selection.status,
+            calendar=selection.calendar,
+            order=ScheduleOrder.CREATED,
+            after=after,
         )
         found = await store.schedules.list(scope, page, PAGE)
         for schedule in found:

@@ -19,21 +19,26 @@ from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
 from tickwork.core.schedule import change as changing
 from tickwork.core.schedule import tzdata_change as rezoning
-from tickwork.core.schedule.change import Decide
-from tickwork.core.schedule.clock_change import anchor_of
+from tickwork.core.schedule.change import Decision
+from tickwork.core.schedule.clock_change import anchor_after_update
 from tickwork.core.schedule.fields import (
-    merged,
+    merge_patch,
     read_definition,
     read_name,
-    read_own_name,
+    read_new_name,
     render_definition,
 )
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.tzdata_change import Anew, Waiting, depends_on_zone, is_moved
-from tickwork.core.schedule.withdraw import Withdraw
-from tickwork.core.when import is_delay
+from tickwork.core.schedule.tzdata_change import (
+    RecomputeNextSlot,
+    WaitingSchedule,
+    depends_on_zone,
+    has_moved,
+)
+from tickwork.core.schedule.withdraw import WithdrawScope
+from tickwork.core.when import is_fixed_delay
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import (
     Holidays,
@@ -66,7 +71,7 @@ async def update(
         raise InvalidInput([FieldError("idempotency_key", fault)])
     if "name" in patch:
         _check_name(patch)
-    fields = merged(fields_of(known), patch)
+    fields = merge_patch(fields_of(known), patch)
     is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
     if patch.get("target") is not None:
         await check_target(store, scope, fields)
@@ -110,7 +115,7 @@ async def replace(
         limits=limits,
         is_known=keeps_rule,
     )
-    anchor = anchor_of(rule, known.definition.rule, is_anew=is_anew)
+    anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
     old_rule = with_holidays(known, holidays)
@@ -122,12 +127,12 @@ async def replace(
             raise Conflict(f"schedule {schedule.id} was changed meanwhile; read it and try again")
         return decide(schedule, withdrawn, at)
 
-    return await store.schedules.change(scope, known.id, Withdraw.COMING, unchanged_since)
+    return await store.schedules.change(scope, known.id, WithdrawScope.NOT_DUE, unchanged_since)
 
 
 def _check_name(fields: Mapping[str, object]) -> None:
     faults: list[FieldError] = []
-    read_own_name(fields, faults)
+    read_new_name(fields, faults)
     if faults:
         raise InvalidInput(faults)
 
@@ -150,7 +155,7 @@ async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             )
         return changing.pause(schedule, withdrawn, now)
 
-    return await store.schedules.change(scope, known.id, Withdraw.UNCLAIMED, decide)
+    return await store.schedules.change(scope, known.id, WithdrawScope.UNCLAIMED, decide)
 
 
 async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
@@ -169,9 +174,9 @@ async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
             )
         rule = with_holidays(schedule, holidays)
         change = changing.resume(rule)(schedule, withdrawn, now)
-        return rezoning.resumed(change, schedule, rule, now)
+        return rezoning.recompute_on_resume(change, schedule, rule, now)
 
-    return await store.schedules.change(scope, known.id, Withdraw.NOTHING, decide)
+    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
 
 
 async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
@@ -182,15 +187,15 @@ async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
 
     def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change:
         rule = with_holidays(schedule, holidays)
-        return changing.delete_under(rule)(schedule, withdrawn, now)
+        return changing.delete_with_rule(rule)(schedule, withdrawn, now)
 
-    return await store.schedules.change(scope, known.id, Withdraw.ALL, decide)
+    return await store.schedules.change(scope, known.id, WithdrawScope.ALL, decide)
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
     """Fires it now, once, whatever its status, in a run of its own."""
     known = await get_schedule(store, scope, reference)
-    return await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.trigger)
+    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, changing.trigger)
 
 
 async def backfill(
@@ -205,14 +210,14 @@ async def backfill(
     """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
     are left out unless `force`, and those that come or run by themselves. Says which slots."""
     known = await get_schedule(store, scope, reference)
-    if is_delay(known.definition.rule):
+    if is_fixed_delay(known.definition.rule):
         fault = "is fixed_delay: its slots come of the ends of its runs, and there are none to fill"
         raise InvalidInput([FieldError("interval_mode", f"{fault}; trigger it instead")])
     now = await store.now()
     _check_span(since, until, now)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
     rule = structs.replace(with_holidays(known, holidays), max_firings=None)
-    first, last = before(since.astimezone(UTC)), until.astimezone(UTC)
+    first, last = just_before(since.astimezone(UTC)), until.astimezone(UTC)
     slots = when.slots_between(rule, first, last, limit=BACKFILL_SLOTS_MAX + 1)
     if len(slots) > BACKFILL_SLOTS_MAX:
         fault = f"there are more than {BACKFILL_SLOTS_MAX} slots up to then; fill in parts"
@@ -226,7 +231,7 @@ async def backfill(
     if slots and not force:
         done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
-    await store.schedules.change(scope, known.id, Withdraw.NOTHING, changing.backfill(wanted))
+    await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, changing.backfill(wanted))
     return wanted
 
 
@@ -251,7 +256,7 @@ def _check_span(since: datetime, until: datetime, now: datetime) -> None:
 
 def _waits_for_a_run(schedule: Schedule) -> bool:
     """Whether its next slot is counted from the end of a run that is under way."""
-    return is_delay(schedule.definition.rule) and schedule.status is ScheduleStatus.PAUSED
+    return is_fixed_delay(schedule.definition.rule) and schedule.status is ScheduleStatus.PAUSED
 
 
 class Moved(Struct, frozen=True):
@@ -265,10 +270,10 @@ class Moved(Struct, frozen=True):
 
 async def change_times(
     store: Store,
-    schedule: Schedule | Waiting,
-    decide: Decide,
+    schedule: Schedule | WaitingSchedule,
+    decide: Decision,
     *,
-    withdraw: Withdraw = Withdraw.COMING,
+    withdraw: WithdrawScope = WithdrawScope.NOT_DUE,
     under: Grant | None = None,
 ) -> Moved | None:
     """Lets a schedule go on as is decided, with what was planned and is not due yet taken back."""
@@ -283,26 +288,26 @@ async def change_times(
     return Moved(schedule.id, schedule.name, before, after)
 
 
-def _fires_next(schedule: Schedule | Waiting) -> datetime | None:
+def _fires_next(schedule: Schedule | WaitingSchedule) -> datetime | None:
     """Its next slot; of a whole schedule the next one that is not on a day off."""
     return fires_next(schedule) if isinstance(schedule, Schedule) else schedule.next_slot
 
 
 async def rezone(
-    store: Store, grant: Grant, found: Sequence[Waiting], now: datetime
+    store: Store, grant: Grant, found: Sequence[WaitingSchedule], now: datetime
 ) -> tuple[Moved, ...]:
     """Computes schedules of a shard anew under the zone data of this process, while that shard is
     granted; says which ones moved. Those that stay as they are cost nothing but the look. If one of
     them cannot be computed none of them is touched."""
     known: dict[tuple[str, str | None], Holidays] = {}
-    touched: list[Waiting] = []
+    touched: list[WaitingSchedule] = []
     for each in found:
         if not depends_on_zone(each.rule):
             continue
         calendar = each.tenant, each.rule.calendar
         if calendar not in known:
             known[calendar] = await _holidays(store, *calendar)
-        if is_moved(each, rule_with(each.rule, known[calendar]), now):
+        if has_moved(each, rule_with(each.rule, known[calendar]), now):
             touched.append(each)
     changes = [
         await _rezone(store, grant, each, known[each.tenant, each.rule.calendar])
@@ -311,11 +316,13 @@ async def rezone(
     return tuple(each for each in changes if each is not None)
 
 
-async def _rezone(store: Store, grant: Grant, found: Waiting, days: Holidays) -> Moved | None:
-    decide = Anew(lambda schedule: rule_with(schedule.definition.rule, days))
+async def _rezone(
+    store: Store, grant: Grant, found: WaitingSchedule, days: Holidays
+) -> Moved | None:
+    decide = RecomputeNextSlot(lambda schedule: rule_with(schedule.definition.rule, days))
     moved = await change_times(store, found, decide, under=grant)
     if decide.keeps:
-        return await change_times(store, found, decide, withdraw=Withdraw.NOTHING, under=grant)
+        return await change_times(store, found, decide, withdraw=WithdrawScope.NOTHING, under=grant)
     return moved
 
 

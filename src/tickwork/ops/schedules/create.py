@@ -16,17 +16,17 @@ from tickwork.core.schedule.fields import (
     SCHEDULE_FIELDS,
     read_definition,
     read_name,
-    read_own,
-    read_own_name,
+    read_new_name,
+    read_payload_and_metadata,
 )
 from tickwork.core.schedule.model import (
     SCHEDULES_AT_ONCE_MAX,
     NewSchedule,
     Schedule,
     ScheduleStatus,
-    has_spread,
+    depends_on_id,
 )
-from tickwork.core.schedule.next_slot import coming, first_of
+from tickwork.core.schedule.next_slot import first_slot_or_excluded, slot_times
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import (
     Holidays,
@@ -180,7 +180,7 @@ def _new(
 ) -> NewSchedule:
     schedule_id = new_id()
     faults: list[FieldError] = []
-    name = read_own_name(fields, faults)
+    name = read_new_name(fields, faults)
     key = read_name(fields, "idempotency_key", faults)
     try:
         definition, rule = read_definition(
@@ -188,12 +188,12 @@ def _new(
         )
     except InvalidInput as error:
         raise InvalidInput([*faults, *error.errors]) from None
-    slot = first_of(rule, now)
+    slot = first_slot_or_excluded(rule, now)
     if slot is None and not may_be_over:
         faults.append(_over(rule))
     if faults:
         raise InvalidInput(faults)
-    soon = None if slot is None else coming(rule, definition.overlap, slot)
+    soon = None if slot is None else slot_times(rule, definition.overlap, slot)
     return NewSchedule(
         id=schedule_id,
         definition=definition,
@@ -263,12 +263,12 @@ class _BulkReading:
         template = self._templates.get(key)
         if template is None:
             template = _new(_without_own(fields), self._now, self._holidays, self._limits)
-            if has_spread(template.definition.rule):
+            if depends_on_id(template.definition.rule):
                 return _new(fields, self._now, self._holidays, self._limits)
             self._templates[key] = template
         faults: list[FieldError] = []
-        own = read_own(fields, faults)
-        name = read_own_name(fields, faults) if "name" in fields else None
+        own = read_payload_and_metadata(fields, faults)
+        name = read_new_name(fields, faults) if "name" in fields else None
         if faults:
             raise InvalidInput(faults)
         definition = structs.replace(template.definition, **own)

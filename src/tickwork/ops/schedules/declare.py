@@ -18,8 +18,8 @@ from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import read_definition
 from tickwork.core.schedule.model import (
     Definition,
-    Order,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
     read_rule,
@@ -147,7 +147,7 @@ async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple
     removed: list[str] = []
     after: UUID | None = None
     for _ in range(LOOKED_AT_MAX // PAGE):
-        selection = ScheduleSelection(order=Order.NAME, after=after)
+        selection = ScheduleSelection(order=ScheduleOrder.NAME, after=after)
         try:
             found = await store.schedules.list(scope, selection, PAGE)
         except NotFound:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.core.when.rrule import RecurrenceRule
-from tickwork.core.when.rrule.text import Frequency, RecurrenceError, plain_text, read_parts
+from tickwork.core.when.rrule.text import Frequency, RecurrenceError, normalize, parse_parts
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 
@@ -129,7 +129,7 @@ def _starts(event: Any, begin: date, until: date) -> Iterator[date]:
 
 
 def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
-    written, first = plain_text(rule.to_ical().decode()), _day(begin, begin)
+    written, first = normalize(rule.to_ical().decode()), _day(begin, begin)
     parts = written.split(";")
     last = _last_day(rule, begin)
     if last is not None:
@@ -141,7 +141,7 @@ def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
     text = ";".join(parts)
     start = (first - _EPOCH).days * _DAY_SECONDS
     try:
-        if read_parts(text).frequency > Frequency.DAILY:
+        if parse_parts(text).frequency > Frequency.DAILY:
             raise RecurrenceError("it comes more than once a day; a calendar has whole days")
         found = RecurrenceRule(text, start, timeline("UTC"))
     except RecurrenceError as error:

@@ -12,7 +12,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.fields import shown
 from tickwork.core.model import Scope
-from tickwork.core.schedule.fields import as_id
+from tickwork.core.schedule.fields import parse_id
 from tickwork.core.schedule.model import Schedule, ScheduleSelection
 from tickwork.core.topology import FILE as TOPOLOGY_FILE
 from tickwork.errors import FieldError, InvalidInput, NotFound
@@ -30,7 +30,7 @@ async def get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Sch
     if not isinstance(given, UUID | str):
         fault = f"must be the id or the name of a schedule, not {shown(given)}"
         raise InvalidInput([FieldError("schedule", fault)])
-    schedule_id = reference if isinstance(reference, UUID) else as_id(reference)
+    schedule_id = reference if isinstance(reference, UUID) else parse_id(reference)
     if schedule_id is not None:
         return await store.schedules.get(scope, schedule_id)
     found = await store.schedules.find(scope, str(reference))

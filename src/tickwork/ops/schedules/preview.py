@@ -22,7 +22,7 @@ from tickwork.ops.schedules.lookup import Holidays, holidays_among, limits_of
 from tickwork.store.contract import Store
 
 COUNT_DEFAULT = 5
-COUNT_MAX = when.COUNT_MAX
+COUNT_MAX = when.PREVIEW_COUNT_MAX
 PREVIEW_FIELDS = when.RULE_FIELDS | {"count", "from"}
 
 _ZONE_FIELDS = ("timezone", "dst")
@@ -122,7 +122,7 @@ class Explanation(Struct, frozen=True):
 
     description: str
     warnings: tuple[str, ...]
-    touched: tuple[when.Fire, ...]
+    touched: tuple[when.UpcomingSlot, ...]
 
 
 def explain_schedule(
@@ -132,7 +132,7 @@ def explain_schedule(
     question = read_question(body, now=now, limits=limits)
     shown = when.preview(question.rule, question.start, question.count)
     warnings = [*past_warning(question.rule, now), *shown.warnings]
-    touched: list[when.Fire] = []
+    touched: list[when.UpcomingSlot] = []
     for change in _changes(question.rule.timezone, question.start):
         begin, end = max(question.start, change - _AROUND), change + _AROUND
         near = _around(question.rule, begin, end)

@@ -19,9 +19,9 @@ from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message, Scope, State
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.schedule.model import Order, Schedule, ScheduleSelection, ScheduleStatus
-from tickwork.core.schedule.next_slot import before
-from tickwork.core.when import is_delay, is_single
+from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection, ScheduleStatus
+from tickwork.core.schedule.next_slot import just_before
+from tickwork.core.when import has_one_known_slot, is_fixed_delay
 from tickwork.core.when.slots import spread_max
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import (
@@ -116,13 +116,13 @@ def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
     if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     planned = now if schedule.last_slot is None else schedule.last_slot
-    if is_single(rule) or schedule.fired <= when.count_between(rule, now, planned):
+    if has_one_known_slot(rule) or schedule.fired <= when.count_between(rule, now, planned):
         return None
     slot = when.last_between(rule, schedule.changed_at, now)
     for _ in range(SPREAD_SLOTS_MAX):
         if slot is None or when.due_at(rule, slot) <= now:
             return slot
-        slot = when.last_between(rule, schedule.changed_at, before(slot))
+        slot = when.last_between(rule, schedule.changed_at, just_before(slot))
     return None
 
 
@@ -142,12 +142,14 @@ def fires_next(schedule: Schedule) -> datetime | None:
     is due, so that nobody needs the days of its calendar for it."""
     slot, due, rule = schedule.next_slot, schedule.due_at, schedule.definition.rule
     is_plain = (
-        not (rule.exclude or rule.calendar) or rule.roll is not when.Roll.SKIP or is_single(rule)
+        not (rule.exclude or rule.calendar)
+        or rule.roll is not when.Roll.SKIP
+        or has_one_known_slot(rule)
     )
     if slot is None or due is None or is_plain:
         return slot
     earliest = max(slot, due - spread_max(rule))
-    near = when.slots_between(when.everyday(rule), before(earliest), due)
+    near = when.slots_between(when.ignoring_days_off(rule), just_before(earliest), due)
     return next((each for each in near if when.due_at(rule, each) == due), slot)
 
 
@@ -196,11 +198,11 @@ async def upcoming(
     Across schedules, a slot that is planned already is listed only if its schedule is among the
     `count` schedules that are due next.
     """
-    if not 1 <= count <= when.COUNT_MAX:
-        fault = f"must be a whole number from 1 to {when.COUNT_MAX}, not {count}"
+    if not 1 <= count <= when.PREVIEW_COUNT_MAX:
+        fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
         raise InvalidInput([FieldError("count", fault)])
     if reference is None:
-        selection = ScheduleSelection(order=Order.NEXT_DUE)
+        selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE)
         found = await list_schedules(store, scope, selection, limit=count)
     else:
         found = (await get_schedule(store, scope, reference),)
@@ -248,7 +250,7 @@ def next_slots(
     days of its calendar."""
     if schedule.status is not ScheduleStatus.ACTIVE:
         return ()
-    if is_delay(rule):
+    if is_fixed_delay(rule):
         slot = next_fire_at(schedule, now, rule)
         return () if slot is None else (slot,)
     far = now.astimezone(UTC) + timedelta(days=366 * 50)

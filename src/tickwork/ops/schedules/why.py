@@ -16,9 +16,9 @@ from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import before
+from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.plan import EXCLUDED
-from tickwork.core.when import is_delay
+from tickwork.core.when import is_fixed_delay
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
 from tickwork.ops.schedules.views import fires_next, show_firing
@@ -116,14 +116,14 @@ async def _facts(
     waiting = await store.schedules.messages(scope, schedule.id, 1, since=at)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
-    if is_delay(rule):  # Only what has a row is known: the others depend on runs to come.
+    if is_fixed_delay(rule):  # Only what has a row is known: the others depend on runs to come.
         is_slot, previous = at in known, _nearest(known, at, later=False)
         following = _nearest(known, at, later=True)
     else:
-        is_slot = when.next_after(slots, before(at)) == at
+        is_slot = when.next_after(slots, just_before(at)) == at
         is_slot = is_slot or (isinstance(rule.timing, when.Once) and at == schedule.last_slot)
         # What was before its creation never was a slot of this schedule.
-        first, last = max(before(schedule.created_at), at - REACH), before(at)
+        first, last = max(just_before(schedule.created_at), at - REACH), just_before(at)
         if schedule.status in _OVER:
             last = min(last, schedule.changed_at)
         previous = when.last_between(slots, first, last)
@@ -151,15 +151,15 @@ def _covers(firing: FiringRecord, rule: when.Rule, at: datetime) -> bool | None:
     last = firing.last_slot
     if last is None or at in (firing.slot, last):
         return True
-    days = when.everyday(rule) if firing.reason == EXCLUDED else rule
+    days = when.ignoring_days_off(rule) if firing.reason == EXCLUDED else rule
     slots = structs.replace(days, max_firings=None)
     is_same = (
-        not is_delay(rule)
-        and when.next_after(slots, before(firing.slot)) == firing.slot
-        and when.next_after(slots, before(last)) == last
-        and when.count_between(slots, before(firing.slot), last) == firing.count
+        not is_fixed_delay(rule)
+        and when.next_after(slots, just_before(firing.slot)) == firing.slot
+        and when.next_after(slots, just_before(last)) == last
+        and when.count_between(slots, just_before(firing.slot), last) == firing.count
     )
-    return when.next_after(slots, before(at)) == at if is_same else None
+    return when.next_after(slots, just_before(at)) == at if is_same else None
 
 
 def _nearest(known: set[datetime | None], at: datetime, *, later: bool) -> datetime | None:
@@ -194,10 +194,10 @@ def _latest_slot(schedule: Schedule, rule: when.Rule, now: datetime) -> datetime
     not fire today is just the question then."""
     until = min(now, schedule.changed_at) if schedule.status in _OVER else now
     passed = {schedule.last_slot}
-    if is_delay(rule):
+    if is_fixed_delay(rule):
         passed.add(schedule.next_slot)
     else:
-        every = structs.replace(when.everyday(rule), max_firings=None)
+        every = structs.replace(when.ignoring_days_off(rule), max_firings=None)
         passed.add(when.last_between(every, max(schedule.created_at, until - REACH), until))
     latest = max((slot for slot in passed if slot is not None and slot <= until), default=None)
     if latest is not None:

@@ -18,7 +18,7 @@ from tickwork.core import when
 from tickwork.core.model import Message, State
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import AHEAD_SECONDS, before
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS, just_before
 from tickwork.core.schedule.plan import (
     DELETED,
     EXCLUDED,
@@ -28,7 +28,7 @@ from tickwork.core.schedule.plan import (
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
 )
-from tickwork.core.when import is_delay
+from tickwork.core.when import is_fixed_delay
 
 _REASONS = {
     SKIPPED_MISSED: "it was late by more than its grace, and its missed policy left it out",
@@ -202,13 +202,13 @@ def _how_it_stands(schedule: Schedule) -> str:
 def _is_used_up(facts: Facts) -> bool:
     """Whether others use up its last firings before the instant comes."""
     most, schedule = facts.rule.max_firings, facts.schedule
-    if most is None or is_delay(facts.rule):
+    if most is None or is_fixed_delay(facts.rule):
         return False
     left = most - schedule.fired
     if schedule.next_slot is None or facts.at < schedule.next_slot:
         return left <= 0
     slots = structs.replace(facts.rule, max_firings=None)
-    return when.count_between(slots, before(schedule.next_slot), before(facts.at)) >= left
+    return when.count_between(slots, just_before(schedule.next_slot), just_before(facts.at)) >= left
 
 
 def _to_come(facts: Facts) -> Answer:
@@ -218,7 +218,7 @@ def _to_come(facts: Facts) -> Answer:
     if due != at:
         words += f": it is due {_said(due)}"
     planned = at - timedelta(seconds=AHEAD_SECONDS)
-    if not overlap.needs_the_present and planned > facts.now:
+    if not overlap.is_decided_when_due and planned > facts.now:
         words += f"; it becomes a message {_said(planned)}"
     return Answer("to_come", None, words)
 
@@ -237,7 +237,7 @@ def _no_slot(facts: Facts) -> Answer:
         ends = "ended" if rule.end_at <= facts.now else "ends"
         words = f"{_verb(facts)}: the schedule {ends} {_said(rule.end_at)}"
         return Answer(PAST_END, False, words)
-    if when.next_after(when.everyday(rule), before(at)) == at:
+    if when.next_after(when.ignoring_days_off(rule), just_before(at)) == at:
         day = _local_day(rule, at)
         by = "its calendar" if day in rule.holidays else "its own list"
         words = f"{_verb(facts)}: {day} is excluded by {by}"
@@ -250,7 +250,7 @@ def _no_slot(facts: Facts) -> Answer:
         if slot is not None
     ]
     words = "that is none of its slots: " + (" and ".join(near) or "there is none around it")
-    if is_delay(rule):
+    if is_fixed_delay(rule):
         words += "; each comes some time after the end of the run before"
     return Answer("no_slot", False, words + _clock_change(rule, at) + still)
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from tickwork.core.model import Scope
-from tickwork.core.schedule.plan import Due
+from tickwork.core.schedule.plan import DueSchedule
 from tickwork.core.when import Rule
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store
@@ -28,7 +28,7 @@ class CalendarCache:
         self._store = store
         self._known: dict[_Key, Days | None] = {}
 
-    async def read(self, dues: Iterable[Due]) -> None:
+    async def read(self, dues: Iterable[DueSchedule]) -> None:
         """Makes sure that the days of all these are known, until anything else is awaited."""
         wanted = {key for due in dues if (key := _key(due)) is not None}
         found = {key: self._known[key] for key in wanted & self._known.keys()}
@@ -40,7 +40,7 @@ class CalendarCache:
         else:
             self._known |= found
 
-    def with_holidays(self, due: Due) -> Due:
+    def with_holidays(self, due: DueSchedule) -> DueSchedule:
         """The schedule with the days of its calendar; `NotFound` if that is gone."""
         key = _key(due)
         if key is None:
@@ -59,7 +59,7 @@ class CalendarCache:
         return frozenset(map(date.fromisoformat, calendar.days))
 
 
-def _key(due: Due) -> _Key | None:
+def _key(due: DueSchedule) -> _Key | None:
     name = due.rule.calendar
     return None if name is None else (due.tenant, name, due.calendar_version)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tickwork.core.model import SYSTEM
-from tickwork.core.schedule.clock_change import JUMP_SECONDS, Jump, whole_microseconds
+from tickwork.core.schedule.clock_change import JUMP_SECONDS_MIN, ClockJump, round_jump
 from tickwork.store.contract import Store
 
 
@@ -40,7 +40,7 @@ class DatabaseClock:
         self._seen_seconds = 0.0
         self._before: datetime | None = None
         self._balanced = self.known = 0
-        self.jump: Jump | None = None
+        self.jump: ClockJump | None = None
 
     async def now(self) -> datetime:
         """The time now; tells of a jump since it was last asked."""
@@ -51,7 +51,7 @@ class DatabaseClock:
             last, self._last, self.known = self._last, answer, reading.clock
             if last is None:
                 self._balanced = self.known
-            elif abs(_certain_jump_seconds(last, answer)) > JUMP_SECONDS:
+            elif abs(_certain_jump_seconds(last, answer)) > JUMP_SECONDS_MIN:
                 self._jumped(seconds := _estimated_jump_seconds(last, answer))
                 self._seen_seconds += seconds
                 self._before = self._before or last.time
@@ -66,11 +66,11 @@ class DatabaseClock:
     def _balance(self) -> None:
         told = (self.known - self._balanced) / 1_000_000
         left = self._seen_seconds - told if self._before is not None else 0.0
-        if abs(left) <= JUMP_SECONDS or self._before is None:
+        if abs(left) <= JUMP_SECONDS_MIN or self._before is None:
             self._seen_seconds, self._balanced = 0.0, self.known
             self._before = self.jump = None
         else:
-            self.jump = Jump(self._before, whole_microseconds(left), self.known)
+            self.jump = ClockJump(self._before, round_jump(left), self.known)
 
 
 def _certain_jump_seconds(last: _Reading, answer: _Reading) -> float:

@@ -26,7 +26,15 @@ from tickwork.clock import since_boot
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.system_events import SYSTEM_TENANT, shard_stalled_event
 from tickwork.core.model import SYSTEM, Scope
-from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, aside, parked, plan
+from tickwork.core.schedule.plan import (
+    DueSchedule,
+    Fire,
+    Plan,
+    PlanResult,
+    park,
+    park_instead,
+    plan,
+)
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.service.loop import ReportError, Step, catch, catch_async, run_forever
@@ -232,7 +240,7 @@ class Scheduler:
                 break
         return looked_at
 
-    async def _plan(self, grants: Sequence[Grant], dues: Sequence[Due]) -> int:
+    async def _plan(self, grants: Sequence[Grant], dues: Sequence[DueSchedule]) -> int:
         """Decides and writes; how many schedules moved on."""
         now = await self._clock.now()
         if self._clock.jump is not None or any(each.clock != self._clock.known for each in grants):
@@ -252,7 +260,7 @@ class Scheduler:
             if isinstance(result, StoreUnavailable) or is_aside:
                 raise result
             if len(plans) == 1:
-                return await self._write(grants, [aside(plans[0], _error_text(result))], now)
+                return await self._write(grants, [park_instead(plans[0], _error_text(result))], now)
             half = len(plans) // 2
             moved = await self._write(grants, plans[:half], now)
             return moved + await self._write(grants, plans[half:], now)
@@ -271,24 +279,24 @@ class Scheduler:
             self._hold_at = float("-inf")
         moved = len(result.done)
         if result.no_queue:
-            set_aside = [aside(plans[place], NO_QUEUE) for place in result.no_queue]
+            set_aside = [park_instead(plans[place], NO_QUEUE) for place in result.no_queue]
             moved += await self._write(grants, set_aside, now)
         return moved
 
-    def _decided(self, dues: Sequence[Due], now: datetime) -> list[Plan]:
+    def _decided(self, dues: Sequence[DueSchedule], now: datetime) -> list[Plan]:
         """A plan for each; only if one cannot be made they are looked at one by one."""
         decided = catch(lambda: [self._decide(due, now) for due in dues])
         if isinstance(decided, list):
             return decided
         return [self._decided_or_parked(due, now) for due in dues]
 
-    def _decided_or_parked(self, due: Due, now: datetime) -> Plan:
+    def _decided_or_parked(self, due: DueSchedule, now: datetime) -> Plan:
         decided = catch(lambda: self._decide(due, now))
         if isinstance(decided, Exception):
-            return parked(due, _error_text(decided))
+            return park(due, _error_text(decided))
         return decided
 
-    def _decide(self, due: Due, now: datetime) -> Plan:
+    def _decide(self, due: DueSchedule, now: datetime) -> Plan:
         decided = plan(due if due.rule.calendar is None else self._days.with_holidays(due), now)
         if due.next_slot <= now and any(fire.catch_up for fire in decided.fires):
             return structs.replace(decided, fires=self._pace.paced(decided.fires, now))

@@ -18,7 +18,7 @@ from uuid import UUID
 from tickwork.core.message.decide import clean_error
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.errors import StoreError
 from tickwork.ops.schedules.change import Moved, rezone
 from tickwork.service.loop import catch_async
@@ -84,7 +84,7 @@ class TzdataUpdater:
             self._observer.rezoned(grant.shard, (before, self._version), count, first)
 
     async def _rezone(
-        self, grant: Grant, found: Sequence[Waiting], now: datetime
+        self, grant: Grant, found: Sequence[WaitingSchedule], now: datetime
     ) -> tuple[Moved, ...]:
         """Computes a page anew. What cannot be computed (its zone may be gone) is told and stays as
         it is, until its slot comes up and planning parks it."""

@@ -27,7 +27,7 @@ from uuid import UUID
 from tickwork.app.message import Composer
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, Claim, ClaimRequest, Ending, Fate, Message, Scope
-from tickwork.core.schedule.slot_outcome import Newer, is_too_late, too_late
+from tickwork.core.schedule.slot_outcome import LaterSlots, is_too_late, missed_ending
 from tickwork.errors import StoreUnavailable
 from tickwork.service.isolation import Isolator
 from tickwork.service.observe import Observer
@@ -117,7 +117,7 @@ class LateMessages:
             self._judged -= held
         for message in self._take_waiting(held):
             if message.current_claim in judged:
-                self._settler.add(FinishedMessage(message, too_late(message)))
+                self._settler.add(FinishedMessage(message, missed_ending(message)))
             else:
                 self._prefetch.add((message,))
 
@@ -140,7 +140,7 @@ class LateMessages:
             for message, there, beside in zip(late, newer, along, strict=True)
             # What was claimed along is counted there, too, unless it was skipped meanwhile.
             if is_too_late(
-                message, Newer(max(there.due, beside.due), max(there.missed, beside.missed))
+                message, LaterSlots(max(there.due, beside.due), max(there.missed, beside.missed))
             )
         }
 
@@ -149,18 +149,18 @@ def _is_late(message: Message) -> bool:
     return message.catch_up and message.is_late and message.run == 0
 
 
-def _newer_in_claim(late: Sequence[Message], along: Iterable[Message]) -> list[Newer]:
+def _newer_in_claim(late: Sequence[Message], along: Iterable[Message]) -> list[LaterSlots]:
     """For each, the later slots of its schedule among these."""
     schedules = {(each.tenant, each.schedule_id) for each in late}
     theirs = [
         each for each in along if each.run == 0 and (each.tenant, each.schedule_id) in schedules
     ]
-    found: dict[object, Newer] = {}
+    found: dict[object, LaterSlots] = {}
     passed: Counter[object] = Counter()
     missed: Counter[object] = Counter()
     for each in sorted(theirs, key=lambda one: (one.slot is not None, one.slot), reverse=True):
         schedule = (each.tenant, each.schedule_id)
-        found[each.id] = Newer(passed[schedule], missed[schedule])
+        found[each.id] = LaterSlots(passed[schedule], missed[schedule])
         passed[schedule] += 1
         missed[schedule] += each.catch_up
     return [found[each.id] for each in late]

@@ -20,8 +20,8 @@ from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
-from tickwork.core.schedule.firing import FIRING_SECONDS
-from tickwork.core.schedule.model import DELETED_SECONDS
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
+from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
 from tickwork.store.postgres.messages.backlog import recount_backlog
@@ -53,7 +53,7 @@ class Partitions:
             day = today + ahead * _DAY
             if _name(day) not in names:
                 await self._alone(lambda each, day=day: _make(each, day))
-        kept_from = _name(now.astimezone(UTC) - timedelta(seconds=FIRING_SECONDS))
+        kept_from = _name(now.astimezone(UTC) - timedelta(seconds=FIRINGS_KEPT_SECONDS))
         for row in known:
             if row["name"] < kept_from:
                 return await self._alone(lambda each, row=row: _drop(each, row))
@@ -145,7 +145,7 @@ class PostgresPruner:
             receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
             batches=await self._take_batches(now, limit),
             firings=await self._take_firings(now, limit),
-            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_SECONDS, limit)),
+            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_KEPT_SECONDS, limit)),
             counters=len(
                 await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
             ),
@@ -176,7 +176,7 @@ class PostgresPruner:
     async def _take_firings(self, now: datetime, limit: int) -> int:
         """A day that is old as a whole, and some records that lie in none."""
         records = await self._partitions.turn(now)
-        return records + len(await self._take(SQL.prune_firings, now, FIRING_SECONDS, limit))
+        return records + len(await self._take(SQL.prune_firings, now, FIRINGS_KEPT_SECONDS, limit))
 
     async def _take_batches(self, now: datetime, limit: int) -> int:
         """Items first, some at a time; a batch goes when it has none left."""

@@ -7,8 +7,8 @@ from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
-from tickwork.core.schedule.firing import FIRING_SECONDS
-from tickwork.core.schedule.model import DELETED_SECONDS
+from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
+from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
@@ -29,8 +29,8 @@ class SqlitePruner:
             dead_letters=await write(lambda transaction: _prune_letters(transaction, limit)),
             events=await self._prune(SQL.prune_events, EVENT_RETENTION_SECONDS, limit),
             batches=await write(lambda transaction: _prune_batches(transaction, limit)),
-            firings=await self._prune(SQL.prune_firings, FIRING_SECONDS, limit),
-            schedules=await self._prune(SQL.prune_schedules, DELETED_SECONDS, limit),
+            firings=await self._prune(SQL.prune_firings, FIRINGS_KEPT_SECONDS, limit),
+            schedules=await self._prune(SQL.prune_schedules, DELETED_KEPT_SECONDS, limit),
             counters=await self._prune(SQL.prune_counters, COUNTER_RETENTION_SECONDS, limit),
         )
 

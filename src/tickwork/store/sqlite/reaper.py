@@ -16,7 +16,7 @@ from tickwork.core.model import (
     Scope,
 )
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, retries_of
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, max_retries_for
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
@@ -110,7 +110,7 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     if not found:
         return 0, 0
     used_up = {
-        place: attempts + 1 > retries_of(terms, max_retries)
+        place: attempts + 1 > max_retries_for(terms, max_retries)
         for place, attempts, max_retries, terms in found
     }
     slots = slots_of_expired_leases(transaction, used_up)

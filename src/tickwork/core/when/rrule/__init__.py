@@ -21,7 +21,7 @@ from msgspec import structs
 
 from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL, Times
 from tickwork.core.when.rrule.days import AllowedDays, Periods
-from tickwork.core.when.rrule.text import Frequency, Parts, Until, read_parts
+from tickwork.core.when.rrule.text import Frequency, Parts, Until, parse_parts
 from tickwork.core.when.rrule.times import times_of
 from tickwork.core.when.zone import Timeline
 
@@ -35,12 +35,12 @@ _LAST_DAY = date(9990, 1, 1).toordinal() - EPOCH_ORDINAL
 class RecurrenceRule:
     """The matches of one RRULE from its start on; COUNT counts from there, too."""
 
-    __slots__ = ("_all", "_days", "_periods", "_start", "_times", "_until", "runs_through_the_day")
+    __slots__ = ("_all", "_days", "_periods", "_start", "_times", "_until", "runs_around_the_clock")
 
     def __init__(self, text: str, start: int, line: Timeline) -> None:
-        parts = _written_out(read_parts(text), _EPOCH + timedelta(seconds=start))
-        self.runs_through_the_day = (
-            not parts.hours or Times(parts.hours, (0,)).runs_through_the_day()
+        parts = _written_out(parse_parts(text), _EPOCH + timedelta(seconds=start))
+        self.runs_around_the_clock = (
+            not parts.hours or Times(parts.hours, (0,)).runs_around_the_clock()
         )
         self._start = start
         self._until = None if parts.until is None else _naive(parts.until, line)

@@ -70,12 +70,12 @@ class Parts(Struct, frozen=True, kw_only=True):
     positions: tuple[int, ...] = ()
 
 
-def plain_text(text: str) -> str:
+def normalize(text: str) -> str:
     """A recurrence text as it is kept: upper case, and without its property name."""
     return text.strip().upper().removeprefix("RRULE:").strip()
 
 
-def read_parts(text: str) -> Parts:
+def parse_parts(text: str) -> Parts:
     """The parts of a plain RRULE text; refuses what is not one rule, or not in RFC 5545."""
     texts = _split(text)
     if texts.get("FREQ") not in Frequency.__members__:

@@ -83,7 +83,7 @@ class Settler:
             ending.fate is not Fate.ACK
             or ending.sends
             or ending.batches
-            or (ending.firing and not ending.firing.says_nothing_but_success)
+            or (ending.firing and not ending.firing.is_bare_success)
             for ending in endings
         ):
             return Ended.nothing()

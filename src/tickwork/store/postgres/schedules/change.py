@@ -25,11 +25,11 @@ from msgspec import structs
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.change import Change, Decide
-from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, key_of
+from tickwork.core.schedule.change import Change, Decision
+from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key
 from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
@@ -67,11 +67,11 @@ async def take_planned(
     now: datetime,
     *,
     keys: Collection[Key],
-    withdraw: Withdraw = Withdraw.UNCLAIMED,
+    withdraw: WithdrawScope = WithdrawScope.UNCLAIMED,
 ) -> list[Planned]:
     """Takes the planned slots of schedules that are taken already, by slot. What stands in line
     under a key that we do not have was planned since we looked, and stays."""
-    chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+    chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
     found = await connection.fetch(
         SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen
     )
@@ -79,7 +79,13 @@ async def take_planned(
         Planned(
             (row["tenant"], row["schedule_id"]),
             row["id"],
-            Withdrawn(row["slot"], row["due_at"], row["is_passed"], row["run"], row["is_again"]),
+            Withdrawn(
+                row["slot"],
+                row["due_at"],
+                row["is_superseded"],
+                row["run"],
+                row["has_future_record"],
+            ),
         )
         for row in found
         if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys
@@ -144,8 +150,8 @@ class Changer:
         self,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         *,
         under: Grant | None = None,
     ) -> Schedule:
@@ -171,8 +177,8 @@ class Changer:
         connection: Connection,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         under: Grant | None,
     ) -> _Changed:
         seen = None
@@ -232,18 +238,18 @@ class Changer:
         self,
         connection: Connection,
         schedule: Schedule,
-        withdraw: Withdraw,
+        withdraw: WithdrawScope,
         now: datetime,
         keys: Collection[Key],
     ) -> list[Planned]:
         """Takes what may be taken back: all of it, or begins anew when whoever is at it is done."""
-        if withdraw is Withdraw.NOTHING:
+        if withdraw is WithdrawScope.NOTHING:
             return []
         named = (schedule.tenant, schedule.id)
         planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
-        chosen = (withdraw is Withdraw.COMING, withdraw is Withdraw.ALL)
+        chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
         (there,) = await connection.fetch(SQL.count_withdrawable_slots, now, *named, *chosen)
-        if tuple(there) != (len(planned), sum(each.withdrawn.is_passed for each in planned)):
+        if tuple(there) != (len(planned), sum(each.withdrawn.is_superseded for each in planned)):
             raise _Meanwhile
         return planned
 
@@ -344,7 +350,7 @@ async def _unfinished(
 ) -> int:
     """How many messages stay, if a slot whose policy asks for it is due."""
     is_due = schedule.next_slot is not None and schedule.next_slot <= now
-    if not is_due or not schedule.definition.overlap.needs_the_present:
+    if not is_due or not schedule.definition.overlap.is_decided_when_due:
         return 0
     there: int = await connection.fetchval(
         SQL.count_unfinished, schedule.tenant, schedule.id, withdrawn + UNFINISHED_MAX
@@ -360,6 +366,6 @@ async def _hold(connection: Connection, grant: Grant) -> bool:
 
 def _key(row: Any) -> Key | None:
     """The key under which a schedule's slots stand in line, if they do."""
-    if not OverlapPolicy(row["overlap"]).is_in_order:
+    if not OverlapPolicy(row["overlap"]).is_ordered:
         return None
-    return Key(row["tenant"], row["queue_id"], key_of(row["id"]))
+    return Key(row["tenant"], row["queue_id"], ordering_key(row["id"]))

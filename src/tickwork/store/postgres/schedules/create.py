@@ -25,7 +25,7 @@ import asyncpg
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.queue.rate_limit import allowance, spend
-from tickwork.core.schedule.model import NewSchedule, Schedule, bucket_of, texts_of
+from tickwork.core.schedule.model import NewSchedule, Schedule, bucket_of, stored_texts
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
@@ -92,7 +92,7 @@ class Rows:
 
     def _encode(self, new: NewSchedule) -> bytes:
         said = new.definition
-        rule, texts, expires = said.rule, texts_of(said), said.expires_after_seconds
+        rule, texts, expires = said.rule, stored_texts(said), said.expires_after_seconds
         texts_after = (
             said.overlap, said.on_dead, texts.rule, rule.calendar, texts.terms, texts.retry,
             said.queue, said.type, said.content_type,

@@ -16,11 +16,11 @@ from uuid import UUID
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.model import SHARDS, key_of, read_rule, read_terms, shard_of
-from tickwork.core.schedule.plan import Due, Fire, Plan, PlanResult, Skip
+from tickwork.core.schedule.model import SHARDS, ordering_key, read_rule, read_terms, shard_of
+from tickwork.core.schedule.plan import DueSchedule, Fire, Plan, PlanResult, Skip
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import Newer
-from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
@@ -59,7 +59,7 @@ class Planner:
         self._keys = Keys(moment)
         self._swept: tuple[str, UUID] = _START
 
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         check_system(scope)
         check_limit(limit)
         wanted = sorted({shard for shard in shards if 0 <= shard < SHARDS})
@@ -82,7 +82,7 @@ class Planner:
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[Waiting, ...]:
+    ) -> tuple[WaitingSchedule, ...]:
         check_system(scope)
         check_limit(limit)
         values = (shard, *(after or _FIRST_LOOK), limit)
@@ -126,7 +126,7 @@ class Planner:
         numbers = sorted(before.keyed)
         plans = [chosen[number] for number in numbers]
         keys = [
-            Key(plan.tenant, before.keyed[number], key_of(plan.id))
+            Key(plan.tenant, before.keyed[number], ordering_key(plan.id))
             for number, plan in zip(numbers, plans, strict=True)
         ]
 
@@ -207,7 +207,7 @@ class Planner:
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[Newer, ...]:
+    ) -> tuple[LaterSlots, ...]:
         check_system(scope)
         if not slots:
             return ()
@@ -220,7 +220,7 @@ class Planner:
                 [slot for _, _, slot in slots],
             )
         )
-        return tuple(Newer(*row) for row in found)
+        return tuple(LaterSlots(*row) for row in found)
 
     async def sweep(self, scope: Scope, limit: int) -> int:
         """Looks at so many of those that wait, in turn."""
@@ -320,10 +320,10 @@ def _unless(at: datetime | None, usual: datetime | None) -> datetime | None:
     return None if at == usual else at
 
 
-def _due(row: Any) -> Due:
+def _due(row: Any) -> DueSchedule:
     tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
     unfinished, calendar, expires = more
-    return Due(
+    return DueSchedule(
         tenant=tenant,
         id=id_,
         bucket=bucket,
@@ -338,9 +338,9 @@ def _due(row: Any) -> Due:
     )
 
 
-def _of_shard(row: Any) -> Waiting:
+def _of_shard(row: Any) -> WaitingSchedule:
     tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule = row
-    return Waiting(
+    return WaitingSchedule(
         tenant=tenant,
         id=id_,
         name=name,

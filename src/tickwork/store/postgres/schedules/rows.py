@@ -19,7 +19,7 @@ from tickwork.core.schedule.model import (
     ScheduleStatus,
     bucket_of,
     read_rule,
-    texts_of,
+    stored_texts,
 )
 
 OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
@@ -30,7 +30,7 @@ _RETRY = msgspec.json.Decoder(Retry)
 def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
     """A new schedule, as `create_schedules` takes it."""
     definition = new.definition
-    rule, texts = definition.rule, texts_of(definition)
+    rule, texts = definition.rule, stored_texts(definition)
     return (
         tenant, new.id, queue_id, bucket_of(new.id), new.status, new.next_slot, new.due_at,
         new.look_at, rule.missed.grace_seconds, definition.expires_after_seconds,
@@ -42,7 +42,7 @@ def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
 
 def definition_row(definition: Definition) -> tuple[Any, ...]:
     """A definition, in the order in which a change writes it."""
-    rule, texts = definition.rule, texts_of(definition)
+    rule, texts = definition.rule, stored_texts(definition)
     return (
         rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
         definition.overlap, definition.on_dead, texts.rule, rule.calendar, texts.terms,

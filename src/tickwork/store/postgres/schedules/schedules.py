@@ -9,20 +9,20 @@ from uuid import UUID
 
 from tickwork.core.limits import NAME_LENGTH_MAX, check_limit, is_name
 from tickwork.core.model import Message, Scope
-from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.model import (
     NewSchedule,
-    Order,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
-    is_of_nobody,
+    selects_nothing,
 )
-from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import Newer
-from tickwork.core.schedule.tzdata_change import Waiting
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.postgres.engine.database import SQL, Database
@@ -85,7 +85,9 @@ class PostgresSchedules:
     ) -> tuple[Schedule, ...]:
         check_limit(limit)
         said = (scope.tenant, selection.name, selection.calendar)
-        if is_of_nobody(selection) or not all(is_name(text) for text in said if text is not None):
+        if selects_nothing(selection) or not all(
+            is_name(text) for text in said if text is not None
+        ):
             return ()
         after = None
         if selection.after is not None:
@@ -98,8 +100,8 @@ class PostgresSchedules:
         self,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         *,
         under: Grant | None = None,
     ) -> Schedule:
@@ -116,12 +118,12 @@ class PostgresSchedules:
         )
         return rows.messages(found)
 
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         return await self._planner.due(scope, shards, limit)
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[Waiting, ...]:
+    ) -> tuple[WaitingSchedule, ...]:
         return await self._planner.of_shard(scope, shard, limit, after=after)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
@@ -134,7 +136,7 @@ class PostgresSchedules:
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[Newer, ...]:
+    ) -> tuple[LaterSlots, ...]:
         return await self._planner.newer_due(scope, slots)
 
     async def sweep(self, scope: Scope, limit: int) -> int:
@@ -148,11 +150,11 @@ def _listing(
     bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
     behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
     said = (selection.name, selection.calendar)
-    if selection.order is Order.NEXT_DUE:
+    if selection.order is ScheduleOrder.NEXT_DUE:
         since = (None, _FIRST_ID) if after is None else (after.due_at, after.id)
         values = (*bounds, *since, selection.before, selection.status, *said, limit)
         return SQL.schedules_by_due, values
-    if selection.order is Order.NAME:
+    if selection.order is ScheduleOrder.NAME:
         last = "" if after is None else after.name
         if last is None or (after is not None and after.status is ScheduleStatus.DELETED):
             last = _BEHIND_ALL_NAMES

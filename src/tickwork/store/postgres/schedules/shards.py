@@ -15,9 +15,14 @@ from uuid import UUID
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.schedule import shards as tokens
-from tickwork.core.schedule.clock_change import Followed, Jump, Reading, shift_of
+from tickwork.core.schedule.clock_change import (
+    ClockJump,
+    ClockReading,
+    JumpsApplied,
+    shift_microseconds,
+)
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.shards import Grant, Holding, share_out
+from tickwork.core.schedule.shards import Grant, ShardState, balance_shards
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
 from tickwork.store.postgres.engine.database import SQL, Connection, Database
@@ -39,12 +44,12 @@ class PostgresShards:
             own = await connection.fetchrow(SQL.lock_living_node, self._moment(), node_id)
             if own is None:
                 raise NodeExpired(node_id)
-            now, lowest = own["now"], tokens.token(own["epoch"], 0) + 1
+            now, lowest = own["now"], tokens.make_token(own["epoch"], 0) + 1
             living = [row["id"] for row in await connection.fetch(SQL.living_schedulers, now)]
             if node_id not in living:
                 return (), False
             seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
-            sharing = share_out(
+            sharing = balance_shards(
                 node_id, living, {shard: row["node"] for shard, row in seen.items()}
             )
             earlier = [
@@ -118,15 +123,15 @@ class PostgresShards:
         )
         return len(noted)
 
-    async def clock(self, scope: Scope) -> Reading:
+    async def clock(self, scope: Scope) -> ClockReading:
         check_system(scope)
         row = await self._database.run(
             lambda connection: connection.fetchrow(SQL.read_jumps, self._moment())
         )
         assert row is not None
-        return Reading(row["now"], row["clock"])
+        return ClockReading(row["now"], row["clock"])
 
-    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
+    async def set_clock(self, scope: Scope, jump: ClockJump, ttl_seconds: float) -> bool:
         check_system(scope)
         values = (jump.microseconds, jump.known, jump.before, jump.after, ttl_seconds)
 
@@ -137,35 +142,35 @@ class PostgresShards:
 
         return await self._database.transact(work)
 
-    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+    async def follow_clock(self, scope: Scope, grant: Grant) -> JumpsApplied | None:
         check_system(scope)
 
-        async def work(connection: Connection) -> Followed | None:
+        async def work(connection: Connection) -> JumpsApplied | None:
             # By itself: what waits for a plan under way must see what that planned.
             led = await connection.fetchrow(SQL.unfollowed_jumps, grant.shard, grant.token)
             if led is None:
                 return None
             if not led["behind"]:
-                return Followed(led["clock"], 0)
+                return JumpsApplied(led["clock"], 0)
             moved = await connection.fetch(
                 SQL.follow_clock,
                 self._moment(),
                 grant.shard,
-                shift_of(led["behind"]),
+                shift_microseconds(led["behind"]),
                 led["clock_set_from"],
                 led["clock_set_to"],
             )
             await connection.execute(SQL.set_followed, grant.shard, led["clock"])
-            return Followed(led["clock"], len(moved))
+            return JumpsApplied(led["clock"], len(moved))
 
         return await self._database.transact(work)
 
-    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+    async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         check_system(scope)
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.list_shards, self._moment())
         )
-        return tuple(Holding(*row) for row in found)
+        return tuple(ShardState(*row) for row in found)
 
 
 async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) -> set[UUID]:

@@ -18,11 +18,16 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.model import Claim, Ending
-from tickwork.core.schedule.firing import FiringResult, Then
+from tickwork.core.schedule.firing import FiringResult, FollowUp
 from tickwork.core.schedule.model import read_rule
 from tickwork.core.schedule.plan import PAUSED
-from tickwork.core.schedule.slot_outcome import NOTHING, SUCCESS, Effect, Shown
-from tickwork.core.schedule.withdraw import Parted, Withdrawn, part
+from tickwork.core.schedule.slot_outcome import (
+    AFTER_SUCCESS,
+    NO_EFFECT,
+    LastOutcome,
+    ScheduleEffect,
+)
+from tickwork.core.schedule.withdraw import SplitWithdrawn, Withdrawn, split_withdrawn
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import SQL, Connection, once
 from tickwork.store.postgres.messages.keys import Key
@@ -35,7 +40,7 @@ from tickwork.store.postgres.schedules.change import (
     take_planned,
 )
 
-_BECOMES = {Then.COMPLETE: "completed", Then.PARK: "parked", Then.PAUSE: "paused"}
+_BECOMES = {FollowUp.COMPLETE: "completed", FollowUp.PARK: "parked", FollowUp.PAUSE: "paused"}
 
 
 class Recorded(Struct, frozen=True):
@@ -47,18 +52,18 @@ class Recorded(Struct, frozen=True):
     slot: datetime
     run: int
     finished_at: datetime
-    shown: Shown | None
+    shown: LastOutcome | None
 
 
 class Means(NamedTuple):
     """What ends mean for a schedule, and the last slot whose end says how it goes on: if a later
     one is on its way, that one says it."""
 
-    effect: Effect = NOTHING
+    effect: ScheduleEffect = NO_EFFECT
     slot: datetime | None = None
 
     def after(self, ended: Recorded) -> Means:
-        slot = ended.slot if ended.record.is_followed else self.slot
+        slot = ended.slot if ended.record.has_follow_up else self.slot
         return Means(self.effect.after(ended.record), slot)
 
 
@@ -114,7 +119,7 @@ class SlotEnds:
                 slot,
                 run,
                 finished_at,
-                None if count is None else Shown(count, error, status),
+                None if count is None else LastOutcome(count, error, status),
             )
         return recorded
 
@@ -156,7 +161,7 @@ class SlotEnds:
             once([effect.is_shown for effect in chosen]),
             once([effect.error for effect in chosen]),
             once([effect.status and str(effect.status) for effect in chosen]),
-            once([_BECOMES.get(effect.then) for effect in chosen]),
+            once([_BECOMES.get(effect.follow_up) for effect in chosen]),
             once([effect.delay_seconds for effect in chosen]),
             once([effects[each].slot for each in named]),
         )
@@ -183,7 +188,7 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
     if not touched:
         return {}
     effects: Effects = {}
-    shown: dict[ScheduleKey, Shown] = {}
+    shown: dict[ScheduleKey, LastOutcome] = {}
     for each in sorted(ended, key=lambda each: (each.slot, each.run)):
         if each.shown is not None and each.schedule in touched:
             shown[each.schedule] = each.shown
@@ -201,7 +206,7 @@ def paused_by(
             max(
                 each.slot
                 for each in recorded.values()
-                if each.schedule == named and each.record.then is Then.PAUSE
+                if each.schedule == named and each.record.follow_up is FollowUp.PAUSE
             ),
             effects[named].effect.error,
         )
@@ -211,26 +216,26 @@ def paused_by(
 
 def _is_usual(ended: Recorded) -> bool:
     """Whether it is one more success of a schedule that shows one already."""
-    return ended.record.is_plain_success and ended.shown == SUCCESS
+    return ended.record.is_plain_success and ended.shown == AFTER_SUCCESS
 
 
 def _parted(
     stopped: Mapping[ScheduleKey, Any], planned: Sequence[Planned], now: datetime
-) -> dict[ScheduleKey, Parted]:
+) -> dict[ScheduleKey, SplitWithdrawn]:
     """What becomes of what was taken back from schedules that are paused now."""
     taken: dict[ScheduleKey, list[Withdrawn]] = {}
     for each in planned:
         taken.setdefault(each.schedule, []).append(each.withdrawn)
-    parted: dict[ScheduleKey, Parted] = {}
+    parted: dict[ScheduleKey, SplitWithdrawn] = {}
     for named, withdrawn in taken.items():
         row = stopped[named]
         rule = read_rule(row["rule"], row["id"], row["shift"])
-        parted[named] = part(rule, row["next_slot"], withdrawn, now)
+        parted[named] = split_withdrawn(rule, row["next_slot"], withdrawn, now)
     return parted
 
 
 async def _record_over(
-    connection: Connection, now: datetime, parted: Mapping[ScheduleKey, Parted]
+    connection: Connection, now: datetime, parted: Mapping[ScheduleKey, SplitWithdrawn]
 ) -> None:
     """Records what was taken back and is not gone back to."""
     over = [(*named, each.slot) for named, (_, slots) in parted.items() for each in slots]
@@ -247,12 +252,12 @@ async def _record_over(
 
 
 async def _rewind(
-    connection: Connection, planned: Sequence[Planned], parted: Mapping[ScheduleKey, Parted]
+    connection: Connection, planned: Sequence[Planned], parted: Mapping[ScheduleKey, SplitWithdrawn]
 ) -> None:
     """Lets schedules begin again with the first slot that is gone back to."""
     if parted:
         taken = Counter(each.schedule for each in planned)
-        begin = [each.begin for each in parted.values()]
+        begin = [each.first_kept for each in parted.values()]
         await connection.execute(
             SQL.rewind_schedules,
             [tenant for tenant, _ in parted],
@@ -276,7 +281,7 @@ def successes(
 
 
 def _pausing(effects: Effects) -> list[ScheduleKey]:
-    return [named for named, each in effects.items() if each.effect.then is Then.PAUSE]
+    return [named for named, each in effects.items() if each.effect.follow_up is FollowUp.PAUSE]
 
 
 def _channels(firing: FiringResult) -> str:

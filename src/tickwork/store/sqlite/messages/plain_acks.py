@@ -17,7 +17,7 @@ from uuid import UUID
 from tickwork.core.limits import is_possible_claim
 from tickwork.core.model import Ending, Fate, Scope
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.slot_outcome import SUCCESS
+from tickwork.core.schedule.slot_outcome import AFTER_SUCCESS
 from tickwork.store.ids import new_id
 from tickwork.store.shared.row_hints import Sightings
 from tickwork.store.sqlite.engine.counters import CountedMessages
@@ -77,7 +77,7 @@ def plain_acks(
     for ending in endings:
         held, firing = ending.claim, ending.firing
         if firing is not None:
-            if not firing.says_nothing_but_success:
+            if not firing.is_bare_success:
                 return None
             took.append(firing.took_seconds)
         if (
@@ -102,4 +102,4 @@ def _end_slots(transaction: Transaction, places: str, took: Sequence[float]) -> 
     long = "".join([f"{microseconds(each):0{TOOK_DIGITS}d}" for each in took])
     values = (places, ids, long, TOOK_DIGITS, transaction.now)
     transaction.execute(SQL.record_successes, values)
-    transaction.execute(SQL.show_successes, (places, *SUCCESS))
+    transaction.execute(SQL.show_successes, (places, *AFTER_SUCCESS))

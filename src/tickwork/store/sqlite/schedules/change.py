@@ -10,11 +10,11 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.model import Scope
-from tickwork.core.schedule.change import Change, Decide
+from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.schedule.plan import UNFINISHED_MAX
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.sqlite.engine.database import Database
@@ -51,8 +51,8 @@ class Changer:
         self,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         *,
         under: Grant | None = None,
     ) -> Schedule:
@@ -85,8 +85,8 @@ def _change(
     transaction: Transaction,
     scope: Scope,
     schedule_id: UUID,
-    withdraw: Withdraw,
-    decide: Decide,
+    withdraw: WithdrawScope,
+    decide: Decision,
 ) -> Schedule:
     found = find(transaction, scope, schedule_id)
     schedule = found.schedule
@@ -115,7 +115,7 @@ def _unfinished(transaction: Transaction, schedule: Schedule, withdrawn: int) ->
     """How many messages stay, if a slot whose policy asks for it is due."""
     slot = optional_microseconds(schedule.next_slot)
     is_due = slot is not None and slot <= transaction.now
-    if not is_due or not schedule.definition.overlap.needs_the_present:
+    if not is_due or not schedule.definition.overlap.is_decided_when_due:
         return 0
     values = (schedule.tenant, schedule.id.bytes, withdrawn + UNFINISHED_MAX)
     there: int = transaction.execute(SQL.count_unfinished, values).fetchone()[0]

@@ -15,10 +15,10 @@ from uuid import UUID
 from tickwork.core.limits import EXCERPT_LENGTH_MAX, check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import SHARDS, ScheduleStatus, read_terms
-from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import Newer
-from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -69,7 +69,7 @@ class Planner:
         self._database = database
         self._swept = 0
 
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         check_system(scope)
         check_limit(limit)
         asked = _asked(shards)
@@ -88,7 +88,7 @@ class Planner:
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[Waiting, ...]:
+    ) -> tuple[WaitingSchedule, ...]:
         check_system(scope)
         check_limit(limit)
         behind = _FIRST_LOOK if after is None else (to_microseconds(after[0]), after[1].bytes)
@@ -121,14 +121,14 @@ class Planner:
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[Newer, ...]:
+    ) -> tuple[LaterSlots, ...]:
         check_system(scope)
         asked = [(tenant, id_.bytes, to_microseconds(slot)) for tenant, id_, slot in slots]
 
-        def work(transaction: Transaction) -> tuple[Newer, ...]:
+        def work(transaction: Transaction) -> tuple[LaterSlots, ...]:
             rest = (transaction.now, NEWER_MAX)
             return tuple(
-                Newer(*transaction.execute(SQL.newer_due, (*each, *rest)).fetchone())
+                LaterSlots(*transaction.execute(SQL.newer_due, (*each, *rest)).fetchone())
                 for each in asked
             )
 

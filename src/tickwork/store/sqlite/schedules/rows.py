@@ -20,10 +20,10 @@ from tickwork.core.schedule.model import (
     ScheduleStatus,
     bucket_of,
     read_rule,
-    texts_of,
+    stored_texts,
 )
-from tickwork.core.schedule.plan import Due
-from tickwork.core.schedule.tzdata_change import Waiting
+from tickwork.core.schedule.plan import DueSchedule
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.store.sqlite.engine.sql import from_microseconds, to_microseconds
 from tickwork.store.sqlite.messages.rows import Row
 
@@ -94,15 +94,15 @@ def stored(row: Row) -> StoredSchedule:
     return StoredSchedule(place, queue_id, schedule)
 
 
-def read_due(rows: Iterable[Row]) -> tuple[Due, ...]:
+def read_due(rows: Iterable[Row]) -> tuple[DueSchedule, ...]:
     """Rows of what a leader has to look at, as `due_schedules` has them."""
-    found: list[Due] = []
+    found: list[DueSchedule] = []
     for row in rows:
         _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
         unfinished, days, expires = more
         schedule_id = UUID(bytes=id_)
         found.append(
-            Due(
+            DueSchedule(
                 tenant=tenant,
                 id=schedule_id,
                 bucket=bucket,
@@ -119,13 +119,13 @@ def read_due(rows: Iterable[Row]) -> tuple[Due, ...]:
     return tuple(found)
 
 
-def read_waiting(rows: Iterable[Row]) -> tuple[Waiting, ...]:
+def read_waiting(rows: Iterable[Row]) -> tuple[WaitingSchedule, ...]:
     """Rows of how schedules stand, as `schedules_of_shard` has them."""
-    found: list[Waiting] = []
+    found: list[WaitingSchedule] = []
     for tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule in rows:
         schedule_id = UUID(bytes=id_)
         found.append(
-            Waiting(
+            WaitingSchedule(
                 tenant=tenant,
                 id=schedule_id,
                 name=name,
@@ -152,7 +152,7 @@ def own_values(new: NewSchedule) -> tuple[Any, ...]:
 def common_values(new: NewSchedule) -> tuple[Any, ...]:
     """What those that are alike have in common, as `create_schedules` takes it after the queue."""
     said = new.definition
-    rule, texts = said.rule, texts_of(said)
+    rule, texts = said.rule, stored_texts(said)
     return (
         str(new.status), optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
         optional_microseconds(new.look_at), rule.missed.grace_seconds,
@@ -163,7 +163,7 @@ def common_values(new: NewSchedule) -> tuple[Any, ...]:
 
 def definition_values(said: Definition) -> tuple[Any, ...]:
     """What a user says of a schedule, as `change_schedule` takes it."""
-    rule, texts = said.rule, texts_of(said)
+    rule, texts = said.rule, stored_texts(said)
     return (
         rule.missed.grace_seconds, said.expires_after_seconds, said.priority, str(said.overlap),
         str(said.on_dead), texts.rule, rule.calendar, texts.terms, texts.retry, said.queue,

@@ -13,20 +13,20 @@ from uuid import UUID
 
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Message, Scope
-from tickwork.core.schedule.change import Decide
+from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.model import (
     NewSchedule,
-    Order,
     Schedule,
+    ScheduleOrder,
     ScheduleSelection,
     ScheduleStatus,
-    is_of_nobody,
+    selects_nothing,
 )
-from tickwork.core.schedule.plan import Due, Plan, PlanResult
+from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import Newer
-from tickwork.core.schedule.tzdata_change import Waiting
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.tzdata_change import WaitingSchedule
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
@@ -53,7 +53,7 @@ class Lister:
     ) -> tuple[Schedule, ...]:
         check_limit(limit)
         said = (scope.tenant, selection.name, selection.calendar)
-        if is_of_nobody(selection) or not all(
+        if selects_nothing(selection) or not all(
             is_storable(text) for text in said if text is not None
         ):
             return ()
@@ -63,7 +63,7 @@ class Lister:
             if selection.after is not None:
                 after = find(transaction, scope, selection.after).schedule
             tenants = sorted(tenants_of(transaction, scope))
-            if selection.order is Order.NEXT_DUE:
+            if selection.order is ScheduleOrder.NEXT_DUE:
                 return _coming(transaction, tenants, selection, after, limit)
             return _by_tenant(transaction, tenants, selection, after, limit)
 
@@ -118,12 +118,12 @@ def _of_tenant(
         selection.status and str(selection.status), selection.calendar, selection.name, limit,
     )  # fmt: skip
     found: list[Any] = []
-    if selection.order is Order.NEXT_DUE:
+    if selection.order is ScheduleOrder.NEXT_DUE:
         since = -_NEVER if after is None or after.due_at is None else to_microseconds(after.due_at)
         until = _NEVER if selection.before is None else to_microseconds(selection.before)
         values = (tenant, since, *wanted, behind, until)
         found = transaction.execute(SQL.schedules_by_due, values).fetchall()
-    elif selection.order is Order.NAME:
+    elif selection.order is ScheduleOrder.NAME:
         last = "" if after is None else _name(after)
         if last is not None:
             found = transaction.execute(SQL.schedules_by_name, (tenant, last, *wanted)).fetchall()
@@ -199,8 +199,8 @@ class SqliteSchedules:
         self,
         scope: Scope,
         schedule_id: UUID,
-        withdraw: Withdraw,
-        decide: Decide,
+        withdraw: WithdrawScope,
+        decide: Decision,
         *,
         under: Grant | None = None,
     ) -> Schedule:
@@ -219,12 +219,12 @@ class SqliteSchedules:
 
         return rows.known_messages(await self._database.read(work))
 
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[Due, ...]:
+    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         return await self._planner.due(scope, shards, limit)
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[Waiting, ...]:
+    ) -> tuple[WaitingSchedule, ...]:
         return await self._planner.of_shard(scope, shard, limit, after=after)
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
@@ -237,7 +237,7 @@ class SqliteSchedules:
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[Newer, ...]:
+    ) -> tuple[LaterSlots, ...]:
         return await self._planner.newer_due(scope, slots)
 
     async def sweep(self, scope: Scope, limit: int) -> int:

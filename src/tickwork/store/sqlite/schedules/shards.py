@@ -13,8 +13,13 @@ from uuid import UUID
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
 from tickwork.core.schedule import shards as tokens
-from tickwork.core.schedule.clock_change import Followed, Jump, Reading, shift_of
-from tickwork.core.schedule.shards import Grant, Holding, share_out
+from tickwork.core.schedule.clock_change import (
+    ClockJump,
+    ClockReading,
+    JumpsApplied,
+    shift_microseconds,
+)
+from tickwork.core.schedule.shards import Grant, ShardState, balance_shards
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite.engine.database import Database
@@ -71,16 +76,16 @@ class SqliteShards:
 
         return await self._database.write(work)
 
-    async def clock(self, scope: Scope) -> Reading:
+    async def clock(self, scope: Scope) -> ClockReading:
         check_system(scope)
 
-        def work(transaction: Transaction) -> Reading:
+        def work(transaction: Transaction) -> ClockReading:
             (clock,) = transaction.execute(SQL.read_jumps).fetchone()
-            return Reading(from_microseconds(transaction.now), clock)
+            return ClockReading(from_microseconds(transaction.now), clock)
 
         return await self._database.read(work)
 
-    async def set_clock(self, scope: Scope, jump: Jump, ttl_seconds: float) -> bool:
+    async def set_clock(self, scope: Scope, jump: ClockJump, ttl_seconds: float) -> bool:
         check_system(scope)
         by, after = jump.microseconds, to_microseconds(jump.after)
         values = (by, jump.known, to_microseconds(jump.before), after)
@@ -96,18 +101,18 @@ class SqliteShards:
 
         return await self._database.write(work)
 
-    async def follow_clock(self, scope: Scope, grant: Grant) -> Followed | None:
+    async def follow_clock(self, scope: Scope, grant: Grant) -> JumpsApplied | None:
         check_system(scope)
         return await self._database.write(lambda transaction: _follow(transaction, grant))
 
-    async def list(self, scope: Scope) -> tuple[Holding, ...]:
+    async def list(self, scope: Scope) -> tuple[ShardState, ...]:
         check_system(scope)
 
         def work(transaction: Transaction) -> list[rows.Row]:
             return transaction.execute(SQL.list_shards, (transaction.now,)).fetchall()
 
         return tuple(
-            Holding(
+            ShardState(
                 shard,
                 token,
                 None if node is None else UUID(bytes=node),
@@ -126,21 +131,21 @@ def free_shards(transaction: Transaction, node_id: bytes) -> int:
     return freed
 
 
-def _follow(transaction: Transaction, grant: Grant) -> Followed | None:
+def _follow(transaction: Transaction, grant: Grant) -> JumpsApplied | None:
     execute = transaction.execute
     led = execute(SQL.unfollowed_jumps, (grant.shard, grant.token)).fetchone()
     if led is None:
         return None
     clock, behind, *last = led
     if not behind:
-        return Followed(clock, 0)
-    by = shift_of(behind)
+        return JumpsApplied(clock, 0)
+    by = shift_microseconds(behind)
     values = (grant.shard, transaction.now, by, *last)
     places = [place for (place,) in execute(SQL.intervals_to_move, values)]
     execute(SQL.move_planned_slots, (rows.as_json(places), by))
     execute(SQL.move_intervals, (rows.as_json(places), by))
     execute(SQL.set_followed, (grant.shard, clock))
-    return Followed(clock, len(places))
+    return JumpsApplied(clock, len(places))
 
 
 def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
@@ -155,12 +160,12 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
         shard: None if node is None else UUID(bytes=node)
         for shard, _, node, *_ in execute(SQL.list_shards, (now,))
     }
-    sharing = share_out(node_id, living, held)
+    sharing = balance_shards(node_id, living, held)
     if sharing.give_up:
         execute(SQL.give_up_shards, (rows.as_json(sharing.give_up), node_id.bytes))
         transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     (_, _, epoch) = execute(SQL.read_meta).fetchone()
-    lowest = tokens.token(epoch, 0) + 1
+    lowest = tokens.make_token(epoch, 0) + 1
     # What it leads under a token of an earlier epoch is taken anew, too.
     earlier = [shard for shard, token, *_ in execute(SQL.own_shards, own) if token < lowest]
     taken = [*sharing.take, *earlier]

@@ -14,9 +14,9 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.model import Schedule, key_of, read_terms, terms_text
+from tickwork.core.schedule.model import Schedule, ordering_key, read_terms, terms_text
 from tickwork.core.schedule.plan import Fire
-from tickwork.core.schedule.withdraw import Withdraw, Withdrawn
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import (
@@ -82,7 +82,7 @@ def make(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
     now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
     loose: list[tuple[Any, ...]] = []
     for (place, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
-        key = key_of(UUID(bytes=schedule_id)) if overlap in _IN_ORDER else None
+        key = ordering_key(UUID(bytes=schedule_id)) if overlap in _IN_ORDER else None
         for id_, slot, due_at, visible_at, catch_up, run, is_last in slots:
             terms = _last_terms(own_terms) if is_last else None
             values = (place, id_, slot, due_at, visible_at, catch_up, run, terms, source)
@@ -99,14 +99,21 @@ def make(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
 
 
 def withdrawable(
-    transaction: Transaction, tenant: str, schedule_id: bytes, withdraw: Withdraw
+    transaction: Transaction, tenant: str, schedule_id: bytes, withdraw: WithdrawScope
 ) -> list[tuple[int, Withdrawn]]:
     """What may be taken back, by place, the earliest slot first."""
-    if withdraw is Withdraw.NOTHING:
+    if withdraw is WithdrawScope.NOTHING:
         return []
-    only_coming = withdraw is Withdraw.COMING
+    only_coming = withdraw is WithdrawScope.NOT_DUE
     after = transaction.now if only_coming else _NEVER
-    values = (tenant, schedule_id, after, only_coming, withdraw is Withdraw.ALL, transaction.now)
+    values = (
+        tenant,
+        schedule_id,
+        after,
+        only_coming,
+        withdraw is WithdrawScope.ALL,
+        transaction.now,
+    )
     found = transaction.execute(SQL.withdrawable_slots, values).fetchall()
     return [
         (
@@ -114,12 +121,12 @@ def withdrawable(
             Withdrawn(
                 from_microseconds(slot),
                 from_microseconds(due_at),
-                is_passed=bool(is_passed),
+                is_superseded=bool(is_superseded),
                 run=run,
-                is_again=bool(is_again),
+                has_future_record=bool(has_future_record),
             ),
         )
-        for place, slot, due_at, is_passed, run, is_again in found
+        for place, slot, due_at, is_superseded, run, has_future_record in found
     ]
 
 

@@ -12,11 +12,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from tickwork.core.schedule.change import pause
-from tickwork.core.schedule.firing import FiringResult, FiringStatus, Then
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
-from tickwork.core.schedule.slot_outcome import Effect, Shown, effect_of, of_dead, of_lease
-from tickwork.core.schedule.withdraw import Withdraw
+from tickwork.core.schedule.slot_outcome import (
+    LastOutcome,
+    ScheduleEffect,
+    dead_outcome,
+    effect_of,
+    lease_expired_outcome,
+)
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite.engine.sql import (
     SQL,
@@ -38,7 +44,7 @@ NEAR_SECONDS = 5.0
 SLOT_COLUMNS = 7
 """A slot as it is recorded: tenant, schedule, slot, run, attempt, when it was due, catch-up."""
 
-_ENDED_BY = {Then.COMPLETE: ScheduleStatus.COMPLETED, Then.PARK: ScheduleStatus.PARKED}
+_ENDED_BY = {FollowUp.COMPLETE: ScheduleStatus.COMPLETED, FollowUp.PARK: ScheduleStatus.PARKED}
 
 Key = tuple[str, bytes]
 """The tenant of a schedule and its id."""
@@ -70,8 +76,8 @@ class _ScheduleState(NamedTuple):
     last_status: str | None
 
     @property
-    def shown(self) -> Shown:
-        return Shown(self.error_count, self.last_error, self.last_status)
+    def shown(self) -> LastOutcome:
+        return LastOutcome(self.error_count, self.last_error, self.last_status)
 
 
 def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
@@ -82,7 +88,7 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
     by_schedule: dict[Key, list[Ended]] = {}
     for each in ended:
         by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
-    noted: dict[Shown, list[int]] = {}
+    noted: dict[LastOutcome, list[int]] = {}
     for standing in _standing(transaction, [*by_schedule]):
         own = by_schedule[standing.tenant, standing.id]
         if len(own) > 1:
@@ -90,9 +96,9 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
         effect = effect_of(each.record for each in own)
         if (shown := effect.on(standing.shown)) != standing.shown:
             noted.setdefault(shown, []).append(standing.place)
-        slot = max((each.slot[2] for each in own if each.record.is_followed), default=None)
+        slot = max((each.slot[2] for each in own if each.record.has_follow_up), default=None)
         if slot is not None and _follow(transaction, standing, effect, slot):
-            slot = max(each.slot[2] for each in own if each.record.then is Then.PAUSE)
+            slot = max(each.slot[2] for each in own if each.record.follow_up is FollowUp.PAUSE)
             publish_pause(transaction, standing.tenant, standing.id, slot, effect.error)
     for shown, places in noted.items():
         transaction.execute(SQL.show_outcomes, (rows.as_json(places), *shown))
@@ -106,7 +112,7 @@ def slots_of_dead_messages(transaction: Transaction, dead: Sequence[DyingMessage
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         _, reason, error = by_place[place]
-        ended.append(Ended(slot, of_dead(terms, slot[3], reason, error)))
+        ended.append(Ended(slot, dead_outcome(terms, slot[3], reason, error)))
     return ended
 
 
@@ -123,7 +129,7 @@ def slots_of_expired_leases(transaction: Transaction, used_up: Mapping[int, bool
     ended: list[Ended] = []
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
-        ended.append(Ended(slot, of_lease(terms, slot[3], is_used_up=used_up[place])))
+        ended.append(Ended(slot, lease_expired_outcome(terms, slot[3], is_used_up=used_up[place])))
     return ended
 
 
@@ -134,7 +140,9 @@ def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_Schedu
         yield from map(_ScheduleState._make, transaction.execute(statement, values).fetchall())
 
 
-def _follow(transaction: Transaction, standing: _ScheduleState, effect: Effect, slot: int) -> bool:
+def _follow(
+    transaction: Transaction, standing: _ScheduleState, effect: ScheduleEffect, slot: int
+) -> bool:
     """What the ends of slots, the last of which is given, make of their schedule; one that moves
     and is paused has one new version. Whether it is paused. How it goes on is said by the last of
     its runs: by none that another is behind already."""
@@ -143,10 +151,10 @@ def _follow(transaction: Transaction, standing: _ScheduleState, effect: Effect, 
     is_last = transaction.execute(SQL.has_later_run, key).fetchone() is None
     if is_last and effect.delay_seconds is not None:
         is_moved = begin_next_run(transaction, place, effect.delay_seconds)
-    if effect.then is Then.PAUSE:
+    if effect.follow_up is FollowUp.PAUSE:
         return _pause(transaction, standing, versions=0 if is_moved else 1)
-    if is_last and effect.then in _ENDED_BY:
-        end_schedule(transaction, place, _ENDED_BY[effect.then])
+    if is_last and effect.follow_up in _ENDED_BY:
+        end_schedule(transaction, place, _ENDED_BY[effect.follow_up])
     return False
 
 
@@ -176,7 +184,7 @@ def _pause(transaction: Transaction, standing: _ScheduleState, *, versions: int)
     values = (standing.place, transaction.now, versions)
     if not transaction.execute(SQL.pause_schedule, values).rowcount:
         return False
-    taken = withdrawable(transaction, standing.tenant, standing.id, Withdraw.UNCLAIMED)
+    taken = withdrawable(transaction, standing.tenant, standing.id, WithdrawScope.UNCLAIMED)
     if taken:
         take_back(transaction, [place for place, _ in taken])
         key = (standing.tenant, standing.id)

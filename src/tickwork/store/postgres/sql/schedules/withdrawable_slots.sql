@@ -1,6 +1,6 @@
 -- Planned slots of schedules that nobody ever claimed, taken: all, with `$5` extra runs too, or (`$4`) those
--- that are not due. What somebody is claiming right now is left to him. `is_passed`: it, or a later slot, is
--- on its way or on record already: whoever goes back to one of the others plans nothing twice. `is_again`: the one
+-- that are not due. What somebody is claiming right now is left to him. `is_superseded`: it, or a later slot, is
+-- on its way or on record already: whoever goes back to one of the others plans nothing twice. `has_future_record`: the one
 -- on record is still to come, for the clock was set back. With `$4` such a slot is left, too.
 SELECT m.*
 FROM (SELECT * FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
 ) AS known
 CROSS JOIN LATERAL (
     SELECT tenant, schedule_id, id, slot, coalesce(due_at, visible_at) AS due_at, queue_id, key, run,
-        run = 0 AND slot <= known.slot AS is_passed, run = 0 AND slot <= known.again AS is_again
+        run = 0 AND slot <= known.slot AS is_superseded, run = 0 AND slot <= known.again AS has_future_record
     FROM tickwork_messages
     WHERE tenant = given.tenant AND schedule_id = given.id AND schedule_id IS NOT NULL AND (run = 0 OR $5)
         AND state <> 'claimed' AND claim = 0

@@ -21,11 +21,11 @@ from tickwork.core import when
 from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.schedule.next_slot import (
     AHEAD_SECONDS,
-    before,
-    coming,
-    first_of,
-    following,
+    first_slot_or_excluded,
+    just_before,
     look_at,
+    next_slot_or_excluded,
+    slot_times,
 )
 from tickwork.core.schedule.plan import (
     EXCLUDED,
@@ -33,14 +33,14 @@ from tickwork.core.schedule.plan import (
     PAST_END,
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
-    Due,
+    DueSchedule,
     Fire,
     Plan,
     Skip,
-    parked,
+    park,
     plan,
 )
-from tickwork.core.when import is_delay, is_single
+from tickwork.core.when import has_one_known_slot, is_fixed_delay
 
 ID = UUID(int=7)
 MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -50,9 +50,9 @@ OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP, EXPIRED})
 """Reasons for a slot that might have fired; the others are for what the rule leaves out."""
 
 
-def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> Due:
+def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> DueSchedule:
     known: dict[str, Any] = {"overlap": OverlapPolicy.ALLOW, "fired": 0}
-    return Due(
+    return DueSchedule(
         tenant="default",
         id=ID,
         bucket=100,
@@ -68,7 +68,7 @@ def every(seconds: int, **fields: Any) -> when.Rule:
     return when.parse({"interval_seconds": seconds, **fields}, created_at=MONDAY, limits=limits)
 
 
-def after(due: Due, made: Plan, **fields: Any) -> Due | None:
+def after(due: DueSchedule, made: Plan, **fields: Any) -> DueSchedule | None:
     """The schedule as it stands after a plan."""
     if made.then_slot is None or made.status is not ScheduleStatus.ACTIVE:
         return None
@@ -76,23 +76,23 @@ def after(due: Due, made: Plan, **fields: Any) -> Due | None:
     return structs.replace(due, next_slot=made.then_slot, fired=fired, **fields)
 
 
-def covered(due: Due, skips: Sequence[Skip]) -> Iterator[datetime]:
+def covered(due: DueSchedule, skips: Sequence[Skip]) -> Iterator[datetime]:
     """The slots inside the runs, walked; a run must know its own number, and is all of days off, or
     has none."""
     for skip in skips:
         if skip.reason in OWN or skip.reason == EXCLUDED:
             inside = [*_walk_to(due.rule, skip.first, skip.last)]
-            if is_single(due.rule):
+            if has_one_known_slot(due.rule):
                 inside = [skip.first]
             assert len(inside) == skip.count, skip
             off = {_is_off(due.rule, slot) for slot in inside}
-            assert is_single(due.rule) or off == {skip.reason == EXCLUDED}
+            assert has_one_known_slot(due.rule) or off == {skip.reason == EXCLUDED}
             assert (inside[0], inside[-1]) == (skip.first, skip.last)
             yield from inside
 
 
 @st.composite
-def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
+def dues(draw: st.DrawFn) -> tuple[DueSchedule, datetime]:
     """A schedule at some slot of its own, looked at some time around it."""
     case: Case = draw(cases())
     rule = case.rule
@@ -100,14 +100,14 @@ def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
         policy = draw(st.sampled_from([*when.MissedPolicy]))
         missed = structs.replace(rule.missed, policy=policy, cap=draw(st.integers(1, 5)))
         rule = structs.replace(rule, missed=missed)
-    slot = following(rule, case.start)
-    assume(slot is not None and (not is_single(rule) or not _is_off(rule, slot)))
+    slot = next_slot_or_excluded(rule, case.start)
+    assume(slot is not None and (not has_one_known_slot(rule) or not _is_off(rule, slot)))
     assert slot is not None
     fired = 0
     if rule.max_firings is not None:
         fired = draw(st.integers(0, rule.max_firings - 1))
     overlap = draw(st.sampled_from([*OverlapPolicy]))
-    unfinished = draw(st.integers(0, 2)) if overlap.needs_the_present else 0
+    unfinished = draw(st.integers(0, 2)) if overlap.is_decided_when_due else 0
     late = draw(st.one_of(st.integers(-90, 400), st.integers(0, 200_000)))
     now = slot + timedelta(seconds=late)
     expires = draw(st.sampled_from([None, None, 1.0, 90.0, 7_200.0]))
@@ -118,7 +118,7 @@ def dues(draw: st.DrawFn) -> tuple[Due, datetime]:
 @given(dues())
 @settings(max_examples=60, deadline=None)
 def test_every_slot_up_to_the_horizon_is_in_the_plan_exactly_once(
-    given_: tuple[Due, datetime],
+    given_: tuple[DueSchedule, datetime],
 ) -> None:
     due, now = given_
     made = plan(due, now)
@@ -129,13 +129,13 @@ def test_every_slot_up_to_the_horizon_is_in_the_plan_exactly_once(
     assert accounted == expected_slots(due, made, now)
 
 
-def expected_slots(due: Due, made: Plan, now: datetime) -> list[datetime]:
+def expected_slots(due: DueSchedule, made: Plan, now: datetime) -> list[datetime]:
     """Walked: the slots from the next one until the one that the plan leaves for later, which
     must not be one that it should have judged."""
-    if is_single(due.rule):
+    if has_one_known_slot(due.rule):
         is_judged = made.fires or made.skips
         return [due.next_slot] if is_judged and not _is_used_up(due) else []
-    until = now if due.overlap.needs_the_present else now + AHEAD
+    until = now if due.overlap.is_decided_when_due else now + AHEAD
     found = []
     budget = due.rule.max_firings
     fires = {fire.slot for fire in made.fires}
@@ -160,7 +160,9 @@ def expected_slots(due: Due, made: Plan, now: datetime) -> list[datetime]:
 
 def _walk(rule: when.Rule, first: datetime) -> Iterator[datetime]:
     """The slots of a rule, with those on days off."""
-    yield from when.iterate(structs.replace(when.everyday(rule), max_firings=None), before(first))
+    yield from when.iterate_slots(
+        structs.replace(when.ignoring_days_off(rule), max_firings=None), just_before(first)
+    )
 
 
 def _walk_to(rule: when.Rule, first: datetime, last: datetime) -> Iterator[datetime]:
@@ -168,25 +170,27 @@ def _walk_to(rule: when.Rule, first: datetime, last: datetime) -> Iterator[datet
 
 
 def _is_off(rule: when.Rule, slot: datetime) -> bool:
-    if is_delay(rule):  # Any instant may be a slot of it: the end of a run says which.
+    if is_fixed_delay(rule):  # Any instant may be a slot of it: the end of a run says which.
         return when.is_day_off(rule, slot)
     unbounded = structs.replace(rule, max_firings=None)
-    return when.has_days_off(rule) and when.next_after(unbounded, before(slot)) != slot
+    return when.has_days_off(rule) and when.next_after(unbounded, just_before(slot)) != slot
 
 
-def _may_wait(due: Due, slot: datetime, until: datetime, made: Plan) -> bool:
+def _may_wait(due: DueSchedule, slot: datetime, until: datetime, made: Plan) -> bool:
     """Not yet due; or, with the last firings used up by others, it is looked at again at once."""
     is_coming = slot > until or when.due_at(due.rule, slot) > until
     return is_coming or (made.look_at is not None and made.look_at <= until)
 
 
-def _is_used_up(due: Due) -> bool:
+def _is_used_up(due: DueSchedule) -> bool:
     return due.rule.max_firings is not None and due.fired >= due.rule.max_firings
 
 
 @given(dues())
 @settings(max_examples=60, deadline=None)
-def test_a_second_plan_at_the_same_moment_adds_nothing(given_: tuple[Due, datetime]) -> None:
+def test_a_second_plan_at_the_same_moment_adds_nothing(
+    given_: tuple[DueSchedule, datetime],
+) -> None:
     due, now = given_
     seen: list[datetime] = []
     made = plan(due, now)
@@ -200,14 +204,16 @@ def test_a_second_plan_at_the_same_moment_adds_nothing(given_: tuple[Due, dateti
         due, made = following, plan(following, now)
     else:
         pytest.fail("planning does not come to an end")
-    if following is not None and not due.overlap.needs_the_present:
+    if following is not None and not due.overlap.is_decided_when_due:
         assert plan(following, now).fires == ()
         assert plan(following, now).then_slot == following.next_slot
 
 
 @given(dues())
 @settings(max_examples=60, deadline=None)
-def test_it_is_looked_at_again_before_the_next_slot_is_due(given_: tuple[Due, datetime]) -> None:
+def test_it_is_looked_at_again_before_the_next_slot_is_due(
+    given_: tuple[DueSchedule, datetime],
+) -> None:
     due, now = given_
     made = plan(due, now)
     if made.then_slot is None:
@@ -231,7 +237,7 @@ def test_it_is_looked_at_again_before_the_next_slot_is_due(given_: tuple[Due, da
 @given(dues())
 @settings(max_examples=60, deadline=None)
 def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
-    given_: tuple[Due, datetime],
+    given_: tuple[DueSchedule, datetime],
 ) -> None:
     due, now = given_
     made = plan(due, now)
@@ -241,7 +247,7 @@ def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
         assert fire.catch_up == (fire.due_at < now - grace)
         assert fire.run == 0
         assert not when.is_expired(due.rule, fire.slot, now, due.expires_after_seconds)
-        if due.overlap.needs_the_present and not is_single(due.rule):
+        if due.overlap.is_decided_when_due and not has_one_known_slot(due.rule):
             assert fire.due_at <= now
     if due.rule.max_firings is not None:
         assert due.fired + len(made.fires) <= due.rule.max_firings
@@ -257,26 +263,28 @@ def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
 
 @given(dues())
 @settings(max_examples=60, deadline=None)
-def test_no_more_fire_than_the_overlap_policy_has_room_for(given_: tuple[Due, datetime]) -> None:
+def test_no_more_fire_than_the_overlap_policy_has_room_for(
+    given_: tuple[DueSchedule, datetime],
+) -> None:
     due, now = given_
     made = plan(due, now)
     match due.overlap:
         case OverlapPolicy.SKIP:
-            assert len(made.fires) <= max(1 - due.unfinished, 0) or is_single(due.rule)
+            assert len(made.fires) <= max(1 - due.unfinished, 0) or has_one_known_slot(due.rule)
         case OverlapPolicy.BUFFER_ONE:
-            assert len(made.fires) <= max(2 - due.unfinished, 0) or is_single(due.rule)
+            assert len(made.fires) <= max(2 - due.unfinished, 0) or has_one_known_slot(due.rule)
         case _:
             assert all(skip.reason != SKIPPED_OVERLAP for skip in made.skips)
 
 
 @given(dues())
 @settings(max_examples=40, deadline=None)
-def test_only_the_last_one_is_the_last(given_: tuple[Due, datetime]) -> None:
+def test_only_the_last_one_is_the_last(given_: tuple[DueSchedule, datetime]) -> None:
     due, now = given_
     made = plan(due, now)
     assert not any(fire.is_last for fire in made.fires[:-1])
     if made.fires:
-        is_over = made.then_slot is None and not is_delay(due.rule)
+        is_over = made.then_slot is None and not is_fixed_delay(due.rule)
         used_up = (
             due.rule.max_firings is not None and due.fired + len(made.fires) >= due.rule.max_firings
         )
@@ -327,7 +335,7 @@ def test_a_window_wider_than_the_interval_loses_and_doubles_nothing(
     """A slot may be late while one before it is still to come."""
     fields = {"fire_window_seconds": 600, "missed": {"policy": policy, "grace_seconds": 0}}
     rule = structs.replace(every(60, **fields), seed="one")
-    due: Due = due_of(rule, MONDAY + MINUTE, overlap=overlap)
+    due: DueSchedule = due_of(rule, MONDAY + MINUTE, overlap=overlap)
     now, accounted = due.next_slot, list[datetime]()
     for _ in range(60):
         made = plan(due, now)
@@ -336,7 +344,7 @@ def test_a_window_wider_than_the_interval_loses_and_doubles_nothing(
         assert following is not None
         assert made.look_at is not None
         due, now = following, max(now, made.look_at) + MINUTE
-    assert sorted(accounted) == when.slots_between(rule, MONDAY, before(due.next_slot))
+    assert sorted(accounted) == when.slots_between(rule, MONDAY, just_before(due.next_slot))
 
 
 DAY = timedelta(days=1)
@@ -358,9 +366,9 @@ def test_a_day_off_is_on_record_when_its_time_has_come_and_not_before() -> None:
 
 def test_a_day_off_before_the_first_slot_is_on_record() -> None:
     rule = when.parse(TUESDAY_OFF)
-    first = first_of(rule, MONDAY)
+    first = first_slot_or_excluded(rule, MONDAY)
     assert first == MONDAY + DAY
-    assert coming(rule, OverlapPolicy.ALLOW, first) == (MONDAY + 3 * DAY, first)
+    assert slot_times(rule, OverlapPolicy.ALLOW, first) == (MONDAY + 3 * DAY, first)
     made = plan(due_of(rule, first), MONDAY + 3 * DAY - AHEAD)
     assert made.skips == (Skip(first, first + DAY, 2, EXCLUDED),)
     assert [fire.slot for fire in made.fires] == [MONDAY + 3 * DAY]
@@ -392,7 +400,9 @@ def test_many_slots_on_days_off_are_counted_and_quick() -> None:
     made = plan(due_of(rule, MONDAY + timedelta(seconds=1)), MONDAY + 299 * DAY)
     (off,) = (skip for skip in made.skips if skip.reason == EXCLUDED)
     assert off.count > 298 * 86_400
-    assert off.count == when.count_between(when.everyday(rule), before(off.first), off.last)
+    assert off.count == when.count_between(
+        when.ignoring_days_off(rule), just_before(off.first), off.last
+    )
 
 
 def test_a_day_off_right_before_a_slot_is_on_record_with_it() -> None:
@@ -407,8 +417,8 @@ def test_a_day_off_right_before_a_slot_is_on_record_with_it() -> None:
 def test_a_single_time_on_a_day_off_ends_on_record() -> None:
     rule = when.parse({"once_at": MONDAY.isoformat()})
     rule = structs.replace(rule, calendar="feasts", holidays=frozenset({MONDAY.date()}))
-    assert first_of(rule, MONDAY - DAY) == MONDAY
-    assert coming(rule, OverlapPolicy.ALLOW, MONDAY).look_at == MONDAY
+    assert first_slot_or_excluded(rule, MONDAY - DAY) == MONDAY
+    assert slot_times(rule, OverlapPolicy.ALLOW, MONDAY).look_at == MONDAY
     made = plan(due_of(rule, MONDAY), MONDAY)
     assert made.skips == (Skip(MONDAY, MONDAY, 1, EXCLUDED),)
     assert (made.fires, made.status) == ((), ScheduleStatus.COMPLETED)
@@ -416,9 +426,9 @@ def test_a_single_time_on_a_day_off_ends_on_record() -> None:
 
 def test_a_fixed_delay_that_begins_on_a_day_off_is_on_record() -> None:
     rule = every(3_600, interval_mode="fixed_delay", exclude=["2026-01-05"])
-    first = first_of(rule, MONDAY)
+    first = first_slot_or_excluded(rule, MONDAY)
     assert first == MONDAY + timedelta(hours=1)
-    assert coming(rule, OverlapPolicy.ALLOW, first).look_at == first
+    assert slot_times(rule, OverlapPolicy.ALLOW, first).look_at == first
     made = plan(due_of(rule, first), first)
     assert made.skips == (Skip(first, first, 1, EXCLUDED),)
 
@@ -512,7 +522,7 @@ def test_a_single_slot_that_has_expired_is_parked_and_a_fixed_delay_goes_on() ->
 
 
 def test_a_parked_one_keeps_its_slot_and_says_why() -> None:
-    made = parked(due_of(every(60), MONDAY), "no such zone")
+    made = park(due_of(every(60), MONDAY), "no such zone")
     assert (made.status, made.error) == (ScheduleStatus.PARKED, "no such zone")
     assert (made.then_slot, made.look_at, made.fires) == (MONDAY, None, ())
     assert [(skip.first, skip.reason) for skip in made.skips] == [(MONDAY, "plan_error")]
@@ -527,7 +537,7 @@ def test_a_year_of_missed_minutes_is_one_record_and_quick() -> None:
 
 
 def test_a_burst_ahead_is_bounded_and_goes_on() -> None:
-    due: Due | None = due_of(every(1), MONDAY + timedelta(seconds=1))
+    due: DueSchedule | None = due_of(every(1), MONDAY + timedelta(seconds=1))
     now, seen = MONDAY, list[Fire]()
     made = plan(due, now, ahead_seconds=2_500)  # type: ignore[arg-type]
     while due is not None and made.fires:

@@ -14,9 +14,9 @@ from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Ending, Fate, Message, QueueSettings
 from tickwork.core.schedule import slot_outcome as slot_end
-from tickwork.core.schedule.firing import FiringStatus, Then
+from tickwork.core.schedule.firing import FiringStatus, FollowUp
 from tickwork.core.schedule.model import OnDead, Retry, Terms, terms_text
-from tickwork.core.schedule.slot_outcome import Newer
+from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.when import MissedPolicy
 
 BROKEN = Failed(
@@ -38,20 +38,20 @@ def ended(message: Message, outcome: Outcome, **settings: Any) -> Ending:
 @pytest.mark.parametrize(
     ("terms", "outcome", "status", "then"),
     [
-        (Terms(), Succeeded(), FiringStatus.SUCCEEDED, Then.GO_ON),
-        (Terms(is_once=True), Succeeded(), FiringStatus.SUCCEEDED, Then.COMPLETE),
-        (Terms(is_last=True), Succeeded(), FiringStatus.SUCCEEDED, Then.COMPLETE),
-        (Terms(is_once=True), BROKEN, FiringStatus.FAILED, Then.GO_ON),
-        (Terms(), Permanent("no"), FiringStatus.DEAD, Then.GO_ON),
-        (Terms(on_dead=OnDead.PAUSE), Permanent("no"), FiringStatus.DEAD, Then.PAUSE),
-        (Terms(is_once=True), Permanent("no"), FiringStatus.DEAD, Then.PARK),
-        (Terms(is_last=True), Permanent("no"), FiringStatus.DEAD, Then.COMPLETE),
+        (Terms(), Succeeded(), FiringStatus.SUCCEEDED, FollowUp.NONE),
+        (Terms(is_once=True), Succeeded(), FiringStatus.SUCCEEDED, FollowUp.COMPLETE),
+        (Terms(is_last=True), Succeeded(), FiringStatus.SUCCEEDED, FollowUp.COMPLETE),
+        (Terms(is_once=True), BROKEN, FiringStatus.FAILED, FollowUp.NONE),
+        (Terms(), Permanent("no"), FiringStatus.DEAD, FollowUp.NONE),
+        (Terms(on_dead=OnDead.PAUSE), Permanent("no"), FiringStatus.DEAD, FollowUp.PAUSE),
+        (Terms(is_once=True), Permanent("no"), FiringStatus.DEAD, FollowUp.PARK),
+        (Terms(is_last=True), Permanent("no"), FiringStatus.DEAD, FollowUp.COMPLETE),
     ],
 )
-def test_the_table(terms: Terms, outcome: Outcome, status: FiringStatus, then: Then) -> None:
+def test_the_table(terms: Terms, outcome: Outcome, status: FiringStatus, then: FollowUp) -> None:
     firing = ended(a_slot(terms), outcome).firing
     assert firing is not None
-    assert (firing.status, firing.then, firing.took_seconds) == (status, then, 1.5)
+    assert (firing.status, firing.follow_up, firing.took_seconds) == (status, then, 1.5)
 
 
 def test_the_summary_is_the_line_that_says_it() -> None:
@@ -74,7 +74,7 @@ def test_a_fixed_delay_counts_from_the_end() -> None:
 def test_an_extra_run_changes_nothing_of_its_schedule() -> None:
     firing = ended(a_slot(Terms(is_once=True, delay_seconds=5), run=1), Permanent("no")).firing
     assert firing is not None
-    assert (firing.then, firing.next_after_seconds) == (Then.GO_ON, None)
+    assert (firing.follow_up, firing.next_after_seconds) == (FollowUp.NONE, None)
 
 
 def test_the_schedules_retries_come_before_the_queues() -> None:
@@ -96,16 +96,18 @@ def test_a_message_that_is_no_slot_has_no_record() -> None:
 @pytest.mark.parametrize(
     ("policy", "newer", "too_late"),
     [
-        (MissedPolicy.SKIP, Newer(), True),
-        (MissedPolicy.FIRE_MOST_RECENT, Newer(), False),
-        (MissedPolicy.FIRE_MOST_RECENT, Newer(due=1), True),
-        (MissedPolicy.FIRE_MOST_RECENT, Newer(due=1, missed=1), True),
-        (MissedPolicy.FIRE_LATE, Newer(due=9, missed=9), False),
-        (MissedPolicy.FIRE_LATE, Newer(due=30, missed=9), False),
-        (MissedPolicy.FIRE_LATE, Newer(due=10, missed=10), True),
+        (MissedPolicy.SKIP, LaterSlots(), True),
+        (MissedPolicy.FIRE_MOST_RECENT, LaterSlots(), False),
+        (MissedPolicy.FIRE_MOST_RECENT, LaterSlots(due=1), True),
+        (MissedPolicy.FIRE_MOST_RECENT, LaterSlots(due=1, missed=1), True),
+        (MissedPolicy.FIRE_LATE, LaterSlots(due=9, missed=9), False),
+        (MissedPolicy.FIRE_LATE, LaterSlots(due=30, missed=9), False),
+        (MissedPolicy.FIRE_LATE, LaterSlots(due=10, missed=10), True),
     ],
 )
-def test_what_is_too_late_at_the_claim(policy: MissedPolicy, newer: Newer, too_late: bool) -> None:
+def test_what_is_too_late_at_the_claim(
+    policy: MissedPolicy, newer: LaterSlots, too_late: bool
+) -> None:
     message = a_slot(Terms(missed=policy), catch_up=True, grace_seconds=60)
     assert message.is_late
     assert slot_end.is_too_late(message, newer) is too_late

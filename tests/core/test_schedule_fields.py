@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.schedules import CREATED, ID
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.schedule.fields import merged, read_definition, render_definition
+from tickwork.core.schedule.fields import merge_patch, read_definition, render_definition
 from tickwork.core.schedule.model import Definition, OverlapPolicy, Retry, read_rule, rule_text
 from tickwork.core.when import Limits
 from tickwork.errors import InvalidInput
@@ -94,7 +94,9 @@ def test_an_unknown_field_is_told_with_the_nearest_known() -> None:
 
 
 def test_a_patch_merges_and_null_removes() -> None:
-    patched = merged(WHOLE, {"missed": {"cap": 9, "policy": None}, "retry": None, "priority": 1})
+    patched = merge_patch(
+        WHOLE, {"missed": {"cap": 9, "policy": None}, "retry": None, "priority": 1}
+    )
     assert patched["missed"] == {"cap": 9, "grace_seconds": 5}
     assert "retry" not in patched
     assert patched["priority"] == 1
@@ -102,7 +104,7 @@ def test_a_patch_merges_and_null_removes() -> None:
 
 def test_naming_a_timing_replaces_the_old_one_with_what_belongs_to_it() -> None:
     before = {"interval_minutes": 5, "interval_mode": "fixed_delay", "target": {"queue": "q"}}
-    assert merged(before, {"cron_expr": "@daily"}) == {
+    assert merge_patch(before, {"cron_expr": "@daily"}) == {
         "cron_expr": "@daily",
         "target": {"queue": "q"},
     }

@@ -15,9 +15,9 @@ from msgspec import structs
 from tests.core.schedules import a_schedule
 from tickwork.core import when
 from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.calendar_change import with_waiting
-from tickwork.core.schedule.next_slot import following
-from tickwork.core.schedule.plan import Due, plan
+from tickwork.core.schedule.calendar_change import with_pending_slot
+from tickwork.core.schedule.next_slot import next_slot_or_excluded
+from tickwork.core.schedule.plan import DueSchedule, plan
 from tickwork.core.when.slot_sources import resolve_local
 
 BEGIN, END = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 4, 30, tzinfo=UTC)
@@ -52,7 +52,7 @@ class Life:
     def __init__(self, closed: frozenset[date], **fields: Any) -> None:
         self.schedule = a_schedule(fields)
         self.closed, self.fired, self.skipped = closed, list[datetime](), list[datetime]()
-        self._goes_on(following(self.rule, BEGIN))
+        self._goes_on(next_slot_or_excluded(self.rule, BEGIN))
 
     @property
     def rule(self) -> when.Rule:
@@ -61,7 +61,7 @@ class Life:
     def run(self, until: datetime) -> None:
         """Leaders plan what is due up to then."""
         while (slot := self.schedule.next_slot) is not None and slot <= until:
-            due = Due(
+            due = DueSchedule(
                 tenant=self.schedule.tenant,
                 id=self.schedule.id,
                 bucket=1,
@@ -88,7 +88,7 @@ class Life:
         self._take(changing.pause, now)
         self._take(changing.resume(self.rule), until)
 
-    def _take(self, decide: changing.Decide, now: datetime) -> None:
+    def _take(self, decide: changing.Decision, now: datetime) -> None:
         change = decide(self.schedule, [], now)
         assert change is not None
         self.skipped += [each.first for each in change.skips]
@@ -250,9 +250,9 @@ def test_a_slot_that_no_day_off_explains_is_not_kept() -> None:
     """It was computed with other zone data, say, and there is another one that stands for it."""
     rule = Life(frozenset(), **MONTHLY, timezone="Europe/Berlin").rule
     slot = datetime(2027, 3, 26, 11, tzinfo=UTC)
-    assert with_waiting(rule, slot) is rule
-    assert with_waiting(rule, slot + HOUR) is rule
-    assert with_waiting(rule, slot + DAY + HOUR) is not rule
+    assert with_pending_slot(rule, slot) is rule
+    assert with_pending_slot(rule, slot + HOUR) is rule
+    assert with_pending_slot(rule, slot + DAY + HOUR) is not rule
 
 
 def test_very_many_times_are_not_looked_at_one_by_one() -> None:

@@ -1,0 +1,99 @@
+"""What ends make of a schedule: the same, taken together or one after the other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp
+from tickwork.core.schedule.slot_outcome import AFTER_SUCCESS, NO_EFFECT, LastOutcome, effect_of
+
+ENDS = (
+    FiringStatus.SUCCEEDED,
+    FiringStatus.PARTIAL,
+    FiringStatus.FAILED,
+    FiringStatus.DEAD,
+    FiringStatus.EXPIRED,
+    FiringStatus.SKIPPED,
+)
+NEW = LastOutcome(0, None, None)
+
+records = st.builds(
+    FiringResult, status=st.sampled_from(ENDS), error=st.sampled_from([None, "first", "second"])
+)
+shown = st.builds(
+    LastOutcome,
+    st.integers(0, 3),
+    st.sampled_from([None, "before"]),
+    st.sampled_from([None, *(str(each) for each in ENDS if each is not FiringStatus.SKIPPED)]),
+)
+
+
+def record(status: FiringStatus) -> FiringResult:
+    return FiringResult(status=status, error="no")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (FiringStatus.SUCCEEDED, LastOutcome(0, None, "succeeded")),
+        (FiringStatus.PARTIAL, LastOutcome(2, "no", "partial")),
+        (FiringStatus.FAILED, LastOutcome(3, "no", "failed")),
+        (FiringStatus.DEAD, LastOutcome(2, "no", "dead")),
+        (FiringStatus.EXPIRED, LastOutcome(2, "no", "expired")),
+        (FiringStatus.SKIPPED, LastOutcome(2, "before", "failed")),
+    ],
+)
+def test_an_end_shows_as_the_table_says(status: FiringStatus, expected: LastOutcome) -> None:
+    assert effect_of([record(status)]).on(LastOutcome(2, "before", "failed")) == expected
+
+
+@pytest.mark.parametrize("over", [FiringStatus.DEAD, FiringStatus.EXPIRED])
+def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
+    before = LastOutcome(2, "before", str(over))
+    assert effect_of([record(FiringStatus.FAILED)]).on(before) == LastOutcome(1, "no", "failed")
+    assert effect_of([record(FiringStatus.DEAD)]).on(before) == LastOutcome(0, "no", "dead")
+    assert effect_of([record(FiringStatus.SKIPPED)]).on(before) == before
+
+
+@given(st.lists(records, max_size=6), shown)
+def test_together_is_one_after_the_other(ends: list[FiringResult], before: LastOutcome) -> None:
+    one_by_one = before
+    for each in ends:
+        one_by_one = effect_of([each]).on(one_by_one)
+    together = effect_of(ends)
+    assert together.on(before) == one_by_one
+    assert together.changes(before) is (one_by_one != before)
+
+
+def test_one_more_success_changes_nothing() -> None:
+    assert not effect_of([record(FiringStatus.SUCCEEDED)] * 3).changes(AFTER_SUCCESS)
+    assert not NO_EFFECT.changes(NEW)
+
+
+@pytest.mark.parametrize(
+    ("then", "delay"), [*product([FollowUp.NONE, FollowUp.PAUSE], [None, 5.0])]
+)
+def test_what_follows_is_the_last_that_was_said(then: FollowUp, delay: float | None) -> None:
+    said = FiringResult(status=FiringStatus.SKIPPED, follow_up=then, next_after_seconds=delay)
+    effect = effect_of([said, FiringResult(status=FiringStatus.SKIPPED)])
+    assert (effect.follow_up, effect.delay_seconds) == (then, delay)
+    assert effect.changes(NEW) is (then is FollowUp.PAUSE or delay is not None)
+    over = FiringResult(status=FiringStatus.SKIPPED, follow_up=FollowUp.COMPLETE)
+    assert effect_of([said, over]).follow_up is FollowUp.COMPLETE
+
+
+def test_a_later_run_that_goes_on_outweighs_one_that_was_the_last() -> None:
+    over = FiringResult(status=FiringStatus.SUCCEEDED, follow_up=FollowUp.COMPLETE)
+    goes_on = FiringResult(status=FiringStatus.SUCCEEDED, next_after_seconds=5.0)
+    paused = FiringResult(
+        status=FiringStatus.DEAD, follow_up=FollowUp.PAUSE, next_after_seconds=5.0
+    )
+    follow = [
+        (effect.follow_up, effect.delay_seconds)
+        for effect in map(effect_of, [[over, goes_on], [goes_on, over], [paused, goes_on]])
+    ]
+    assert follow == [(FollowUp.NONE, 5.0), (FollowUp.COMPLETE, None), (FollowUp.PAUSE, 5.0)]
