@@ -321,7 +321,7 @@ async def _rezone(
 ) -> Moved | None:
     decide = RecomputeNextSlot(lambda schedule: rule_with(schedule.definition.rule, days))
     moved = await change_times(store, found, decide, under=grant)
-    if decide.keeps:
+    if decide.must_keep_planned:
         return await change_times(store, found, decide, withdraw=WithdrawScope.NOTHING, under=grant)
     return moved
 
