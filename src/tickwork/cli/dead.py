@@ -211,14 +211,14 @@ def replay_command(
     as_json: Json = False,
 ) -> None:
     """Send dead letters anew: all of a queue, or those that fit everything given."""
-    from tickwork.ops import dead_letters as replaying
+    from tickwork.ops.dead_letters import CANARY_TIMEOUT_SECONDS, replay
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     canaries = whole_number(canary, "--canary", 0)
     per_second = None if rate is None else number(rate, "--rate")
-    timeout = replaying.CANARY_TIMEOUT_SECONDS
+    timeout = CANARY_TIMEOUT_SECONDS
     if canary_timeout is not None:
         timeout = number(canary_timeout, "--canary-timeout")
     _must_be_open(database, scope, queue, which)
@@ -226,7 +226,7 @@ def replay_command(
         summary = ask(
             database,
             scope,
-            lambda store: replaying.replay(
+            lambda store: replay(
                 store,
                 scope,
                 queue,
@@ -256,24 +256,24 @@ def discard_command(
     as_json: Json = False,
 ) -> None:
     """Give up dead letters: all of a queue, or those that fit everything given."""
-    from tickwork.ops import dead_letters as replaying
+    from tickwork.ops.dead_letters import discard, select_dead_letters
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     _must_be_open(database, scope, queue, which)
-    chosen = ask(
-        database, scope, lambda store: replaying.choose(store, scope, queue, which, limit=most)
+    selected = ask(
+        database, scope, lambda store: select_dead_letters(store, scope, queue, which, limit=most)
     )
-    if chosen.letters:
-        letters = "dead letter" if chosen.letters == 1 else "dead letters"
-        confirm(f"Give up {chosen.letters} {letters} of {queue}, for good?", yes=yes)
+    if selected.letters:
+        letters = "dead letter" if selected.letters == 1 else "dead letters"
+        confirm(f"Give up {selected.letters} {letters} of {queue}, for good?", yes=yes)
     with progress(f"discarding of {queue}") as on_progress:
         discarded = ask(
             database,
             scope,
-            lambda store: replaying.discard(
-                store, scope, queue, chosen.which, limit=most, on_progress=on_progress
+            lambda store: discard(
+                store, scope, queue, selected.which, limit=most, on_progress=on_progress
             ),
         )
     if as_json:
@@ -292,18 +292,18 @@ def _selection(
 ) -> Selection:
     from tickwork.core.message.dead_letter import Selection
 
-    chosen = tuple(identity(each, "--id") for each in ids) if ids else None
-    return Selection(ids=chosen, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
+    selected = tuple(identity(each, "--id") for each in ids) if ids else None
+    return Selection(ids=selected, reason=reason, fingerprint=fingerprint, type=kind, limit=limit)
 
 
 def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:
     """Ends the command, before it does anything, if a letter that is named is none."""
-    from tickwork.ops.dead_letters import not_open
+    from tickwork.ops.dead_letters import ids_not_open
 
     ids = which.ids
     if ids is None:
         return
-    missing = ask(database, scope, lambda store: not_open(store, scope, queue, ids))
+    missing = ask(database, scope, lambda store: ids_not_open(store, scope, queue, ids))
     if missing:
         named = ", ".join(map(str, missing))
         fail(f"not an open dead letter of {queue}: {named}; nothing was done")

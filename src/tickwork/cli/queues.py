@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tickwork.core.model import Queue, Scope
     from tickwork.core.queue.stats import QueueStats
-    from tickwork.ops.queues import Passed
+    from tickwork.ops.queues import LabeledCounts
     from tickwork.ops.stores import Store
 
 T = TypeVar("T")
@@ -212,7 +212,7 @@ def _stats_lines(stats: QueueStats) -> Iterator[str]:
     yield from _passed_lines("within an hour", by_kind(stats))
 
 
-def _passed_lines(heading: str, passed: Sequence[Passed]) -> Iterator[str]:
+def _passed_lines(heading: str, passed: Sequence[LabeledCounts]) -> Iterator[str]:
     """A table with the columns that have something in them."""
     from tickwork.core.queue.stats import CounterName
 

@@ -51,7 +51,7 @@ from tickwork.facade.schedules import (
     declaration,
     wrapped,
 )
-from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, told_of_ends
+from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, completion_handler
 from tickwork.ops.queues import check_queues_exist, has_queue, put_queue
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.send import RegistryComposer, send_batch
@@ -142,7 +142,7 @@ class Tickwork:
         check_queue_name("queue", queue)
 
         def declare(function: Handler) -> Handler:
-            told = told_of_ends(function, self.open, options)
+            told = completion_handler(function, self.open, options)
             with self.registry.whole():
                 completions = self.registry.add_completion(queue)
                 self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
@@ -254,7 +254,7 @@ class Tickwork:
         made, self.registry.made = self.registry.made, set()
         try:
             await self._declare_queues(store)
-            with self._stores.lent(store):
+            with self._stores.using(store):
                 await self._declare_schedules(store)
                 yield
         finally:
@@ -275,7 +275,7 @@ class Tickwork:
         chosen_roles = None if roles is None else [*roles]
         settings = self._settings(roles=chosen_roles, drain_seconds=drain_seconds)
         self.registry.check()
-        self._stores.check_own("app.running()")
+        self._stores.check_not_in_harness("app.running()")
         if self._is_running:
             fault = "the app runs already; enter it once, or make another Tickwork(…) for it"
             raise InvalidInput([FieldError("app.running()", fault)])

@@ -11,7 +11,7 @@ from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.queues import queue_stats
-from tickwork.ops.send import RegistryComposer, check_one_event, is_many
+from tickwork.ops.send import RegistryComposer, check_one_event, is_collection
 from tickwork.ops.stores import Store
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Queue(Generic[T]):
     ) -> tuple[str, ...]:
         """Sends up to 100 messages, all or none, and returns their ids; the options are those of
         every message."""
-        if not is_many(bodies):
+        if not is_collection(bodies):
             fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
             raise InvalidInput([FieldError("bodies", fault)])
         messages = [

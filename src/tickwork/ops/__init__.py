@@ -1,9 +1,8 @@
-"""The use-cases: what a caller can ask for, whichever way they ask.
+"""The verbs: every operation that Python, HTTP and the command line offer, each one function.
 
-HTTP, the command line and Python call the same function with the same fields, so that they
-accept the same, refuse the same with the same words, and answer the same. A use-case takes
-plain fields and the present time, and either answers with a value or raises `InvalidInput`
-with every fault by field.
+All callers use the same functions, so they accept the same input, raise the same errors and
+return the same values. A verb takes a store, a scope and plain fields. It returns a value, or
+raises `InvalidInput` with every fault by field. Only `ops` and `service` call a store.
 """
 
 from tickwork.ops.schedules.preview import Explanation, explain_schedule, preview_schedule

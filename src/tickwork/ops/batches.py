@@ -1,14 +1,12 @@
-"""Batches as an app makes them: stored at once, or in a handler with the end of its message.
+"""Creates batches, reports their progress, and cancels them.
+
+Where an app creates a batch decides when its items are stored:
 
 ```
-  outside a handler ─────────────▶ stored at once, in pieces
-  in a handler ──────────────────▶ kept, and commits whole with the ack
-  in a handler, detached ────────▶ stored at once, in pieces; made again, it is the same batch
+  outside a handler ─────────────▶ at once, in chunks
+  in a handler ──────────────────▶ with the ack, in one transaction
+  in a handler, detached ────────▶ at once, in chunks; a retry of the handler continues it
 ```
-
-Batches of plain bodies: composed one by one while the store takes them in pieces.
-
-Watching a batch: how far it is and how fast it goes, until it is completed.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from msgspec import Struct
 
 from tickwork.app.handlers import kind_faults, name_of, shape_fault
 from tickwork.app.handling import BatchNotStored, Handling, current_handling
-from tickwork.app.message import Message as Told
+from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
@@ -42,13 +40,13 @@ from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
-from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_many
+from tickwork.ops.send import RegistryComposer, check_one_event, compose, is_collection
 from tickwork.ops.stores import LoopStores
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 PROGRESS_ITEMS = 1_000
-"""After so many items their number is told."""
+"""Number of items between two calls of `on_progress`."""
 
 LIST_LIMIT = 100
 """Number of batches or items that a list returns unless the caller gives a limit."""
@@ -100,20 +98,20 @@ async def create_batch(
     composing: Callable[..., NewMessage] = compose,
     **options: Any,
 ) -> Batch:
-    """Makes a batch with a message for each body; the options are those of every message.
+    """Creates a batch with one message per body; the options apply to every message.
 
-    Whoever may have to repeat this gives the id: then it goes on after what is stored. A body
-    that cannot be stored is refused as `items[7].body`, and what came before it stays.
+    A repeated call with the same `batch_id` continues after the items that are stored. A body that
+    cannot be stored raises `InvalidInput` for `items[7].body`; the items before it stay stored.
     """
     batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
     options["content_type"] = content_type
-    items = compose_items(of_one_event(bodies, options), composing, options, on_progress)
+    items = compose_items(check_single_event(bodies, options), composing, options, on_progress)
     return await store.batches.create(scope, batch, items)
 
 
-def of_one_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:
-    """The bodies as they are; with an `event_id`, `InvalidInput` for more than one, before anything
-    is stored."""
+def check_single_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:
+    """Returns the bodies unchanged. Raises `InvalidInput` before anything is stored if the options
+    have an `event_id` and there is more than one body."""
     if options.get("event_id") is None:
         return bodies
     few = [*islice(bodies, 2)]
@@ -127,14 +125,14 @@ def compose_items(
     options: dict[str, Any],
     on_progress: OnProgress | None = None,
 ) -> Iterator[NewMessage]:
-    """A message of each body, one after the other; a fault is named by the item's place."""
+    """Yields one message per body; the fields of a fault start with the item's index."""
     number = 0
     for number, body in enumerate(bodies, start=1):
         try:
             message = composing(body, **options)
         except InvalidInput as error:
-            place = f"items[{number - 1}]"
-            faults = [FieldError(f"{place}.{each.field}", each.message) for each in error.errors]
+            item = f"items[{number - 1}]"
+            faults = [FieldError(f"{item}.{each.field}", each.message) for each in error.errors]
             raise InvalidInput(faults) from None
         yield message
         if on_progress is not None and number % PROGRESS_ITEMS == 0:
@@ -145,12 +143,13 @@ def compose_items(
 
 WAIT_SECONDS_MIN = 0.05
 WAIT_SECONDS_MAX = 2.0
+"""Seconds between two polls of `wait`, which doubles them up to this maximum."""
 
 
 class RunningBatch:
-    """A batch that was made: how far it is.
+    """A batch that was created, with its progress.
 
-    While the handler runs that made it, it is not there: `BatchNotStored`.
+    Inside the handler that created it, it is not stored yet: its methods raise `BatchNotStored`.
     """
 
     def __init__(
@@ -158,21 +157,21 @@ class RunningBatch:
         stores: LoopStores,
         scope: Scope,
         batch_id: UUID,
-        kept_by: Handling | None = None,
+        created_in: Handling | None = None,
     ) -> None:
         self._stores, self._scope, self._id = stores, scope, batch_id
-        self._kept_by = kept_by
+        self._created_in = created_in
 
     @property
     def id(self) -> str:
         return str(self._id)
 
     async def progress(self) -> Batch:
-        """How many items are where, exactly."""
+        """Returns the batch with the exact number of items in each status."""
         return await (await self._stored()).batches.get(self._scope, self._id)
 
     async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
-        """The first items of a status; its name will do."""
+        """Returns the first items that have a status, such as `"failed"`."""
         faults = kind_faults("limit", limit, int)
         if status not in [*ItemStatus]:
             fault = f"must be one of {', '.join(ItemStatus)}, not {shortened(status)}"
@@ -184,9 +183,11 @@ class RunningBatch:
         return await store.batches.items(self._scope, self._id, status, limit)
 
     async def wait(self, timeout_seconds: float | None = None) -> Batch:
-        """Returns when all items have ended; `TimeoutError` if that takes longer than this. In a
-        test, where a harness has the app, they end by themselves only while it drains: without a
-        limit, and outside of a handler, that is `InvalidInput`."""
+        """Waits until every item has completed or failed, and returns the batch.
+
+        Raises `TimeoutError` after `timeout_seconds`. Under a test harness, items complete only
+        while it drains: there, a call without a timeout outside a handler raises `InvalidInput`.
+        """
         faults = kind_faults("timeout_seconds", timeout_seconds, float | None)
         if timeout_seconds != timeout_seconds:
             faults.append(FieldError("timeout_seconds", "must be a number of seconds, not NaN"))
@@ -196,34 +197,35 @@ class RunningBatch:
         until = inf if timeout_seconds is None else monotonic() + timeout_seconds
         while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
             if timeout_seconds is None and current_handling() is None:
-                self._stores.check_own("batch.wait()")
+                self._stores.check_not_in_harness("batch.wait()")
             left = until - monotonic()
             if left <= 0:
                 ended = progress.completed + progress.failed
                 raise TimeoutError(
-                    f"batch {self.id}: {ended} of {progress.total} items have ended after "
-                    f"{timeout_seconds:g} s"
+                    f"batch {self.id}: {ended} of {progress.total} items completed or failed "
+                    f"within {timeout_seconds:g} s"
                 )
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, WAIT_SECONDS_MAX)
         return progress
 
     async def cancel(self) -> Batch:
-        """Ends what has not begun."""
+        """Deletes the items that no worker has claimed; they count as failed."""
         return await (await self._stored()).batches.cancel(self._scope, self._id)
 
     async def _stored(self) -> Store:
-        if self._kept_by is not None and not self._kept_by.has_ended:
+        if self._created_in is not None and not self._created_in.has_ended:
             raise BatchNotStored(self.id)
         return await self._stores.get()
 
 
 def check_batch_arguments(items: object, batch_id: object) -> None:
-    """Raises `InvalidInput` for what is no batch, before anything is stored of it."""
+    """Raises `InvalidInput` for wrong arguments, before anything is stored."""
     faults: list[FieldError] = []
-    if not is_many(items):
+    if not is_collection(items):
         fault = (
-            f"must be the bodies, such as a list of them, not {shortened(items)}; one alone: [body]"
+            f"must be a list or another iterable of bodies, not {shortened(items)}; "
+            "for a single body use [body]"
         )
         faults.append(FieldError("items", fault))
     if not isinstance(batch_id, UUID | None):
@@ -233,29 +235,31 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
         raise InvalidInput(faults)
 
 
-def told_of_ends(
+def completion_handler(
     function: Callable[..., Any],
     open_store: Callable[[], Awaitable[Store]],
     options: Mapping[str, object],
 ) -> Callable[..., Any]:
-    """A handler of messages that gives the function the batch whose end a message tells of;
-    `InvalidInput` for what cannot be told."""
+    """Wraps a function into a handler of completion events; the function receives the batch.
+
+    Raises `InvalidInput` for a function that cannot handle them.
+    """
     if not asyncio.iscoroutinefunction(function) or "isolation" in options:
-        fault = "is told of completed batches: it must be a coroutine function, in a task"
+        fault = "handles completed batches: it must be a coroutine function, without isolation"
         raise InvalidInput([FieldError(name_of(function), fault)])
     if (misshapen := shape_fault(function)) is not None:
         raise InvalidInput([FieldError(name_of(function), misshapen)])
 
     @wraps(function)
-    async def told(message: Told[Any]) -> None:
+    async def handle(message: HandlerMessage[Any]) -> None:
         store, batch_id = await open_store(), UUID(message.body["batch_id"])
         await function(await store.batches.get(Scope(message.tenant), batch_id))
 
-    return told
+    return handle
 
 
 class BatchMaker:
-    """Makes the batches of an app."""
+    """Creates the batches of an app."""
 
     def __init__(
         self,
@@ -276,7 +280,7 @@ class BatchMaker:
         detached: bool,
         options: dict[str, Any],
     ) -> RunningBatch:
-        """A message of each body, counted together."""
+        """Creates a batch with one message per body."""
         handling = self._compose.handling()
         if handling is None:
             batch = NewBatch(
@@ -284,20 +288,19 @@ class BatchMaker:
             )
             is_ours = batch_id is None
             return await self._store(scope, batch, bodies, options, is_ours=is_ours)
-        # Before anything is waited for: batches that are made side by side keep their numbers.
+        # Before the first await, so that batches created concurrently are numbered in order.
         number, cause = handling.number_batch(), handling.cause
         scope = Scope(cause.tenant) if cause else scope
         if not detached:
             batch = NewBatch(
                 id=batch_id or new_id(), queue=queue, completion_queue=completion_queue
             )
-            return await self._keep(handling, scope, batch, bodies, options)
+            return await self._add_to_ack(handling, scope, batch, bodies, options)
         batch_id = batch_id or handling.detached_id(number)
         if batch_id is None:
             fault = (
-                "is needed for a detached batch of a handler that is given several messages: they "
-                "are put together anew when they come again, and nothing else would tell that it "
-                "is the same batch"
+                "is required for a detached batch in a handler of message batches: a retry may "
+                "get other messages together, so only the batch_id identifies the batch"
             )
             raise InvalidInput([FieldError("batch_id", fault)])
         batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
@@ -313,8 +316,11 @@ class BatchMaker:
         *,
         is_ours: bool = False,
     ) -> RunningBatch:
-        """Stores it now, in pieces. If its id `is_ours` nobody could go on with it, or cancel it:
-        what is refused later is taken back."""
+        """Stores the batch now, in chunks.
+
+        If we chose the id (`is_ours`), the caller could neither continue nor cancel the batch: if
+        an item is refused, the items stored before it are deleted.
+        """
         store = await self._stores.get()
         await self._ensure_queues(batch)
 
@@ -322,9 +328,9 @@ class BatchMaker:
             message = self._compose(batch.queue, body, **options).message
             return caused_by(cause, message) if cause else message
 
-        async with AsyncExitStack() as left:
+        async with AsyncExitStack() as on_error:
             if is_ours:
-                left.push_async_exit(partial(_withdraw, store, scope, batch.id))
+                on_error.push_async_exit(partial(_withdraw, store, scope, batch.id))
             await create_batch(
                 store,
                 scope,
@@ -337,7 +343,7 @@ class BatchMaker:
             )
         return RunningBatch(self._stores, scope, batch.id)
 
-    async def _keep(
+    async def _add_to_ack(
         self,
         handling: Handling,
         scope: Scope,
@@ -345,15 +351,15 @@ class BatchMaker:
         bodies: Iterable[object],
         options: dict[str, Any],
     ) -> RunningBatch:
-        """Keeps it until the handler ends; what cannot be stored then is refused now."""
+        """Adds the batch to the handler's ack. What the commit would refuse is refused now."""
         check_new_batch(batch)
         await self._ensure_queues(batch)
 
         def composing(body: object, **options: Any) -> NewMessage:
             return self._compose(batch.queue, body, **options).message
 
-        # One more than it may have, so that it is refused; there may be any number.
-        few = islice(of_one_event(bodies, options), handling.room() + 1)
+        # One more than the limit, so that the check refuses it; the iterable may be endless.
+        few = islice(check_single_event(bodies, options), handling.room() + 1)
         items = tuple(compose_items(few, composing, options))
         for index, item in enumerate(items):
             check_item(item, index)
@@ -381,31 +387,34 @@ async def _withdraw(
     error: BaseException | None,
     _trace: object,
 ) -> None:
-    """After an error, takes back what there is of a batch, and tells nobody of its end; if that
-    fails the error says which batch it is."""
+    """After an error, cancels a batch that is stored in part, without a completion event.
+
+    If that fails, a note on the error names the batch.
+    """
     if not isinstance(error, Exception | asyncio.CancelledError):
-        return  # There is none, or no loop any more in which anything could be done.
+        return  # No error, or the event loop is ending and can run nothing more.
     try:
         await store.batches.cancel(scope, batch_id, is_told=False)
     except NotFound:
-        return  # It was refused before anything of it was stored.
-    except TickworkError as left:
+        return  # Nothing of it was stored.
+    except TickworkError as failure:
         error.add_note(
-            f"what is stored of batch {batch_id} could not be taken back ({left}); do that before "
-            f"you repeat it: tickwork batches cancel {batch_id}"
+            f"batch {batch_id} is stored in part and could not be cancelled ({failure}); before "
+            f"you try again: tickwork batches cancel {batch_id}"
         )
 
 
-LOOK_SECONDS_MIN = 0.1
-LOOK_SECONDS_MAX = 1.0
-"""So often we look; less often while nothing changes."""
+POLL_SECONDS_MIN = 0.1
+POLL_SECONDS_MAX = 1.0
+"""Seconds between two polls of `watch`, which doubles them up to this while nothing changes."""
 
 WATCH_SECONDS_MAX = 30 * 86_400.0
+"""Maximum number of seconds that `watch` polls."""
 
 
 class Progress(Struct, frozen=True):
-    """How far a batch is, and how fast it goes. `remaining_seconds` is None while nothing moves,
-    and while the batch is filling: nobody knows its total then."""
+    """The progress and rate of a batch. `remaining_seconds` is None while no item completes, and
+    while the batch is filling, because its total is not known yet."""
 
     batch: Batch
     rate_per_second: float | None = None
@@ -415,12 +424,11 @@ class Progress(Struct, frozen=True):
 async def watch(
     store: Store, scope: Scope, batch_id: UUID, *, timeout_seconds: float | None = None
 ) -> AsyncIterator[Progress]:
-    """How far the batch is, at every look. The last is the one at its completion, or the one when
-    the time was up."""
+    """Polls a batch and yields its progress, until it is completed or the timeout expires."""
     if timeout_seconds is not None and not 0 <= timeout_seconds <= WATCH_SECONDS_MAX:
-        told = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
-        raise InvalidInput([FieldError("timeout_seconds", told)])
-    speed, seen, pause = ProgressRate(), None, LOOK_SECONDS_MIN
+        fault = f"must be from 0 to {WATCH_SECONDS_MAX:.0f}, not {timeout_seconds:g}"
+        raise InvalidInput([FieldError("timeout_seconds", fault)])
+    speed, seen, pause = ProgressRate(), None, POLL_SECONDS_MIN
     until = monotonic() + (WATCH_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
     while True:
         batch, now = await store.batches.get(scope, batch_id), monotonic()
@@ -430,6 +438,6 @@ async def watch(
         yield Progress(batch, speed.per_second, left)
         if batch.status is BatchStatus.COMPLETED or now >= until:
             return
-        pause = min(pause * 2, LOOK_SECONDS_MAX) if batch == seen else LOOK_SECONDS_MIN
+        pause = min(pause * 2, POLL_SECONDS_MAX) if batch == seen else POLL_SECONDS_MIN
         seen = batch
         await asyncio.sleep(min(pause, until - now))

@@ -1,4 +1,4 @@
-"""The cluster at a glance: who is alive, and who leads what."""
+"""Describes the cluster: its nodes, and which node leads which shards of schedules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tickwork.store.contract import Store
 
 
 class NodeView(Struct, frozen=True):
-    """A node; `is_alive` says whether its lease has not run out."""
+    """A node with the shards it leads; `is_alive` is False once its lease has expired."""
 
     id: str
     name: str
@@ -23,7 +23,7 @@ class NodeView(Struct, frozen=True):
 
 
 class ClusterView(Struct, frozen=True):
-    """The nodes, and the shards that nobody leads; `now` is the database's time."""
+    """The nodes, and the shards without a leader; `now` is the database's time."""
 
     now: datetime
     schema_version: int

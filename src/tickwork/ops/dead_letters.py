@@ -1,16 +1,18 @@
-"""Replaying and discarding dead letters, many at a time.
+"""Lists, edits, replays and discards dead letters.
+
+A replay with canaries:
 
 ```
-  canaries ──all gone, none dead──▶ the rest, in pieces, oldest first
+  canaries ──all handled, none dead──▶ the rest, in chunks, oldest first
      │
-     └── one is dead, or too slow ──▶ stop; the rest stays as it is
+     └── one died or timed out ──────▶ stop; the rest stays open
 ```
 
-Each piece is sent and resolved in one transaction, so that whatever stops a replay leaves no
-letter sent twice or lost. It never goes on to letters that came after it began: what dies again
-is not replayed for ever. Two things see to that: the time at which it began, and how many fitted
-then. The time alone is not enough for a clock that stands still, the number alone not for
-letters that went elsewhere meanwhile and leave room for others.
+Each chunk is sent and resolved in one transaction, so an interrupted replay neither loses a dead
+letter nor sends it twice. A replay never includes dead letters that arrived after it started, so
+a message that dies again is not replayed forever. Two bounds ensure that: the start time and the
+number of matching dead letters at the start. The time alone fails with a clock that stands still;
+the number alone fails if others resolve some of them meanwhile.
 """
 
 from __future__ import annotations
@@ -40,38 +42,45 @@ LIST_LIMIT = 100
 """Number of groups that `group_dead_letters` returns unless the caller gives a limit."""
 
 CANARIES_MAX = 100
+"""Maximum number of canaries of one replay."""
+
 CANARY_POLL_SECONDS = 0.5
+"""Seconds between two checks whether the canaries were handled."""
+
 CANARY_TIMEOUT_SECONDS = 300.0
+"""Seconds to wait for the canaries, unless the caller gives a timeout."""
+
 CANARY_TIMEOUT_SECONDS_MAX = 86_400.0
 
 Progress = Callable[[int, int], None]
-"""Told after each piece: how many letters are done, and how many there are at most."""
+"""Called after each chunk with the number of dead letters done and their maximum number."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Stop(StrEnum):
-    """Why a replay stopped before its end."""
+class StopReason(StrEnum):
+    """Why a replay stopped early."""
 
     CANARY_DIED = "canary_died"
     CANARY_TIMEOUT = "canary_timeout"
     BACKLOG_FULL = "backlog_full"
 
 
-class Chosen(Struct, frozen=True):
-    """The open letters that fitted at one moment, and how many; later ones are not among them."""
+class SelectedDeadLetters(Struct, frozen=True):
+    """The open dead letters that matched at one moment, and their number; later ones are not
+    included."""
 
     which: Selection
     letters: int
 
 
 class ReplaySummary(Struct, frozen=True, kw_only=True):
-    """What a replay did; `replayed` includes the canaries."""
+    """The result of a replay; `replayed` includes the canaries."""
 
     replayed: int = 0
     canaries: int = 0
     canaries_failed: int = 0
-    stopped: Stop | None = None
+    stopped: StopReason | None = None
 
 
 async def list_dead_letters(
@@ -119,37 +128,39 @@ async def replay(
     on_progress: Progress | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> ReplaySummary:
-    """Replays the chosen letters of a queue, oldest first; `which.limit` does not count here.
+    """Sends the selected dead letters of a queue again, oldest first; ignores `which.limit`.
 
-    With a rate they become visible one after another. With canaries so many go first, and the
-    rest only when each of them was handled; a consumer must be running, and what is waited for
-    counts from the last canary's turn.
+    With `rate_per_second` the messages become visible one after another. With `canary=N` the first
+    N are sent alone, and the rest only after each of them was handled: a consumer must be running.
+    `canary_timeout_seconds` counts from when the last canary becomes visible.
     """
     _check(limit, canary, rate_per_second, canary_timeout_seconds)
-    begun_at = await store.now()
-    chosen = await _chosen(store, scope, queue, which, begun_at, limit)
-    letters_max = chosen.letters
+    started_at = await store.now()
+    selected = await _select(store, scope, queue, which, started_at, limit)
+    letters_max = selected.letters
     spacing = 0.0 if rate_per_second is None else 1.0 / rate_per_second
     if letters_max * spacing > DELAY_SECONDS_MAX:
-        told = f"lets {letters_max} letters take more than a year; raise it, or give a limit"
-        raise InvalidInput([FieldError("rate_per_second", told)])
-    run = _Run(
+        fault = f"replays {letters_max} dead letters in over a year; raise it, or give a limit"
+        raise InvalidInput([FieldError("rate_per_second", fault)])
+    run = _Replay(
         store,
         scope,
         queue,
-        chosen.which,
+        selected.which,
         spacing_seconds=spacing,
-        begun_at=begun_at,
+        started_at=started_at,
         letters_max=letters_max,
         on_progress=on_progress,
     )
     canaries = await run.send(min(canary, letters_max))
     failed, stopped = 0, run.stopped
     if canaries and stopped is None:
-        deadline = max(run.next_at, begun_at) + timedelta(seconds=canary_timeout_seconds)
-        gone = await _wait(store, scope, queue, canaries, deadline, sleep)
-        failed = await _died(store, scope, queue, canaries, begun_at)
-        stopped = Stop.CANARY_DIED if failed else None if gone else Stop.CANARY_TIMEOUT
+        deadline = max(run.next_at, started_at) + timedelta(seconds=canary_timeout_seconds)
+        handled = await _wait(store, scope, queue, canaries, deadline, sleep)
+        failed = await _count_dead(store, scope, queue, canaries, started_at)
+        stopped = (
+            StopReason.CANARY_DIED if failed else None if handled else StopReason.CANARY_TIMEOUT
+        )
     if stopped is None:
         await run.send(letters_max - run.replayed)
         stopped = run.stopped
@@ -167,65 +178,65 @@ async def discard(
     limit: int | None = None,
     on_progress: Progress | None = None,
 ) -> int:
-    """Discards the chosen letters of a queue, oldest first, and says how many."""
-    chosen = await choose(store, scope, queue, which, limit=limit)
+    """Resolves the selected dead letters of a queue without sending them; returns how many."""
+    selected = await select_dead_letters(store, scope, queue, which, limit=limit)
     discarded = 0
-    while discarded < chosen.letters:
-        piece = min(chosen.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
-        these = structs.replace(chosen.which, limit=piece)
+    while discarded < selected.letters:
+        chunk = min(selected.letters - discarded, DEAD_LETTERS_AT_ONCE_MAX)
+        these = structs.replace(selected.which, limit=chunk)
         done = await store.dead_letters.discard(scope, queue, these)
         discarded += done
         if on_progress is not None:
-            on_progress(discarded, chosen.letters)
-        if done < piece:
+            on_progress(discarded, selected.letters)
+        if done < chunk:
             break
     return discarded
 
 
-async def choose(
+async def select_dead_letters(
     store: Store, scope: Scope, queue: str, which: Selection, *, limit: int | None = None
-) -> Chosen:
-    """The letters that fit now, for somebody to agree to, and then to `discard` exactly those."""
+) -> SelectedDeadLetters:
+    """Returns the dead letters that match now, so that a later `discard` takes exactly those."""
     _check(limit, 0, None, CANARY_TIMEOUT_SECONDS)
-    return await _chosen(store, scope, queue, which, await store.now(), limit)
+    return await _select(store, scope, queue, which, await store.now(), limit)
 
 
-async def not_open(
-    store: Store, scope: Scope, queue: str, letters: Iterable[UUID]
+async def ids_not_open(
+    store: Store, scope: Scope, queue: str, ids: Iterable[UUID]
 ) -> tuple[UUID, ...]:
-    """Those of the ids that are not open dead letters of the queue, in their order."""
-    asked = tuple(dict.fromkeys(letters))
-    there = await _by_id(store, scope, queue, Selection(ids=asked))
-    return tuple(each for each in asked if each not in there)
+    """Returns the ids that are not open dead letters of the queue, in the given order."""
+    asked = tuple(dict.fromkeys(ids))
+    still_open = await _by_id(store, scope, queue, Selection(ids=asked))
+    return tuple(each for each in asked if each not in still_open)
 
 
-async def _chosen(
+async def _select(
     store: Store,
     scope: Scope,
     queue: str,
     which: Selection,
     now: datetime,
     limit: int | None,
-) -> Chosen:
+) -> SelectedDeadLetters:
     until = now if which.failed_before is None else min(now, which.failed_before)
     which = structs.replace(which, failed_before=until)
     if which.ids is None:
-        fitting = await _fitting(store, scope, queue, which)
+        matching = await _count_matching(store, scope, queue, which)
     else:
-        fitting = len(await _by_id(store, scope, queue, which))
-    return Chosen(which, fitting if limit is None else min(limit, fitting))
+        matching = len(await _by_id(store, scope, queue, which))
+    return SelectedDeadLetters(which, matching if limit is None else min(limit, matching))
 
 
-async def _fitting(store: Store, scope: Scope, queue: str, which: Selection) -> int:
-    """How many open letters fit at most; those that die just now may be counted as well."""
+async def _count_matching(store: Store, scope: Scope, queue: str, which: Selection) -> int:
+    """Returns an upper bound of the open dead letters that match; it may include new ones."""
     groups = await store.dead_letters.groups(scope, queue, LIST_LIMIT_MAX)
     if len(groups) == LIST_LIMIT_MAX:
-        # There may be groups that were not told.
+        # The list of groups may be incomplete.
         return (await store.queues.counts(scope, queue)).dead
-    return sum(group.dead_letters for group in groups if _fits(group, which))
+    return sum(group.dead_letters for group in groups if _matches(group, which))
 
 
-def _fits(group: DeadGroup, which: Selection) -> bool:
+def _matches(group: DeadGroup, which: Selection) -> bool:
     return (
         which.reason in (None, group.reason)
         and which.fingerprint in (None, group.fingerprint)
@@ -234,16 +245,16 @@ def _fits(group: DeadGroup, which: Selection) -> bool:
 
 
 async def _by_id(store: Store, scope: Scope, queue: str, which: Selection) -> frozenset[UUID]:
-    """Which of the letters named by a selection are open and fit."""
-    # With none the queue is looked for all the same.
+    """Returns the ids of a selection that are open and match it."""
+    # With no ids, query anyway: it raises NotFound if there is no such queue.
     which = structs.replace(
         which, limit=min(max(len(which.ids or ()), 1), DEAD_LETTERS_AT_ONCE_MAX)
     )
     return frozenset(each.id for each in await store.dead_letters.list(scope, queue, which))
 
 
-class _Run:
-    """One replay on its way: how far it is, and when the next message has its turn."""
+class _Replay:
+    """A replay in progress: its counters, and when the next message becomes visible."""
 
     def __init__(
         self,
@@ -253,30 +264,30 @@ class _Run:
         which: Selection,
         *,
         spacing_seconds: float,
-        begun_at: datetime,
+        started_at: datetime,
         letters_max: int,
         on_progress: Progress | None,
     ) -> None:
         self._store, self._scope, self._queue, self._which = store, scope, queue, which
         self._spacing_seconds, self._letters_max = spacing_seconds, letters_max
         self._on_progress = on_progress
-        self.next_at, self.replayed = begun_at, 0
-        self.stopped: Stop | None = None
+        self.next_at, self.replayed = started_at, 0
+        self.stopped: StopReason | None = None
 
     async def send(self, letters: int) -> list[UUID]:
-        """Replays so many, in pieces, and says what they became; fewer if there are no more."""
+        """Replays up to this many in chunks and returns the ids of the new messages."""
         sent: list[UUID] = []
         while len(sent) < letters and self.stopped is None:
-            piece = min(letters - len(sent), DEAD_LETTERS_AT_ONCE_MAX)
-            new = await self._send_piece(piece)
+            chunk = min(letters - len(sent), DEAD_LETTERS_AT_ONCE_MAX)
+            new = await self._send_chunk(chunk)
             sent += new
-            if len(new) < piece:
+            if len(new) < chunk:
                 break
         return sent
 
-    async def _send_piece(self, letters: int) -> list[UUID]:
+    async def _send_chunk(self, letters: int) -> list[UUID]:
         now = await self._store.now()
-        # What was waited for canaries, or for the database, is not caught up.
+        # Time spent waiting for canaries or the database is not made up by a burst.
         self.next_at = max(self.next_at, now)
         pace = Pace(
             first_after_seconds=(self.next_at - now).total_seconds(),
@@ -286,7 +297,7 @@ class _Run:
         try:
             done = await self._store.dead_letters.replay(self._scope, self._queue, which, pace)
         except BacklogFull:
-            self.stopped = Stop.BACKLOG_FULL
+            self.stopped = StopReason.BACKLOG_FULL
             return []
         self.next_at += timedelta(seconds=self._spacing_seconds * len(done))
         self.replayed += len(done)
@@ -303,11 +314,11 @@ async def _wait(
     deadline: datetime,
     sleep: Sleep,
 ) -> bool:
-    """Whether all messages were gone by the deadline."""
+    """Whether all messages were settled by the deadline."""
     waiting = [*messages]
     while waiting:
-        # One look is enough while it finds one that is still there.
-        if await _is_there(store, scope, queue, waiting[-1]):
+        # While one message is unsettled there is no need to check the others.
+        if await _is_unsettled(store, scope, queue, waiting[-1]):
             if await store.now() >= deadline:
                 return False
             await sleep(CANARY_POLL_SECONDS)
@@ -316,7 +327,7 @@ async def _wait(
     return True
 
 
-async def _is_there(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
+async def _is_unsettled(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
     try:
         await store.messages.get(scope, queue, message_id)
     except NotFound:
@@ -324,24 +335,24 @@ async def _is_there(store: Store, scope: Scope, queue: str, message_id: UUID) ->
     return True
 
 
-async def _died(
+async def _count_dead(
     store: Store, scope: Scope, queue: str, messages: Iterable[UUID], since: datetime
 ) -> int:
-    """How many of the messages are open dead letters.
+    """Returns how many of the messages are open dead letters.
 
-    Only groups in which somebody died since then are gone through: mostly there is none.
+    Searches only groups with a dead letter since then; usually there is none.
     """
     wanted = frozenset(messages)
     groups = await store.dead_letters.groups(scope, queue, LIST_LIMIT_MAX)
     found: set[UUID] = set()
-    for choice in _choices(groups, since):
-        found |= await _found(store, scope, queue, choice, wanted)
+    for selection in _selections(groups, since):
+        found |= await _find_dead(store, scope, queue, selection, wanted)
     return len(found)
 
 
-def _choices(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
+def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
     if len(groups) == LIST_LIMIT_MAX:
-        # There may be groups that were not told.
+        # The list of groups may be incomplete.
         yield Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
         return
     for group in groups:
@@ -354,15 +365,15 @@ def _choices(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection
             )
 
 
-async def _found(
-    store: Store, scope: Scope, queue: str, choice: Selection, wanted: frozenset[UUID]
+async def _find_dead(
+    store: Store, scope: Scope, queue: str, selection: Selection, wanted: frozenset[UUID]
 ) -> set[UUID]:
     found: set[UUID] = set()
     after: UUID | None = None
     while True:
-        letters = await store.dead_letters.list(scope, queue, choice, after=after)
+        letters = await store.dead_letters.list(scope, queue, selection, after=after)
         found.update(each.message_id for each in letters if each.message_id in wanted)
-        if len(letters) < choice.limit:
+        if len(letters) < selection.limit:
             return found
         after = letters[-1].id
 
@@ -376,10 +387,10 @@ def _check(
     if not 0 <= canary <= CANARIES_MAX:
         faults.append(FieldError("canary", f"must be from 0 to {CANARIES_MAX}, not {canary}"))
     if rate_per_second is not None and not RATE_MIN <= rate_per_second <= RATE_MAX:
-        told = f"must be from {RATE_MIN:g} to {RATE_MAX:g}, not {rate_per_second:g}"
-        faults.append(FieldError("rate_per_second", told))
+        fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}, not {rate_per_second:g}"
+        faults.append(FieldError("rate_per_second", fault))
     if not 0 < canary_timeout_seconds <= CANARY_TIMEOUT_SECONDS_MAX:
-        told = f"must be above 0 and at most {CANARY_TIMEOUT_SECONDS_MAX:g}"
-        faults.append(FieldError("canary_timeout_seconds", told))
+        fault = f"must be above 0 and at most {CANARY_TIMEOUT_SECONDS_MAX:g}"
+        faults.append(FieldError("canary_timeout_seconds", fault))
     if faults:
         raise InvalidInput(faults)

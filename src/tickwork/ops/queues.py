@@ -1,7 +1,4 @@
-"""Which queues there are: those that an app declares, and those that its store has.
-
-What passed through a queue, put in order for reading.
-"""
+"""Lists, configures, pauses, purges and deletes queues, and summarises their throughput."""
 
 from __future__ import annotations
 
@@ -99,8 +96,10 @@ async def check_queues_exist(
     scope: Scope,
     **named: str | None,
 ) -> None:
-    """Raises `InvalidInput`, by their fields, for queues that neither the app nor the store has;
-    what runs in a process without the database is told later."""
+    """Raises `InvalidInput`, by field, for queues that neither the app nor the store has.
+
+    A handler in a child process has no database: there the check is left to the commit.
+    """
     given = {field: name for field, name in named.items() if name is not None}
     for field, name in given.items():
         check_queue_name(field, name)
@@ -114,54 +113,56 @@ async def check_queues_exist(
 
 
 QUEUES_MAX = 100
-"""As many queues as an overview looks at."""
+"""Maximum number of queues in an overview."""
 
 
-class Passed(Struct, frozen=True):
-    """How many messages passed, by what happened to them; what did not happen is left out."""
+class LabeledCounts(Struct, frozen=True):
+    """Counters of a minute or of a kind of message; counters that are zero are left out."""
 
     label: str
     counts: Mapping[CounterName, int]
 
 
-def by_minute(stats: QueueStats) -> tuple[Passed, ...]:
-    """The recent minutes in which something passed, oldest first."""
+def by_minute(stats: QueueStats) -> tuple[LabeledCounts, ...]:
+    """Returns the counters of the recent minutes that have any, oldest first."""
     found: dict[datetime, dict[CounterName, int]] = {}
     for each in stats.minutes:
         counts = found.setdefault(each.minute, {})
         counts[each.counter] = counts.get(each.counter, 0) + each.messages
-    return tuple(Passed(f"{at:%Y-%m-%d %H:%M}", counts) for at, counts in sorted(found.items()))
+    return tuple(
+        LabeledCounts(f"{at:%Y-%m-%d %H:%M}", counts) for at, counts in sorted(found.items())
+    )
 
 
-def by_kind(stats: QueueStats) -> tuple[Passed, ...]:
-    """The types and sources of the last hour, by name."""
+def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
+    """Returns the counters of the last hour by message type and source."""
     found: dict[str, dict[CounterName, int]] = {}
     for each in stats.kinds:
         label = f"{each.type or '(no type)'} from {each.source or '(no source)'}"
         counts = found.setdefault(label, {})
         counts[each.counter] = counts.get(each.counter, 0) + each.messages
-    return tuple(Passed(label, counts) for label, counts in sorted(found.items()))
+    return tuple(LabeledCounts(label, counts) for label, counts in sorted(found.items()))
 
 
 class QueueView(Struct, frozen=True):
-    """A queue in the overview: how it stands, and what passed, by the minute and by kind."""
+    """A queue in the overview, with its counters by minute and by kind of message."""
 
     queue: str
     tenant: str | None
     counts: Counts
     oldest_age_seconds: float | None
-    minutes: tuple[Passed, ...]
-    kinds: tuple[Passed, ...]
+    minutes: tuple[LabeledCounts, ...]
+    kinds: tuple[LabeledCounts, ...]
 
 
 async def overview(store: Store, scope: Scope) -> tuple[QueueView, ...]:
-    """All queues of a scope, at most `QUEUES_MAX`."""
+    """Returns the queues of a scope with their statistics, at most `QUEUES_MAX`."""
     queues = await store.queues.list(scope)
     return tuple([await _view(store, each) for each in queues[:QUEUES_MAX]])
 
 
 async def _view(store: Store, queue: Queue) -> QueueView:
-    # The owner's view: of a shared queue everybody's messages.
+    # In the owner's scope, so that a shared queue counts the messages of every tenant.
     stats = await store.stats.queue(Scope(queue.tenant), queue.name)
     return QueueView(
         queue.name,

@@ -1,7 +1,4 @@
-"""Sending: what a caller gives, checked, encoded and stored.
-
-Messages as an app sends them: bodies of the types that its queues declare.
-"""
+"""Composes messages from bodies and options, checks them, and sends them."""
 
 from __future__ import annotations
 
@@ -35,14 +32,14 @@ _OPTIONS = frozenset(
 )
 
 
-_ONE = (str, bytes, bytearray, memoryview, Mapping)
+_SINGLE_BODIES = (str, bytes, bytearray, memoryview, Mapping)
 
 
-def is_many(bodies: object) -> bool:
-    """Whether these can be several bodies: a text, bytes, a mapping or a model of Pydantic's is
-    one, and not its parts."""
+def is_collection(bodies: object) -> bool:
+    """Whether these are several bodies. A text, bytes, a mapping or a Pydantic model is one body,
+    although it is iterable."""
     is_model = hasattr(type(bodies), "model_fields")
-    return isinstance(bodies, Iterable) and not isinstance(bodies, _ONE) and not is_model
+    return isinstance(bodies, Iterable) and not isinstance(bodies, _SINGLE_BODIES) and not is_model
 
 
 def compose(
@@ -52,14 +49,17 @@ def compose(
     encoded: bytes | None = None,
     **options: Any,
 ) -> NewMessage:
-    """A message of a body and options; raises `InvalidInput` for a body that cannot be stored.
+    """Returns a message with this body and these options.
 
-    `encoded` is the body as bytes, if the caller has made them already.
+    Raises `InvalidInput` for a body that cannot be stored. `encoded` is the body as bytes, if the
+    caller has encoded it already.
     """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
-        raise InvalidInput(FieldError(name, f"is not known here; use {known}") for name in unknown)
+        raise InvalidInput(
+            FieldError(name, f"is not an option of a message; use {known}") for name in unknown
+        )
     content_type = known_content_type(content_type)
     if encoded is None:
         encoded = encode_body(body, content_type)
@@ -67,18 +67,18 @@ def compose(
 
 
 def check_one_event(messages: int, event_id: object) -> None:
-    """Raises `InvalidInput` for several messages that are to be one event: all but one of them
-    would go as its doubles, and nobody would handle them."""
+    """Raises `InvalidInput` if several messages have the same event id: all but one of them would
+    be dropped as duplicates."""
     if messages > 1 and event_id is not None:
         fault = (
-            "is the same for all of them, so only one would be handled: leave it out, or send each "
-            "by itself, with an event_id of its own"
+            "is the same for every message, so all but one would be dropped as duplicates; leave "
+            "it out, or send each message with its own event_id"
         )
         raise InvalidInput([FieldError("event_id", fault)])
 
 
 async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> UUID:
-    """Stores one message durably, and returns its id."""
+    """Stores one message durably and returns its id."""
     await store.messages.send(scope, queue, message)
     return message.id
 
@@ -91,7 +91,7 @@ async def send_batch(
     *,
     delay_seconds: float | None = None,
 ) -> tuple[UUID, ...]:
-    """Stores up to 100 messages, all or none; a delay given here counts for all of them."""
+    """Stores up to 100 messages, all or none. `delay_seconds` replaces the delay of each."""
     if delay_seconds is not None:
         messages = [structs.replace(each, delay_seconds=delay_seconds) for each in messages]
     await store.messages.send_batch(scope, queue, messages)
@@ -99,31 +99,34 @@ async def send_batch(
 
 
 BODY_BYTES_WARNED = 10_000
-"""Whoever sends more than this is told, once for each queue."""
+"""Bytes of a body above which we log a warning, once per queue."""
 
 QUEUES_WARNED_MAX = 1_000
+"""Maximum number of queues that we log this warning for."""
 
 _log = logging.getLogger("tickwork")
 
 
 class RegistryComposer:
-    """Makes messages for the queues of an app; `InvalidInput` for what does not fit them."""
+    """Composes messages for the queues of an app; raises `InvalidInput` if a body does not fit."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._warned: set[str] = set()
 
     def handling(self) -> Handling | None:
-        """The handler we are in, if what it sends by this app is stored with its end. Of an app on
-        another database, or of another tenant, it cannot be."""
+        """Returns the running handler if messages sent through this app can commit with its ack.
+
+        They cannot if the app is on another database or belongs to another tenant.
+        """
         handling = current_handling()
         theirs = None if handling is None else handling.compose
-        if isinstance(theirs, RegistryComposer) and not theirs.is_at_home_with(self):
+        if isinstance(theirs, RegistryComposer) and not theirs.shares_database_with(self):
             return None
         return handling
 
-    def is_at_home_with(self, other: RegistryComposer) -> bool:
-        """Whether the messages of both can be stored together."""
+    def shares_database_with(self, other: RegistryComposer) -> bool:
+        """Whether the messages of both can be stored in one transaction."""
         ours, theirs = self._registry, other._registry
         return ours is theirs or ours.home() == theirs.home()
 
@@ -140,7 +143,7 @@ class RegistryComposer:
     def message(
         self, queue: str, body: Any, content_type: GivenContentType, options: dict[str, Any]
     ) -> NewMessage:
-        """The message of a body and options."""
+        """Returns a message for a queue, its body encoded as the type that the queue declares."""
         content_type = known_content_type(content_type)
         payload = self._registry.payload_sent(queue, options.get("type"))
         encoded = payload.encode(body, content_type) if payload else None
@@ -153,8 +156,8 @@ class RegistryComposer:
         if len(self._warned) < QUEUES_WARNED_MAX:
             self._warned.add(queue)
             _log.warning(
-                "queue %s: a body has %d bytes; send references, not documents (told once for "
-                "each queue)",
+                "queue %s: a body has %d bytes; send references, not documents (logged once per "
+                "queue)",
                 queue,
                 body_bytes,
             )

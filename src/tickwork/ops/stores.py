@@ -1,8 +1,8 @@
-"""The store of an app: opened when it is first asked for, and closed with its event loop.
+"""Opens the store of an app on first use and closes it with its event loop.
 
-A store belongs to the event loop in which it was opened: connections and whoever waits for them do.
-A program may have several, one after the other (`asyncio.run(queue.send(…))`, then `app.run()`) or
-in several threads. So each loop has a store of its own, and when `asyncio.run` ends it is closed.
+A store belongs to the event loop in which it was opened, because its connections do. A program may
+have several loops, one after the other (`asyncio.run(queue.send(…))`, then `app.run()`) or in
+several threads. So each loop has its own store, which is closed when `asyncio.run` ends.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tickwork.store.shared.doctor import Finding, Level
 
 __all__ = ["Finding", "Level", "LoopStore", "LoopStores", "OpenStore", "Store"]
 
-LAST_SECONDS = 1.0
-"""So long a store may take to close at the end of its event loop."""
+CLOSE_SECONDS = 1.0
+"""Seconds a store may take to close when its event loop ends."""
 
 OpenStore = Callable[[], Awaitable[Store]]
 
@@ -29,92 +29,94 @@ class LoopStore:
     def __init__(self, open_store: OpenStore) -> None:
         self._open_store, self._opening = open_store, asyncio.Lock()
         self.store: Store | None = None
-        self._is_closed_by_hand = False
-        self._life: AsyncGenerator[Store, None] | None = None
+        self._is_closed_by_caller = False
+        self._lifetime: AsyncGenerator[Store, None] | None = None
 
     async def get(self) -> Store:
-        """The store, open."""
+        """Returns the open store; opens it on the first call."""
         if self.store is not None:
             return self.store
         async with self._opening:
             if self.store is None:
-                life = self._live()
-                self.store, self._life = await anext(life), life
+                lifetime = self._keep_open()
+                self.store, self._lifetime = await anext(lifetime), lifetime
         return self.store
 
     async def close(self) -> None:
-        """Finishes what was accepted, and lets go of the database."""
+        """Completes accepted writes and closes the connections."""
         async with self._opening:
-            life, self._life = self._life, None
-            if life is not None:
-                self._is_closed_by_hand = True
-                await life.aclose()
-                self._is_closed_by_hand = False
+            lifetime, self._lifetime = self._lifetime, None
+            if lifetime is not None:
+                self._is_closed_by_caller = True
+                await lifetime.aclose()
+                self._is_closed_by_caller = False
 
-    async def _live(self) -> AsyncGenerator[Store, None]:
-        # A generator, because an event loop that ends closes those that it knows: it is the
-        # only one to tell us, and the only moment in which connections can still be closed.
+    async def _keep_open(self) -> AsyncGenerator[Store, None]:
+        # An async generator, because an ending event loop closes its async generators. That is
+        # the only notice we get, and the last moment in which connections can be closed.
         store = await self._open_store()
         try:
             yield store
         finally:
             self.store = None
-            # At the end of a loop every task was cancelled before, also those that would have
-            # given their connection back: nothing is left to be waited for.
-            limit = None if self._is_closed_by_hand else LAST_SECONDS
+            # An ending loop has cancelled every task, also those that would have returned their
+            # connection to the pool. So closing must not wait for them.
+            limit = None if self._is_closed_by_caller else CLOSE_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit):
                     await store.close()
 
 
 class LoopStores:
-    """The stores of an app."""
+    """The stores of an app, one for each event loop."""
 
     def __init__(self, open_store: OpenStore) -> None:
         self._open_store = open_store
-        self._of_loops: dict[asyncio.AbstractEventLoop, LoopStore] = {}
-        self._lent: Store | None = None
+        self._by_loop: dict[asyncio.AbstractEventLoop, LoopStore] = {}
+        self._borrowed: Store | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether there is one for this event loop."""
-        known = self._of_loops.get(asyncio.get_running_loop())
+        """Whether the store of this event loop is open."""
+        known = self._by_loop.get(asyncio.get_running_loop())
         return known is not None and known.store is not None
 
-    def check_own(self, called: str) -> None:
-        """Raises `InvalidInput` while a test's harness has lent one: nothing happens there by
-        itself, and whoever waits for it would wait for ever."""
-        if self._lent is not None:
+    def check_not_in_harness(self, called: str) -> None:
+        """Raises `InvalidInput` while a test harness drives this app.
+
+        A harness handles messages only when the test says so, so a caller would wait forever.
+        """
+        if self._borrowed is not None:
             fault = (
-                "a harness has this app, and does only what it is told: use `await h.drain()` or "
-                "`h.advance(…)`, and then `await batch.progress()`"
+                "waits forever while a test harness drives this app: call `await h.drain()` or "
+                "`h.advance(…)`, then `await batch.progress()`"
             )
             raise InvalidInput([FieldError(called, fault)])
 
     async def get(self) -> Store:
-        """The one of this event loop."""
-        if self._lent is not None:
-            return self._lent
+        """Returns the store of this event loop; opens it on the first call."""
+        if self._borrowed is not None:
+            return self._borrowed
         loop = asyncio.get_running_loop()
-        known = self._of_loops.get(loop)
+        known = self._by_loop.get(loop)
         if known is None:
-            for other in [*self._of_loops]:
+            for other in [*self._by_loop]:
                 if other.is_closed():
-                    self._of_loops.pop(other, None)
-            known = self._of_loops[loop] = LoopStore(self._open_store)
+                    self._by_loop.pop(other, None)
+            known = self._by_loop[loop] = LoopStore(self._open_store)
         return await known.get()
 
     async def close(self) -> None:
-        """Closes the one of this event loop; the others belong to others."""
-        known = self._of_loops.get(asyncio.get_running_loop())
+        """Closes the store of this event loop and leaves those of other loops open."""
+        known = self._by_loop.get(asyncio.get_running_loop())
         if known is not None:
             await known.close()
 
     @contextmanager
-    def lent(self, store: Store) -> Iterator[None]:
-        """This one meanwhile, in every event loop."""
-        before, self._lent = self._lent, store
+    def using(self, store: Store) -> Iterator[None]:
+        """Uses this store instead, in every event loop, while the context is open."""
+        before, self._borrowed = self._borrowed, store
         try:
             yield
         finally:
-            self._lent = before
+            self._borrowed = before

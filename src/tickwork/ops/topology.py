@@ -1,7 +1,6 @@
-"""Topology: what a file says against what the database has, and making it so.
+"""Compares a topology file with the database and applies it.
 
-Applying is idempotent and takes nothing away: what the database has and the file does not is
-told, and stays.
+Applying is idempotent and deletes nothing: what only the database has is reported and kept.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tickwork.store.contract import Store
 
 
 class Action(StrEnum):
-    """What is to be done about something, or was."""
+    """What applying a topology does with a queue or subscription."""
 
     CREATE = "create"
     CHANGE = "change"
@@ -29,14 +28,14 @@ class Action(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a step is about."""
+    """Whether a step concerns a queue or a subscription."""
 
     QUEUE = "queue"
     SUBSCRIPTION = "subscription"
 
 
 class Change(Struct, frozen=True):
-    """One setting that is not what the file says."""
+    """One setting that differs from the file."""
 
     field: str
     before: object
@@ -44,7 +43,7 @@ class Change(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One thing and what becomes of it; `extra` is in the database and not in the file."""
+    """One queue or subscription and the action on it; `extra` is only in the database."""
 
     action: Action
     kind: Kind
@@ -55,16 +54,16 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class _Pair(Struct, frozen=True):
-    """A step, and what the file says about it."""
+    """A step and its entry in the file, if it has one."""
 
     step: Step
     entry: QueueEntry | SubscriptionEntry | None
 
 
 def topology_of(registry: Registry) -> Topology:
-    """What an app declares: its queues, and each of its handlers as a consumer.
+    """Returns the topology of an app: its queues, and each of its handlers as a consumer.
 
-    Raises `InvalidInput` for what cannot be: a handler of a queue that is not declared.
+    Raises `InvalidInput` for a handler whose queue is not declared.
     """
     registry.check()
     return Topology(
@@ -90,14 +89,14 @@ def topology_of(registry: Registry) -> Topology:
 
 
 async def plan(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
-    """What applying the topology for a tenant would do."""
+    """Returns the steps that `apply` would take for a tenant."""
     return tuple([pair.step for pair in await _compared(store, scope, topology)])
 
 
 async def apply(store: Store, scope: Scope, topology: Topology) -> tuple[Step, ...]:
-    """Makes it so, queues before what leads to them, and says what was done.
+    """Creates and changes what differs, queues before subscriptions, and returns the steps.
 
-    Each thing is done by itself: after a failure in the middle one applies again.
+    Each step is its own transaction: after a failure, apply again.
     """
     pairs = await _compared(store, scope, topology)
     for pair in pairs:
@@ -122,7 +121,9 @@ async def _put_queue(store: Store, owner: Scope, entry: QueueEntry, step: Step) 
 
 async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pair]:
     if scope.is_system:
-        raise InvalidInput([FieldError("tenant", "a topology is applied for one tenant; name it")])
+        raise InvalidInput(
+            [FieldError("tenant", "is missing: a topology is applied to one tenant")]
+        )
     queues = [
         queue
         for queue in await store.queues.list(SYSTEM)
@@ -139,15 +140,15 @@ async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pai
 
 
 def _queue_pairs(topology: Topology, found: list[Queue]) -> Iterator[_Pair]:
-    there = {(queue.tenant is None, queue.name): queue for queue in found}
+    stored = {(queue.tenant is None, queue.name): queue for queue in found}
     for entry in topology.queues:
-        queue = there.pop((entry.shared, entry.name), None)
+        queue = stored.pop((entry.shared, entry.name), None)
         if queue is None and entry.implied:
-            queue = there.pop((True, entry.name), None)  # A shared one does as well.
+            queue = stored.pop((True, entry.name), None)  # A shared queue satisfies it, too.
         changes = () if queue is None or entry.implied else tuple(_changes(entry, queue))
         action = Action.CREATE if queue is None else Action.CHANGE if changes else Action.KEEP
         yield _Pair(_queue_step(action, entry.name, shared=entry.shared, changes=changes), entry)
-    for shared, name in there:
+    for shared, name in stored:
         yield _Pair(_queue_step(Action.EXTRA, name, shared=shared), None)
 
 
@@ -169,13 +170,13 @@ def _changes(entry: QueueEntry, queue: Queue) -> Iterator[Change]:
 
 
 def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterator[_Pair]:
-    there = dict.fromkeys((each.tenant is None, each.types, each.queue) for each in found)
+    stored = dict.fromkeys((each.tenant is None, each.types, each.queue) for each in found)
     for entry in topology.subscriptions:
         key = (entry.shared, entry.types, entry.queue)
-        action = Action.KEEP if key in there else Action.CREATE
-        there.pop(key, None)
+        action = Action.KEEP if key in stored else Action.CREATE
+        stored.pop(key, None)
         yield _Pair(_subscription_step(action, *key), entry)
-    for key in there:
+    for key in stored:
         yield _Pair(_subscription_step(Action.EXTRA, *key), None)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.core.messages import NOON
 from tickwork.core.model import Counts
 from tickwork.core.queue.stats import CounterName, MinuteCount, QueueStats, TypeCount
-from tickwork.ops.queues import Passed, by_kind, by_minute
+from tickwork.ops.queues import LabeledCounts, by_kind, by_minute
 
 STATS = QueueStats(
     counts=Counts(),
@@ -27,13 +27,13 @@ STATS = QueueStats(
 
 def test_minutes_stand_in_their_order() -> None:
     assert by_minute(STATS) == (
-        Passed("2026-01-05 12:00", {CounterName.SENT: 3}),
-        Passed("2026-01-05 12:01", {CounterName.SENT: 1, CounterName.DONE: 2}),
+        LabeledCounts("2026-01-05 12:00", {CounterName.SENT: 3}),
+        LabeledCounts("2026-01-05 12:01", {CounterName.SENT: 1, CounterName.DONE: 2}),
     )
 
 
 def test_kinds_stand_by_name() -> None:
     assert by_kind(STATS) == (
-        Passed("(no type) from (no source)", {CounterName.SENT: 1}),
-        Passed("order.made from shop", {CounterName.SENT: 3, CounterName.DONE: 2}),
+        LabeledCounts("(no type) from (no source)", {CounterName.SENT: 1}),
+        LabeledCounts("order.made from shop", {CounterName.SENT: 3, CounterName.DONE: 2}),
     )

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import WORK, counts, make_queue
-from tests.ops.test_replaying import ALL, make_letters
+from tests.ops.test_replay import ALL, make_letters
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.ops import dead_letters as replaying
-from tickwork.ops.dead_letters import choose, discard, not_open, replay
+from tickwork.ops.dead_letters import discard, ids_not_open, replay, select_dead_letters
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -25,23 +25,23 @@ async def test_what_dies_after_it_was_agreed_to_is_not_discarded(
 ) -> None:
     await make_queue(store)
     await make_letters(store, 3)
-    chosen = await choose(store, DEFAULT, WORK, Selection(type="a"))
-    assert chosen.letters == 3
+    selected = await select_dead_letters(store, DEFAULT, WORK, Selection(type="a"))
+    assert selected.letters == 3
     clock.advance(seconds=1)
     await make_letters(store, 2)
-    assert await discard(store, DEFAULT, WORK, chosen.which) == 3
+    assert await discard(store, DEFAULT, WORK, selected.which) == 3
     assert await counts(store) == Counts(dead=2)
 
 
-async def test_letters_are_chosen_by_everything_that_is_given(store: Store) -> None:
+async def test_letters_are_selected_by_everything_that_is_given(store: Store) -> None:
     await make_queue(store)
     await make_letters(store, 3, kind="a")
     await make_letters(store, 2, kind="b", error="why")
     first, *_ = await store.dead_letters.list(DEFAULT, WORK, ALL)
 
     async def number(limit: int | None = None, **which: Any) -> int:
-        chosen = await choose(store, DEFAULT, WORK, Selection(**which), limit=limit)
-        return chosen.letters
+        selected = await select_dead_letters(store, DEFAULT, WORK, Selection(**which), limit=limit)
+        return selected.letters
 
     assert await number() == 5
     assert await number(limit=2) == 2
@@ -61,7 +61,7 @@ async def test_with_more_groups_than_are_told_the_queue_is_counted(
     await make_queue(store)
     await make_letters(store, 3, kind="a")
     await make_letters(store, 2, kind="b")
-    assert (await choose(store, DEFAULT, WORK, Selection(type="b"))).letters == 5
+    assert (await select_dead_letters(store, DEFAULT, WORK, Selection(type="b"))).letters == 5
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 2
 
 
@@ -73,5 +73,5 @@ async def test_ids_that_are_not_open_letters_of_the_queue_are_named(store: Store
     await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
     stranger = new_id()
     asked = (stranger, first.id, second.id, stranger)
-    assert await not_open(store, DEFAULT, WORK, asked) == (stranger, second.id)
-    assert await not_open(store, DEFAULT, "other", [first.id]) == (first.id,)
+    assert await ids_not_open(store, DEFAULT, WORK, asked) == (stranger, second.id)
+    assert await ids_not_open(store, DEFAULT, "other", [first.id]) == (first.id,)

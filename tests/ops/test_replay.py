@@ -25,7 +25,7 @@ from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import dead_letters as replaying
-from tickwork.ops.dead_letters import ReplaySummary, Stop, discard, replay
+from tickwork.ops.dead_letters import ReplaySummary, StopReason, discard, replay
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)
@@ -231,7 +231,7 @@ async def test_a_canary_that_dies_stops_the_rest(store: Store, clock: VirtualClo
 
     summary = await replay(store, DEFAULT, WORK, ALL, canary=3, sleep=Consumer(clock, handle).sleep)
     assert summary == ReplaySummary(
-        replayed=3, canaries=3, canaries_failed=2, stopped=Stop.CANARY_DIED
+        replayed=3, canaries=3, canaries_failed=2, stopped=StopReason.CANARY_DIED
     )
     assert await counts(store) == Counts(dead=9)
 
@@ -273,7 +273,7 @@ async def test_canaries_that_nobody_handles_stop_the_rest_in_time(
         canary_timeout_seconds=60,
         sleep=Consumer(clock, snooze).sleep,
     )
-    assert summary == ReplaySummary(replayed=2, canaries=2, stopped=Stop.CANARY_TIMEOUT)
+    assert summary == ReplaySummary(replayed=2, canaries=2, stopped=StopReason.CANARY_TIMEOUT)
     # Two turns of ten seconds, and then a minute.
     assert (clock.now() - began).total_seconds() == pytest.approx(80, abs=1)
     assert (await counts(store)).dead == 3
@@ -300,7 +300,7 @@ async def test_a_queue_that_is_full_stops_it_and_loses_nothing(store: Store) -> 
         await settle(store, dead(message, reason="permanent"))
     await store.queues.put(DEFAULT, WORK, QueueSettings(backlog_bytes_max=250_000))
     summary = await replay(store, DEFAULT, WORK, ALL)
-    assert summary == ReplaySummary(replayed=4, stopped=Stop.BACKLOG_FULL)
+    assert summary == ReplaySummary(replayed=4, stopped=StopReason.BACKLOG_FULL)
     assert await counts(store) == Counts(ready=4, dead=2)
 
 
