@@ -146,7 +146,7 @@ def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> obje
     """Which database these settings are for: equal for all spellings of its URL."""
     if is_postgres(settings.database):
         with postgres_extra():
-            from tickwork.store.postgres.engine.identity import place_of as place_of_postgres
+            from tickwork.store.postgres.engine.identity import identity_of as place_of_postgres
 
         try:
             return place_of_postgres(settings.database, environ)

@@ -16,7 +16,7 @@ from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
-from tickwork.store.postgres.engine.database import SQL as POSTGRES
+from tickwork.store.postgres.engine.sql import SQL as POSTGRES
 from tickwork.store.postgres.schedules import shards as postgres_shards
 from tickwork.store.sqlite.engine.sql import SQL as SQLITE
 from tickwork.store.sqlite.schedules import shards as sqlite_shards

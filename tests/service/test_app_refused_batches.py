@@ -23,7 +23,7 @@ PIECE, MANY = 10, 25
 @pytest.fixture(autouse=True)
 def _in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many items are more than any store stores in one piece."""
-    monkeypatch.setattr("tickwork.store.sqlite.messages.batches.PIECE_ITEMS", PIECE)
+    monkeypatch.setattr("tickwork.store.sqlite.messages.batch_fill.PIECE_ITEMS", PIECE)
     monkeypatch.setattr("tickwork.store.postgres.messages.batch_fill.PIECE_ITEMS", PIECE)
 
 

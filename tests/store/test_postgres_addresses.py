@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tickwork.store.postgres.engine.identity import place_of
+from tickwork.store.postgres.engine.identity import identity_of
 
 USUAL = "postgresql://anna@db.example/shop"
 
@@ -25,7 +25,7 @@ USUAL = "postgresql://anna@db.example/shop"
     ],
 )
 def test_spellings_of_one_place_are_equal(url: str, environ: Mapping[str, str]) -> None:
-    assert place_of(url, environ) == place_of(USUAL, {})
+    assert identity_of(url, environ) == identity_of(USUAL, {})
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_spellings_of_one_place_are_equal(url: str, environ: Mapping[str, str]) 
     ],
 )
 def test_other_places_are_others(url: str, environ: Mapping[str, str]) -> None:
-    assert place_of(url, environ) != place_of(USUAL, {})
+    assert identity_of(url, environ) != identity_of(USUAL, {})
 
 
 def test_addresses_of_all_kinds_are_read() -> None:
-    hosts = place_of("postgresql://[::1],[::2]:5433,a.example:5434,%2Frun%2Fpg/shop", {}).hosts
+    hosts = identity_of("postgresql://[::1],[::2]:5433,a.example:5434,%2Frun%2Fpg/shop", {}).hosts
     assert hosts == (("::1", "5432"), ("::2", "5433"), ("a.example", "5434"), ("/run/pg", "5432"))

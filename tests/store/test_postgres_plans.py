@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from tests.stores.opening import Homes
-from tickwork.store.postgres.engine.database import SQL
+from tickwork.store.postgres.engine.sql import SQL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -18,7 +18,7 @@ from tests.store.test_postgres_plans import (
     ways_to,
 )
 from tests.stores.opening import Homes
-from tickwork.store.postgres.engine.database import SQL
+from tickwork.store.postgres.engine.sql import SQL
 
 MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"
 BATCHES, COUNTS, ITEMS = "tickwork_batches", "tickwork_batch_counts", "tickwork_batch_items"

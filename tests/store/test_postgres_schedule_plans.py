@@ -20,7 +20,7 @@ from tests.store.test_postgres_plans import (
     ways_to,
 )
 from tests.stores.opening import Homes
-from tickwork.store.postgres.engine.database import SQL
+from tickwork.store.postgres.engine.sql import SQL
 
 MESSAGES, SCHEDULES = "tickwork_messages", "tickwork_schedules"
 DEFAULT_DAY = "tickwork_firings_default"

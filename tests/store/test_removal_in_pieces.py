@@ -24,8 +24,7 @@ from tickwork.core.message.batch import BatchStatus
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.messages import batches
-from tickwork.store.postgres.messages import removal as purging
+from tickwork.store.postgres.messages import batches, removal
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.messages.removal import REMOVAL_CHUNK_MESSAGES
 
@@ -39,7 +38,7 @@ async def store(
     home: Home, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Store]:
     """With pieces of the same size on both databases."""
-    monkeypatch.setattr(purging, "PURGED_AT_ONCE", PIECE)
+    monkeypatch.setattr(removal, "PURGED_AT_ONCE", PIECE)
     monkeypatch.setattr(batches, "PIECE_ITEMS", PIECE)
     opened = await home.open(clock)
     await make_queue(opened)

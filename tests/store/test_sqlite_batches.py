@@ -10,8 +10,8 @@ from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.messages import batches
-from tickwork.store.sqlite.messages.batches import _Piece
+from tickwork.store.sqlite.messages import batch_fill
+from tickwork.store.sqlite.messages.batch_fill import _Piece
 
 
 class Interrupted(Exception):
@@ -26,7 +26,7 @@ def interrupted(*items: NewMessage) -> Iterator[NewMessage]:
 @pytest.fixture
 async def filling(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> NewBatch:
     """A batch with two items of which nobody knows yet how many there will be."""
-    monkeypatch.setattr(batches, "PIECE_ITEMS", 2)
+    monkeypatch.setattr(batch_fill, "PIECE_ITEMS", 2)
     batch = NewBatch(id=new_id(), queue=WORK)
     with pytest.raises(Interrupted):
         await store.batches.create(DEFAULT, batch, interrupted(new(), new()))

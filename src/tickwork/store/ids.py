@@ -1,6 +1,6 @@
-"""Ids: UUIDv7, made by whoever creates a thing, so that a repeat is known as one.
+"""Ids, the owner of a record, and the clock: what every store needs before its first statement.
 
-The time a store works with: the database's own, or a virtual one.
+Ids are UUIDv7 and are made by the caller, so that a repeated call is recognised by its id.
 """
 
 from __future__ import annotations
@@ -11,19 +11,28 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from tickwork.core.model import DEFAULT, Scope
+
 SCHEDULES_TOPIC = UUID(int=1)
-"""What leaders of schedules watch, where consumers watch a queue."""
+"""The topic that leaders of schedules watch; consumers watch the id of a queue."""
 
 
 def new_id() -> UUID:
-    """An id that sorts by the time it was made."""
+    """Returns an id that sorts by the time it was made."""
     return uuid7()
 
 
+def own_tenant(scope: Scope) -> str:
+    """The tenant that owns a new record: in the system scope the default tenant."""
+    tenant = scope.tenant or DEFAULT.tenant
+    assert tenant is not None
+    return tenant
+
+
 Moment = Callable[[], datetime | None]
-"""None means the database's own clock; a virtual clock gives its time."""
+"""Returns the time of a virtual clock, or None for the database's own clock."""
 
 
 def database_time() -> None:
-    """The database decides."""
+    """Returns None: the database's own clock counts."""
     return

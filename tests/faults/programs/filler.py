@@ -21,8 +21,8 @@ from tests.kit.points import reach
 from tickwork.core.hashing import derived_id
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import DEFAULT, NewMessage
-from tickwork.store.postgres.messages import batch_fill as filling
-from tickwork.store.sqlite.messages import batches
+from tickwork.store.postgres.messages import batch_fill as postgres_batch_fill
+from tickwork.store.sqlite.messages import batch_fill as sqlite_batch_fill
 
 PROGRAM = "tests.faults.programs.filler"
 POINTS = ("item", "created", statements.POINT)
@@ -58,7 +58,7 @@ def items(orders: Orders, number: int) -> Iterator[NewMessage]:
 
 async def main(url: str, history_path: str, name: str, orders_json: str) -> None:
     statements.stop_before_statements()
-    filling.PIECE_ITEMS = batches.PIECE_ITEMS = PIECE_ITEMS
+    postgres_batch_fill.PIECE_ITEMS = sqlite_batch_fill.PIECE_ITEMS = PIECE_ITEMS
     orders = msgspec.json.decode(orders_json, type=Orders)
     history = HistoryWriter(Path(history_path), name)
     async with opened(url) as store:

@@ -43,7 +43,7 @@ from tickwork.core.model import (
 from tickwork.errors import ClaimLost, EventDone, NodeExpired
 from tickwork.store.contract import Joined, Store
 from tickwork.store.ids import new_id
-from tickwork.store.postgres.messages.batches import PostgresBatches
+from tickwork.store.postgres.messages.batch_progress import BatchProgress
 
 PROGRAM = "tests.faults.programs.handler"
 POINTS = ("claimed", "settling", "settled", statements.POINT)
@@ -211,13 +211,13 @@ async def _then_reach(wanted: Any) -> None:
 
 def stop_before_completing() -> None:
     """Puts a point between the look at a batch that has ended and its completion."""
-    complete_with = PostgresBatches._complete_with
+    complete_with = BatchProgress._complete_with
 
-    async def complete(self: PostgresBatches, events: Any) -> int:
+    async def complete(self: BatchProgress, events: Any) -> int:
         reach("completing")
         return await complete_with(self, events)
 
-    PostgresBatches._complete_with = complete  # type: ignore[method-assign]
+    BatchProgress._complete_with = complete  # type: ignore[method-assign]
 
 
 async def main(url: str, history_path: str, name: str, orders_json: str) -> None:

@@ -29,7 +29,7 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.service import node
 from tickwork.service.process_lifecycle import run_until_stopped
 from tickwork.service.scheduler import scheduler
-from tickwork.store.postgres.engine.database import SQL
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.testing.recording import PlanLog
 
 PROGRAM = "tests.faults.programs.leader"

@@ -16,7 +16,8 @@ from tickwork.core.limits import check_node, check_system, check_ttl
 from tickwork.core.model import Node, Scope
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 

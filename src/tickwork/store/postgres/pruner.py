@@ -23,9 +23,10 @@ from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 
 DAYS_AHEAD = 3
 """So many days, with today, have their partition."""
@@ -38,7 +39,7 @@ _DAY = timedelta(days=1)
 _PREFIX = "tickwork_firings_"
 
 
-class Partitions:
+class FiringPartitions:
     """Makes and drops days."""
 
     def __init__(self, database: Database) -> None:
@@ -113,9 +114,9 @@ RECEIPT_SECONDS = 86_400
 class PostgresPruner:
     """Takes away what was kept long enough."""
 
-    def __init__(self, database: Database, moment: Moment, tallies: Tallies) -> None:
+    def __init__(self, database: Database, moment: Moment, tallies: Counters) -> None:
         self._database, self._moment, self._tallies = database, moment, tallies
-        self._partitions = Partitions(database)
+        self._partitions = FiringPartitions(database)
         self._last_capped: UUID | None = None
 
     async def prune(self, scope: Scope, limit: int) -> Pruned:
@@ -129,7 +130,7 @@ class PostgresPruner:
             SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
         )
         self._tallies.add_all(
-            Tallied(
+            CounterKey(
                 row["queue_id"],
                 row["tenant"],
                 CounterName.PRUNED,

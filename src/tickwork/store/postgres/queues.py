@@ -14,7 +14,8 @@ from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.backlog import recount_backlog

@@ -21,10 +21,11 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
-from tickwork.store.postgres.messages.batches import PostgresBatches
-from tickwork.store.postgres.messages.removal import Leaving
-from tickwork.store.postgres.messages.settle_statements import NOTHING, Ender, Settled
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.batch_progress import BatchProgress
+from tickwork.store.postgres.messages.removal import Removal
+from tickwork.store.postgres.messages.settle_statements import NOTHING, EndingWriter, Settled
 from tickwork.store.shared.fair_shares import LANES_MAX
 
 NODES_PER_PASS = 10
@@ -41,9 +42,9 @@ class PostgresReaper:
         self,
         database: Database,
         moment: Moment,
-        ender: Ender,
-        leaving: Leaving,
-        batches: PostgresBatches,
+        ender: EndingWriter,
+        leaving: Removal,
+        batches: BatchProgress,
     ) -> None:
         self._database, self._moment = database, moment
         self._ender, self._leaving, self._batches = ender, leaving, batches

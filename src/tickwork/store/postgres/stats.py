@@ -18,16 +18,17 @@ from tickwork.core.queue.stats import (
 )
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 
 
 class PostgresStats:
     """What passes, counted."""
 
     def __init__(
-        self, database: Database, moment: Moment, queues: PostgresQueues, tallies: Tallies
+        self, database: Database, moment: Moment, queues: PostgresQueues, tallies: Counters
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._tallies = queues, tallies
@@ -83,7 +84,7 @@ class PostgresStats:
 
 
 def _columns(
-    counted: list[tuple[Tallied, int]],
+    counted: list[tuple[CounterKey, int]],
 ) -> tuple[list[UUID], list[str], list[str], list[str], list[str], list[int]]:
     return (
         [tallied.queue_id for tallied, _ in counted],

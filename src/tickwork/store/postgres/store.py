@@ -8,17 +8,19 @@ from datetime import datetime
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
+from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.dead_letters import PostgresDeadLetters
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
-from tickwork.store.postgres.messages.removal import Leaving, Purger
+from tickwork.store.postgres.messages.removal import Purger, Removal
 from tickwork.store.postgres.messages.send import Sender
 from tickwork.store.postgres.messages.settle import Settler
-from tickwork.store.postgres.messages.settle_statements import Ender
+from tickwork.store.postgres.messages.settle_statements import EndingWriter
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.nodes import PostgresNodes
 from tickwork.store.postgres.pruner import PostgresPruner
@@ -32,7 +34,7 @@ from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.stats import PostgresStats
-from tickwork.store.shared.counters import Tallies
+from tickwork.store.shared.counters import Counters
 from tickwork.store.shared.waiting import within
 
 CONNECTIONS_MAX = 10
@@ -59,7 +61,7 @@ class PostgresStore:
 
     def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
         self._database, self._moment = database, moment
-        tallies = Tallies()
+        tallies = Counters()
         self.wakeups = PostgresWakeups(database, listen_url)
         self.tenants = PostgresTenants(database)
         self.queues = queues = PostgresQueues(database, moment, self.wakeups)
@@ -67,12 +69,13 @@ class PostgresStore:
         self._sender = sender = Sender(
             database, moment, queues, self.subscriptions, self.wakeups, tallies
         )
+        progress = BatchProgress(database, moment, queues, sender, self.subscriptions)
         self.batches = PostgresBatches(
-            database, moment, queues, sender, self.subscriptions, Keys(moment), tallies
+            database, moment, queues, sender, progress, Keys(moment), tallies
         )
-        leaving = Leaving(moment, self.batches, self.wakeups, tallies)
+        leaving = Removal(moment, progress, self.wakeups, tallies)
         queues.purger = Purger(database, moment, leaving)
-        ender = Ender(moment, sender, leaving, tallies)
+        ender = EndingWriter(moment, sender, leaving, tallies)
         self._settler = Settler(database, sender, ender)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
         self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, tallies)
@@ -87,7 +90,7 @@ class PostgresStore:
         self.firings = PostgresFirings(database)
         self.stats = PostgresStats(database, moment, queues, tallies)
         self.nodes = PostgresNodes(database, moment, self.wakeups)
-        self.reaper = PostgresReaper(database, moment, ender, leaving, self.batches)
+        self.reaper = PostgresReaper(database, moment, ender, leaving, progress)
         self.pruner = PostgresPruner(database, moment, tallies)
 
     @classmethod

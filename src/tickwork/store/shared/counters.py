@@ -22,7 +22,7 @@ AN_ID = "(id)"
 """The source of what comes from something that is known by its id."""
 
 
-class Tallied(NamedTuple):
+class CounterKey(NamedTuple):
     """What is counted together. An empty type or source means none."""
 
     queue_id: UUID
@@ -32,13 +32,13 @@ class Tallied(NamedTuple):
     source: str = ""
 
 
-class Tallies:
+class Counters:
     """Counts of one process. Safe for one thread at a time."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Tallied] = Counter()
+        self._counts: Counter[CounterKey] = Counter()
 
-    def add(self, tallied: Tallied, messages: int = 1) -> None:
+    def add(self, tallied: CounterKey, messages: int = 1) -> None:
         """Counts messages that passed. Sources that are ids are counted together: a schedule names
         itself as the source of its messages, and there may be a million of them."""
         if _is_id(tallied.source):
@@ -47,17 +47,17 @@ class Tallies:
             tallied = tallied._replace(type="", source="")
         self._counts[tallied] += messages
 
-    def add_all(self, many: Iterable[Tallied]) -> None:
+    def add_all(self, many: Iterable[CounterKey]) -> None:
         """Counts one message for each."""
         for tallied, messages in Counter(many).items():
             self.add(tallied, messages)
 
-    def take(self) -> list[tuple[Tallied, int]]:
+    def take(self) -> list[tuple[CounterKey, int]]:
         """What was counted since the last time, to be written down, in a fixed order."""
         counted, self._counts = self._counts, Counter()
         return sorted(counted.items())
 
-    def give_back(self, counted: Iterable[tuple[Tallied, int]]) -> None:
+    def give_back(self, counted: Iterable[tuple[CounterKey, int]]) -> None:
         """What could not be written down."""
         for tallied, messages in counted:
             self.add(tallied, messages)

@@ -23,7 +23,7 @@ LOOKING_SHARE = 0.1
 often, so that it never takes more than this share of the time."""
 
 
-class Lane(Struct, frozen=True):
+class TenantLane(Struct, frozen=True):
     """One tenant's messages of one priority, and the tenant's weight."""
 
     tenant: str
@@ -34,7 +34,7 @@ class Lane(Struct, frozen=True):
 class Portion(Struct, frozen=True):
     """How many messages a claim may take from a lane."""
 
-    lane: Lane
+    lane: TenantLane
     quota: int
 
 
@@ -42,7 +42,7 @@ class Ring:
     """The tenants that wait in one queue, in turn."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, list[Lane]] = {}
+        self._lanes: dict[str, list[TenantLane]] = {}
         self._left: dict[str, int] = {}
         self._fresh_until = float("-inf")
         self.look_from = ""
@@ -51,11 +51,11 @@ class Ring:
         return monotonic_seconds < self._fresh_until
 
     def refresh(
-        self, lanes: Sequence[Lane], *, looked_at_seconds: float, took_seconds: float
+        self, lanes: Sequence[TenantLane], *, looked_at_seconds: float, took_seconds: float
     ) -> None:
         """Takes over what was found from `look_from` on; tenants known already keep their turn."""
         self.look_from = lanes[-1].tenant if len(lanes) >= LANES_MAX else ""
-        found: dict[str, list[Lane]] = {}
+        found: dict[str, list[TenantLane]] = {}
         for lane in lanes:
             found.setdefault(lane.tenant, []).append(lane)
         kept = {tenant: found[tenant] for tenant in self._lanes if tenant in found}

@@ -24,7 +24,7 @@ SIGHTINGS_MAX = 50_000
 Place = TypeVar("Place")
 
 
-class Sightings(Generic[Place]):
+class RowHints(Generic[Place]):
     """What this process has seen of the rows that it holds."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ KINDS_MAX = 10_000
 T = TypeVar("T")
 
 
-class Alike(Generic[T]):
+class SharedValues(Generic[T]):
     """Remembers what was made, for as long as a bulk takes."""
 
     def __init__(self, make: Callable[[NewSchedule], T]) -> None:

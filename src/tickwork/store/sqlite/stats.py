@@ -15,7 +15,7 @@ from tickwork.core.queue.stats import (
     TypeCount,
 )
 from tickwork.errors import StoreError
-from tickwork.store.shared.counters import Tallied
+from tickwork.store.shared.counters import CounterKey
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -52,7 +52,7 @@ class SqliteStats:
                 raise
 
 
-def _write_counts(transaction: Transaction, counted: Sequence[tuple[Tallied, int]]) -> None:
+def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, int]]) -> None:
     minute = transaction.now - transaction.now % microseconds(_MINUTE_SECONDS)
     transaction.connection.executemany(
         SQL.add_counters,

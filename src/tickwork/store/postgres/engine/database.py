@@ -2,11 +2,6 @@
 
 An operation that is safe to repeat is tried again when the connection breaks, for a short
 while; any other raises `StoreUnavailable`, and its caller knows what it may have left behind.
-
-Columns as statements take them: many rows in a few arrays.
-
-The driver looks at each value of an array. So what is the same for all rows is given once, and the
-statement takes the last value there is: `($2::text[])[least(number, cardinality($2))]`.
 """
 
 from __future__ import annotations
@@ -20,13 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
-from tickwork.store.shared.sql_files import load
+from tickwork.store.postgres.engine.sql import CUSTOM_PLAN
 from tickwork.store.shared.waiting import within
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
 Result = TypeVar("Result")
-
-SQL = load("tickwork.store.postgres")
 
 TRIES_MAX = 7
 """With pauses that double from 50 ms: about three seconds, enough for a restart."""
@@ -57,9 +50,6 @@ BOUNDED = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
 not idle to its server, and the bound above does not count."""
 
 _PLANS_AS_USUAL = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
-
-PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
-"""For what is asked with a choice that may be left out: a plan for any choice is bad for most."""
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
@@ -164,7 +154,7 @@ class Database:
         """Reads by a plan that is made for these values."""
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
-            await connection.execute(PLAN_ANEW)
+            await connection.execute(CUSTOM_PLAN)
             return await connection.fetch(statement, *values)
 
         return await self.transact(work)
@@ -228,11 +218,3 @@ def as_store_error(error: Exception) -> StoreError:
     if isinstance(error, TimeoutError):
         return StoreUnavailable("PostgreSQL did not answer in time")
     return StoreUnavailable(f"the connection to PostgreSQL failed: {error}")
-
-
-T = TypeVar("T")
-
-
-def once(values: list[T]) -> list[T]:
-    """What is the same for all, once."""
-    return values[:1] if values.count(values[0]) == len(values) else values

@@ -10,7 +10,8 @@ import asyncpg
 from tickwork import tzdata_version as zone_data
 from tickwork.clock import now
 from tickwork.errors import StoreBroken
-from tickwork.store.postgres.engine.database import CONNECT_ERRORS, SQL, as_store_error
+from tickwork.store.postgres.engine.database import CONNECT_ERRORS, as_store_error
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.shared.doctor import (
     Finding,
     Level,

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 _PORT = "5432"
 
 
-class Place(NamedTuple):
+class DatabaseIdentity(NamedTuple):
     """A database, and where in it names are looked for. Two hosts that are written differently are
     two: `localhost` need not be `127.0.0.1`."""
 
@@ -21,7 +21,7 @@ class Place(NamedTuple):
     names: tuple[str | None, ...]
 
 
-def place_of(url: str, environ: Mapping[str, str]) -> Place:
+def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
     """The place of a URL; `ValueError` if it cannot be read. Who logs in, and how, says nothing of
     it, nor do other settings of a session."""
     parts = urlsplit(url)
@@ -33,7 +33,7 @@ def place_of(url: str, environ: Mapping[str, str]) -> Place:
         port = asked.get("port") or port
     user = unquote(login.partition(":")[0]) or asked.get("user") or environ.get("PGUSER", "")
     named = unquote(parts.path.removeprefix("/")) or asked.get("dbname") or asked.get("database")
-    return Place(
+    return DatabaseIdentity(
         hosts=tuple(_host(each, port) for each in hosts.split(",")),
         database=named or environ.get("PGDATABASE") or user,
         names=(asked.get("search_path"), asked.get("options")),

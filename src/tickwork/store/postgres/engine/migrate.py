@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncpg
 
 from tickwork.errors import StoreBroken
-from tickwork.store.postgres.engine.database import CONNECT_ERRORS, SQL, as_store_error
+from tickwork.store.postgres.engine.database import CONNECT_ERRORS, as_store_error
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.shared.sql_files import Migration, load_migrations, pending
 
 _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.

@@ -16,7 +16,8 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.errors import StoreError
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.shared.waiting import EventWatch, Watchers
 
 _CHANNEL = "tickwork"

@@ -11,12 +11,13 @@ from collections import Counter
 from uuid import UUID
 
 from tickwork.errors import BacklogFull
-from tickwork.store.postgres.engine.database import SQL, Connection
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL
 
 STRIPES = 16
 
 
-class Room:
+class BacklogChange:
     """What a transaction adds to queues with a cap, and what it frees there."""
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Room:
         self.bytes[queue_id] -= size
 
 
-async def change_backlog(connection: Connection, room: Room) -> None:
+async def change_backlog(connection: Connection, room: BacklogChange) -> None:
     """Writes it down, as the last thing that a transaction does; `BacklogFull` if it may not."""
     changed = {each: size for each, size in room.bytes.items() if size or each in room.bound}
     if not changed:

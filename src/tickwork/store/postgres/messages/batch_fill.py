@@ -21,8 +21,9 @@ from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import NewMessage, Queue
 from tickwork.errors import Conflict
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
-from tickwork.store.postgres.messages.backlog import Room, change_backlog
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.send import Group, Sender
 
 PIECE_ITEMS = 5_000
@@ -32,7 +33,7 @@ ITEMS_PER_TURN = 250
 """As many as are checked before others get their turn."""
 
 
-class Whole(NamedTuple):
+class PreparedBatch(NamedTuple):
     """A batch with all its items: they are its group's."""
 
     id: UUID
@@ -43,9 +44,9 @@ class Whole(NamedTuple):
 async def store_whole(
     connection: Connection,
     now: datetime | None,
-    wholes: Sequence[Whole],
+    wholes: Sequence[PreparedBatch],
     sender: Sender,
-    room: Room,
+    room: BacklogChange,
 ) -> list[Group]:
     """Stores batches with all their items, as part of a transaction, unless they are there; says
     what was stored. `Conflict` if an id is another batch's or message's. The room is the
@@ -77,9 +78,9 @@ async def store_whole(
     return stored
 
 
-def _each_once(wholes: Sequence[Whole]) -> dict[tuple[str, UUID], Whole]:
+def _each_once(wholes: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:
     """By name; `Conflict` if two of one name are not the same."""
-    named: dict[tuple[str, UUID], Whole] = {}
+    named: dict[tuple[str, UUID], PreparedBatch] = {}
     for whole in wholes:
         group, known = whole.group, named.setdefault((whole.group.tenant, whole.id), whole).group
         if (known.queue_id, len(known.messages)) != (group.queue_id, len(group.messages)):
@@ -95,7 +96,7 @@ class _Filling(NamedTuple):
     queue: Queue
 
 
-class Filler:
+class BatchFiller:
     """Makes batches whole."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
@@ -173,7 +174,7 @@ class Filler:
             queue = filling.queue
             group = Group(filling.tenant, queue.id, queue.name, fresh, batch_id=filling.id)
             if fresh:
-                room = Room()
+                room = BacklogChange()
                 await self._sender.copy_in(connection, group, room)
                 if row["has_ended"]:
                     await _check_none_ended(connection, group)

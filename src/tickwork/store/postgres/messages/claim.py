@@ -31,11 +31,12 @@ from tickwork.core.model import (
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.fair_shares import LANES_MAX, LOOKING_SHARE, Lane, Portion, Ring
+from tickwork.store.shared.fair_shares import LANES_MAX, LOOKING_SHARE, Portion, Ring, TenantLane
 
 RINGS_MAX = 10_000
 LOOK_FROM_START_SECONDS = 1.0
@@ -191,7 +192,7 @@ class Claimer:
         )
         now = monotonic()
         position.ring.refresh(
-            [Lane(*lane) for lane in lanes], looked_at_seconds=now, took_seconds=now - began
+            [TenantLane(*lane) for lane in lanes], looked_at_seconds=now, took_seconds=now - began
         )
 
     def _begins_at_start(self, position: _Position) -> bool:

@@ -28,11 +28,12 @@ from tickwork.core.model import ContentType, NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
-from tickwork.store.postgres.messages.backlog import Room, change_backlog
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 
 _LOCKED = " FOR UPDATE SKIP LOCKED"
 
@@ -60,7 +61,7 @@ class PostgresDeadLetters:
         moment: Moment,
         queues: PostgresQueues,
         sender: Sender,
-        tallies: Tallies,
+        tallies: Counters,
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._sender, self._tallies = queues, sender, tallies
@@ -128,7 +129,7 @@ class PostgresDeadLetters:
             letters = sorted(map(_letter, rows), key=lambda letter: (letter.failed_at, letter.id))
             groups = _groups(letters, pace, queue)
             if groups:
-                room = Room()
+                room = BacklogChange()
                 await self._sender.store(connection, groups, new_id(), room)
                 await change_backlog(connection, room)
             return [_replayed(letter) for letter in letters], groups
@@ -137,7 +138,7 @@ class PostgresDeadLetters:
         replayed, groups = await self._database.transact(work, repeatable=False)
         self._sender.passed(groups)
         self._tallies.add_all(
-            Tallied(
+            CounterKey(
                 group.queue_id, group.tenant, CounterName.REPLAYED, m.type or "", m.source or ""
             )
             for group in groups
@@ -155,7 +156,7 @@ class PostgresDeadLetters:
 
         gone = await self._database.transact(work, repeatable=False)
         self._tallies.add_all(
-            Tallied(
+            CounterKey(
                 queue_id,
                 row["tenant"],
                 CounterName.DISCARDED,
@@ -196,7 +197,7 @@ async def _pick(
         statement, wanted = SQL.pick_tenant_dead_letters, (*wanted, scope.tenant)
     else:
         statement = SQL.pick_dead_letters
-    await connection.execute(PLAN_ANEW)
+    await connection.execute(CUSTOM_PLAN)
     rows = await connection.fetch(statement + lock, *wanted)
     return _Picked([row["tenant"] for row in rows], [row["id"] for row in rows])
 

@@ -22,7 +22,7 @@ from tickwork.core.model import Ending
 from tickwork.errors import ClaimLost, EventDone
 from tickwork.store.contract import Joined
 from tickwork.store.postgres.engine.database import CONNECT_ERRORS, Connection, Database
-from tickwork.store.postgres.messages.settle_statements import Caused, Ender, Settled
+from tickwork.store.postgres.messages.settle_statements import CausedMessages, EndingWriter, Settled
 from tickwork.store.shared.joint_commit import (
     NOT_ITS_TO_END,
     Contained,
@@ -54,14 +54,14 @@ _CLOSED = "CLOSE tickwork_joined"
 _AS_IT_WAS = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL"
 
 
-class Joiner:
+class JointSettler:
     """Carries out joint settlements; `caused` finds what endings bring about."""
 
     def __init__(
         self,
         database: Database,
-        ender: Ender,
-        caused: Callable[[Sequence[Ending]], Awaitable[Caused]],
+        ender: EndingWriter,
+        caused: Callable[[Sequence[Ending]], Awaitable[CausedMessages]],
     ) -> None:
         self._database, self._ender, self._caused = database, ender, caused
         self._gathering = Gathering(self._settle_together, flights_max=FLIGHTS_MAX)
@@ -127,7 +127,7 @@ class Joiner:
         await self._ender.finish(settled)
 
     async def _end(
-        self, connection: Connection, endings: Sequence[Ending], caused: Caused
+        self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
         """Ends all of them, or raises."""
         settled = await self._ender.carry_out(connection, endings, caused)
@@ -150,7 +150,9 @@ class _JoinedFailed(Exception):
         self.error = error
 
 
-class Lent(_ConnectionProxy):  # The driver has no public name for what is one of its connections.
+class GuardedConnection(
+    _ConnectionProxy
+):  # The driver has no public name for what is one of its connections.
     """A connection in a caller's hands, without what would stay on it for those who have it next
     and could not be undone. It is an `asyncpg.Connection` to `isinstance`, as those of a pool."""
 
@@ -193,7 +195,7 @@ async def _call(joined: Joined, connection: Connection) -> None:
         return isinstance(error, asyncio.CancelledError) or is_thrown_away
 
     with Contained(is_for_the_task):
-        wanted = joined(Lent(connection))
+        wanted = joined(GuardedConnection(connection))
         if isawaitable(wanted):
             await wanted
 

@@ -15,7 +15,8 @@ from uuid import UUID
 
 from tickwork.core.model import State
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL
 
 
 class Key(NamedTuple):
@@ -26,14 +27,14 @@ class Key(NamedTuple):
     key: str
 
 
-class Standing(NamedTuple):
+class KeyPosition(NamedTuple):
     """How a message begins."""
 
     state: State
     place: int | None
 
 
-UNKEYED = Standing(State.READY, None)
+UNKEYED = KeyPosition(State.READY, None)
 
 
 class Keys:
@@ -42,7 +43,7 @@ class Keys:
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
 
-    async def place(self, connection: Connection, keys: Iterable[Key | None]) -> list[Standing]:
+    async def place(self, connection: Connection, keys: Iterable[Key | None]) -> list[KeyPosition]:
         """Where messages with these keys stand, in their order; each key's are taken.
 
         If a message is then not stored, the key must be freed: it may have none.
@@ -56,14 +57,16 @@ class Keys:
         )
         last = {Key(row[0], row[1], row[2]): row[3] for row in reserved}
         following = {key: last[key] - messages for key, messages in counted.items()}
-        standings: list[Standing] = []
+        standings: list[KeyPosition] = []
         for key in wanted:
             if key is None:
                 standings.append(UNKEYED)
                 continue
             following[key] += 1
             is_first = following[key] == 1
-            standings.append(Standing(State.READY if is_first else State.BLOCKED, following[key]))
+            standings.append(
+                KeyPosition(State.READY if is_first else State.BLOCKED, following[key])
+            )
         return standings
 
     async def free(

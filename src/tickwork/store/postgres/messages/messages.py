@@ -26,7 +26,8 @@ from tickwork.core.model import (
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Joined
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.claim import Claimer
 from tickwork.store.postgres.messages.send import Sender

@@ -20,15 +20,16 @@ from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import PLAN_ANEW, SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.postgres.messages.backlog import Room, change_backlog
-from tickwork.store.postgres.messages.batches import EndedItem, PostgresBatches
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.batch_progress import BatchProgress, EndedItem
 from tickwork.store.postgres.messages.keys import Key, Keys
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 
 
-class Gone(NamedTuple):
+class RemovedMessage(NamedTuple):
     """A message that left, and how: `reason` None if it was handled. Bytes only if they count."""
 
     tenant: str
@@ -47,19 +48,19 @@ Kind = tuple[str, UUID, str | None, str | None]
 """What messages are counted by: the first columns of each."""
 
 _KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
-    Gone._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
+    RemovedMessage._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
 )
 
 
-class Left:
+class RemovedMessages:
     """Messages that left together: how many of each kind, and those on which something hangs."""
 
     def __init__(self) -> None:
         self.passed: Counter[tuple[Kind, CounterName]] = Counter()
-        self.gone: list[Gone] = []
+        self.gone: list[RemovedMessage] = []
 
     def add(self, rows: Sequence[Any], passing: CounterName, reason: str | None = None) -> None:
-        """What a statement returned of them; its first columns are those of `Gone`."""
+        """What a statement returned of them; its first columns are those of `RemovedMessage`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
             self.passed[kind, passing] += messages
         self._note(rows, passing, reason)
@@ -70,13 +71,13 @@ class Left:
 
     def _note(self, rows: Sequence[Any], passing: CounterName, reason: str | None) -> None:
         self.gone += [
-            Gone(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
+            RemovedMessage(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
             for row in rows
             if row[_KEY] is not None or row[_BATCH_ID] is not None or row[_BYTES] is not None
         ]
 
 
-class Aftermath(NamedTuple):
+class AfterCommit(NamedTuple):
     """What is to be done after the commit."""
 
     passed: Counter[tuple[Kind, CounterName]]
@@ -84,15 +85,15 @@ class Aftermath(NamedTuple):
     batches: frozenset[tuple[str, UUID]]
 
 
-class Leaving:
+class Removal:
     """Carries out what follows."""
 
     def __init__(
         self,
         moment: Moment,
-        batches: PostgresBatches,
+        batches: BatchProgress,
         wakeups: PostgresWakeups,
-        tallies: Tallies,
+        tallies: Counters,
     ) -> None:
         self._batches, self._wakeups, self._tallies = batches, wakeups, tallies
         self._keys = Keys(moment)
@@ -111,10 +112,10 @@ class Leaving:
     async def follow(
         self,
         connection: Connection,
-        left: Left,
-        room: Room,
+        left: RemovedMessages,
+        room: BacklogChange,
         more_keys: Collection[Key] = (),
-    ) -> Aftermath:
+    ) -> AfterCommit:
         """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
         then nobody waits for each other crosswise."""
         gone = left.gone
@@ -133,13 +134,13 @@ class Leaving:
                 room.free(each.queue_id, each.bytes)
         await change_backlog(connection, room)
         batches = frozenset((each.tenant, each.batch_id) for each in ended)
-        return Aftermath(left.passed, frozenset(queues), batches)
+        return AfterCommit(left.passed, frozenset(queues), batches)
 
-    async def finish(self, aftermath: Aftermath) -> None:
+    async def finish(self, aftermath: AfterCommit) -> None:
         """After the commit. A completion that fails now is the reaper's to make up for."""
         for (kind, passing), messages in aftermath.passed.items():
             tenant, queue_id, type_, source = kind
-            tallied = Tallied(queue_id, tenant, passing, type_ or "", source or "")
+            tallied = CounterKey(queue_id, tenant, passing, type_ or "", source or "")
             self._tallies.add(tallied, messages)
         if aftermath.queues:
             self._wakeups.tell(aftermath.queues)
@@ -148,12 +149,12 @@ class Leaving:
                 await self._batches.complete(aftermath.batches)
 
 
-def keys_of(gone: Iterable[Gone]) -> set[Key]:
+def keys_of(gone: Iterable[RemovedMessage]) -> set[Key]:
     """The keys of messages that left."""
     return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
 
 
-def _status(gone: Gone) -> ItemStatus:
+def _status(gone: RemovedMessage) -> ItemStatus:
     return ItemStatus.COMPLETED if gone.passing is CounterName.DONE else ItemStatus.FAILED
 
 
@@ -163,7 +164,7 @@ PURGED_AT_ONCE = 5_000
 class Purger:
     """Deletes messages."""
 
-    def __init__(self, database: Database, moment: Moment, leaving: Leaving) -> None:
+    def __init__(self, database: Database, moment: Moment, leaving: Removal) -> None:
         self._database, self._moment, self._leaving = database, moment, leaving
 
     async def purge(self, scope: Scope, queue_id: UUID) -> int:
@@ -174,7 +175,7 @@ class Purger:
         asked = (queue_id, scope.tenant, until, PURGED_AT_ONCE)
 
         async def find(connection: Connection) -> Sequence[Any]:
-            await connection.execute(PLAN_ANEW)
+            await connection.execute(CUSTOM_PLAN)
             return await connection.fetch(SQL.waiting_messages, *asked)
 
         purged = 0
@@ -199,15 +200,15 @@ class Purger:
     ) -> tuple[int, int]:
         """Deletes what is found, if it still waits then: how many were found, and deleted."""
 
-        async def work(connection: Connection) -> tuple[int, Aftermath]:
+        async def work(connection: Connection) -> tuple[int, AfterCommit]:
             found = await find(connection)
             await self._leaving.take_keys(connection, found)
             rows = await connection.fetch(
                 SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
-            left = Left()
+            left = RemovedMessages()
             left.add(rows, CounterName.PURGED, reason)
-            return len(found), await self._leaving.follow(connection, left, Room())
+            return len(found), await self._leaving.follow(connection, left, BacklogChange())
 
         found, aftermath = await self._database.transact(work, repeatable=False)
         await self._leaving.finish(aftermath)

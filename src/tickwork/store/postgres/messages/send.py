@@ -23,23 +23,21 @@ from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NotFound
-from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.ids import Moment, new_id, own_tenant
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.postgres.messages.backlog import Room, change_backlog
-from tickwork.store.postgres.messages.keys import Key, Keys, Standing
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.keys import Key, KeyPosition, Keys
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.group_commit import Coalescer
 
 BULK_MESSAGES = 5_000
 
 INSERTS_MAX = 2
 """Within a transaction the first holds the queues as they are, and the second is right."""
-
-DEFAULT_TENANT = "default"
-"""Whose messages the system's own sends into a shared queue are."""
 
 _COPIED = (
     "tenant", "queue_id", "id", "priority", "visible_at", "sent_at", "expires_at", "key",
@@ -94,7 +92,7 @@ class Sender:
         queues: PostgresQueues,
         subscriptions: PostgresSubscriptions,
         wakeups: PostgresWakeups,
-        tallies: Tallies,
+        tallies: Counters,
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._subscriptions = queues, subscriptions
@@ -129,7 +127,7 @@ class Sender:
     ) -> Group:
         """The messages for their queue; `NotFound` if there is no such queue."""
         queue_id = await self._queues.id_of(scope, queue)
-        tenant = scope.tenant or DEFAULT_TENANT
+        tenant = own_tenant(scope)
         return Group(tenant, queue_id, queue, tuple(messages), batch_id)
 
     async def copies(self, group: Group) -> list[Group]:
@@ -173,7 +171,7 @@ class Sender:
         """Stores parcels by themselves; in one statement if that will do."""
 
         async def work(connection: Connection) -> list[Group]:
-            room = Room()
+            room = BacklogChange()
             stored = await self.store_parcels(connection, parcels, receipt, room)
             await change_backlog(connection, room)
             return stored
@@ -192,7 +190,7 @@ class Sender:
         )
 
     async def store_parcels(
-        self, connection: Connection, parcels: Sequence[Parcel], receipt: UUID, room: Room
+        self, connection: Connection, parcels: Sequence[Parcel], receipt: UUID, room: BacklogChange
     ) -> list[Group]:
         """Stores parcels, with copies of what was not there yet; returns what was stored.
 
@@ -217,7 +215,7 @@ class Sender:
         connection: Connection,
         groups: Sequence[Group],
         receipt: UUID,
-        room: Room,
+        room: BacklogChange,
         *,
         says_which: bool = False,
     ) -> list[Group]:
@@ -244,7 +242,7 @@ class Sender:
         connection: Connection,
         groups: Sequence[Group],
         receipt: UUID,
-        standings: Sequence[Standing],
+        standings: Sequence[KeyPosition],
         *,
         says_which: bool = False,
     ) -> list[asyncpg.Record]:
@@ -277,7 +275,7 @@ class Sender:
         group = parcel.group
 
         async def work(connection: Connection) -> list[Group]:
-            room, copies = Room(), parcel.copies_of(group)
+            room, copies = BacklogChange(), parcel.copies_of(group)
             await self.copy_in(connection, group, room)
             stored = await self.store(connection, copies, new_id(), room) if copies else []
             await change_backlog(connection, room)
@@ -290,7 +288,7 @@ class Sender:
             stored = await self._store_alone([parcel], new_id())
         self.passed(stored)
 
-    async def copy_in(self, connection: Connection, group: Group, room: Room) -> None:
+    async def copy_in(self, connection: Connection, group: Group, room: BacklogChange) -> None:
         """Copies a group in, as part of a transaction; the driver's error if an id is in use. The
         room is the caller's to write down."""
         await self._insert(connection, [_without_messages(group)], new_id(), ())
@@ -307,7 +305,7 @@ class Sender:
         """After the commit: counts what was sent, and wakes whoever waits for it."""
         groups = list(groups)
         sent = Counter(
-            Tallied(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
+            CounterKey(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
             for group in groups
             for m in group.messages
         )
@@ -352,7 +350,7 @@ def _without_messages(group: Group) -> Group:
     return Group(group.tenant, group.queue_id, group.queue, ())
 
 
-def _columns(groups: Sequence[Group], standings: Sequence[Standing]) -> list[list[Any]]:
+def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[list[Any]]:
     """The messages of all groups, column by column, as the statement takes them."""
     pairs = [(group, message) for group in groups for message in group.messages]
     messages = [message for _, message in pairs]
@@ -383,7 +381,7 @@ def _columns(groups: Sequence[Group], standings: Sequence[Standing]) -> list[lis
 
 
 def _records(
-    group: Group, standings: Sequence[Standing], now: datetime
+    group: Group, standings: Sequence[KeyPosition], now: datetime
 ) -> Iterable[tuple[Any, ...]]:
     for m, standing in zip(group.messages, standings, strict=True):
         visible_at = now + timedelta(seconds=m.delay_seconds) if m.delay_seconds else now

@@ -11,23 +11,29 @@ from tickwork.core.limits import check_settlement, is_possible_claim
 from tickwork.core.model import Ending, Fate, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
-from tickwork.store.postgres.messages.batch_fill import Whole
-from tickwork.store.postgres.messages.joint_commit import Joiner
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.batch_fill import PreparedBatch
+from tickwork.store.postgres.messages.joint_commit import JointSettler
 from tickwork.store.postgres.messages.send import Parcel, Sender
-from tickwork.store.postgres.messages.settle_statements import Caused, Ended, Ender, Settled
+from tickwork.store.postgres.messages.settle_statements import (
+    CausedMessages,
+    EndedMessages,
+    EndingWriter,
+    Settled,
+)
 from tickwork.store.shared.group_commit import Coalescer
 
 
 class Settler:
     """Ends handings-out."""
 
-    def __init__(self, database: Database, sender: Sender, ender: Ender) -> None:
+    def __init__(self, database: Database, sender: Sender, ender: EndingWriter) -> None:
         self._database, self._sender, self._ender = database, sender, ender
         self._coalescer: Coalescer[Settlement, SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
-        self._joiner = Joiner(database, ender, self._caused)
+        self._joiner = JointSettler(database, ender, self._caused)
         self.sightings = ender.sightings
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
@@ -75,7 +81,7 @@ class Settler:
         stops = [*accumulate(len(settlement.endings) for settlement in settlements)]
         return [ended.result(endings, *places) for places in pairwise([0, *stops])]
 
-    async def _ack_plain(self, endings: Sequence[Ending]) -> Ended | None:
+    async def _ack_plain(self, endings: Sequence[Ending]) -> EndedMessages | None:
         """The usual case, in one statement and one round trip: acks on which nothing hangs, but
         that a slot succeeded. If anything hangs on any of them nothing is done; None if it is not
         known what was."""
@@ -86,7 +92,7 @@ class Settler:
             or (ending.firing and not ending.firing.is_bare_success)
             for ending in endings
         ):
-            return Ended.nothing()
+            return EndedMessages.nothing()
         try:
             settled = await self._database.run(
                 lambda connection: self._ender.ack_plain(connection, endings), repeatable=False
@@ -96,9 +102,11 @@ class Settler:
         await self._ender.finish(settled)
         return settled.ended
 
-    async def _settle_rest(self, endings: Sequence[Ending], known: Ended | None) -> Ended:
+    async def _settle_rest(
+        self, endings: Sequence[Ending], known: EndedMessages | None
+    ) -> EndedMessages:
         """Ends what is not ended yet, in one transaction."""
-        before = known or Ended.nothing()
+        before = known or EndedMessages.nothing()
         rest = [place for place in range(len(endings)) if place not in before.done]
         left = [endings[place] for place in rest]
         caused = await self._caused(left)
@@ -123,7 +131,7 @@ class Settler:
             duplicates=before.duplicates.union(rest[place] for place in ended.duplicates),
         )
 
-    async def _with_own(self, endings: Sequence[Ending], ended: Ended) -> Ended:
+    async def _with_own(self, endings: Sequence[Ending], ended: EndedMessages) -> EndedMessages:
         """A node that nobody ended still held what was refused: it settled it itself."""
         refused = [place for place in range(len(endings)) if place not in ended.done]
         holders = list({endings[place].claim.holder for place in refused})
@@ -134,10 +142,10 @@ class Settler:
         own = {place for place in refused if endings[place].claim.holder in alive}
         return ended._replace(done=ended.done | own)
 
-    async def _caused(self, endings: Sequence[Ending]) -> Caused:
+    async def _caused(self, endings: Sequence[Ending]) -> CausedMessages:
         """What the endings bring about, their queues and subscribers found."""
         sends: dict[int, list[Parcel]] = {}
-        batches: dict[int, list[Whole]] = {}
+        batches: dict[int, list[PreparedBatch]] = {}
         for place, ending in enumerate(endings):
             scope = Scope(ending.claim.tenant)
             for send in ending.sends:
@@ -145,9 +153,9 @@ class Settler:
                 sends.setdefault(place, []).append(parcel)
             for batch in ending.batches:
                 group = await self._sender.group(scope, batch.queue, batch.items, batch.id)
-                whole = Whole(batch.id, group, batch.completion_queue)
+                whole = PreparedBatch(batch.id, group, batch.completion_queue)
                 batches.setdefault(place, []).append(whole)
-        return Caused(sends, batches)
+        return CausedMessages(sends, batches)
 
 
 def _is_own(scope: Scope, ending: Ending) -> bool:

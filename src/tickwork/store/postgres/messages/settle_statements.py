@@ -15,22 +15,23 @@ from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import Claim, ContentType, Ending, Fate, NewMessage, SettleResult
 from tickwork.core.queue.stats import CounterName, skip_reason
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, once
-from tickwork.store.postgres.messages.backlog import Room
-from tickwork.store.postgres.messages.batch_fill import Whole, store_whole
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL, once
+from tickwork.store.postgres.messages.backlog import BacklogChange
+from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_whole
 from tickwork.store.postgres.messages.keys import Key, Keys
-from tickwork.store.postgres.messages.removal import Aftermath, Leaving, Left, keys_of
+from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages, keys_of
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
-from tickwork.store.postgres.messages.system_events import told_of
-from tickwork.store.postgres.schedules.change import ScheduleKey
+from tickwork.store.postgres.messages.system_events import death_events
+from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
 from tickwork.store.postgres.schedules.slot_outcome import (
-    SlotEnds,
+    SlotOutcomes,
     effects_of,
     paused_by,
     successes,
 )
-from tickwork.store.shared.counters import Tallied, Tallies
-from tickwork.store.shared.row_hints import Sightings
+from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.shared.row_hints import RowHints
 
 T = TypeVar("T")
 
@@ -38,31 +39,31 @@ LOOKS_MAX = 3
 """A row that moves while it is looked for (somebody extends its lease) is missed: look again."""
 
 
-class Caused(NamedTuple):
+class CausedMessages(NamedTuple):
     """What endings bring about, by their place: what they send, and the batches they make."""
 
     sends: Mapping[int, Sequence[Parcel]]
-    batches: Mapping[int, Sequence[Whole]]
+    batches: Mapping[int, Sequence[PreparedBatch]]
 
 
-NOTHING = Caused({}, {})
+NOTHING = CausedMessages({}, {})
 
 
-class Ended(NamedTuple):
+class EndedMessages(NamedTuple):
     """What came of endings, by their place: which counted, which of these were done before."""
 
     done: set[int]
     duplicates: set[int]
-    left: Left
-    back: list[Tallied]
+    left: RemovedMessages
+    back: list[CounterKey]
     moved: list[Group]
     ready: set[UUID]
     buried: list[Any]
 
     @classmethod
-    def nothing(cls) -> Ended:
+    def nothing(cls) -> EndedMessages:
         """Nothing has ended yet."""
-        return cls(set(), set(), Left(), [], [], set(), [])
+        return cls(set(), set(), RemovedMessages(), [], [], set(), [])
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
         """What it means for some of the endings."""
@@ -78,21 +79,21 @@ class Ended(NamedTuple):
 class Settled(NamedTuple):
     """Endings that were carried out, and what is to be done after the commit."""
 
-    ended: Ended
+    ended: EndedMessages
     sent: Sequence[Group]
-    aftermath: Aftermath
+    aftermath: AfterCommit
 
 
-class Ender:
+class EndingWriter:
     """Carries out endings."""
 
-    def __init__(self, moment: Moment, sender: Sender, leaving: Leaving, tallies: Tallies) -> None:
+    def __init__(self, moment: Moment, sender: Sender, leaving: Removal, tallies: Counters) -> None:
         self._moment, self._sender, self._keys = moment, sender, Keys(moment)
-        self._leaving, self._tallies, self._slots = leaving, tallies, SlotEnds(moment)
-        self.sightings: Sightings[tuple[int, int]] = Sightings()
+        self._leaving, self._tallies, self._slots = leaving, tallies, SlotOutcomes(moment)
+        self.sightings: RowHints[tuple[int, int]] = RowHints()
 
     async def carry_out(
-        self, connection: Connection, endings: Sequence[Ending], caused: Caused
+        self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
         """Of several ends of one handing-out the first counts; the others come too late."""
         places: dict[Claim, int] = {}
@@ -101,7 +102,7 @@ class Ender:
         recorded = await self._slots.record(
             connection, [endings[place] for place in places.values()]
         )
-        ended = Ended.nothing()
+        ended = EndedMessages.nothing()
         for _ in range(LOOKS_MAX):
             left = [place for place in places.values() if place not in ended.done]
             if not left:
@@ -122,8 +123,8 @@ class Ender:
             ended.ready.update({SCHEDULES_TOPIC} if has_more else ())
         if ended.buried:
             died = paused_by(recorded, effects, paused)
-            ended.moved.extend(await told_of(connection, ended.buried, died))
-        room, sent = Room(), list[Group]()
+            ended.moved.extend(await death_events(connection, ended.buried, died))
+        room, sent = BacklogChange(), list[Group]()
         # What died comes before what is sent with its end, where both have the same key.
         if ended.moved:
             sent += await self._sender.store(connection, ended.moved, new_id(), room)
@@ -139,8 +140,8 @@ class Ender:
         self,
         connection: Connection,
         parcels: Sequence[Parcel],
-        wholes: Sequence[Whole],
-        ended: Ended,
+        wholes: Sequence[PreparedBatch],
+        ended: EndedMessages,
         *,
         behind: set[Key],
         has_effects: bool,
@@ -162,7 +163,7 @@ class Ender:
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
         """Acks in one statement, by itself, successes of slots among them; nothing, if anything
         hangs on any of them, or if one of them is there twice."""
-        ended = Ended.nothing()
+        ended = EndedMessages.nothing()
         tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
         firings = [ending.firing for ending in endings]
@@ -182,7 +183,7 @@ class Ender:
             ended.duplicates.update([number - 1 for number in row["doubles"] or ()])
             kind = (row["tenant"], row["queue_id"], row["type"], row["source"])
             ended.left.passed[kind, CounterName.DONE] += len(row["numbers"])
-        return Settled(ended, (), Aftermath(ended.left.passed, frozenset(), frozenset()))
+        return Settled(ended, (), AfterCommit(ended.left.passed, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
         """After the commit."""
@@ -195,7 +196,11 @@ class Ender:
         await self._leaving.finish(settled.aftermath)
 
     async def _end(
-        self, connection: Connection, endings: Sequence[Ending], left: Sequence[int], ended: Ended
+        self,
+        connection: Connection,
+        endings: Sequence[Ending],
+        left: Sequence[int],
+        ended: EndedMessages,
     ) -> None:
         by_fate: dict[Fate, list[int]] = {}
         for place in left:
@@ -208,13 +213,21 @@ class Ender:
             await self._bury(connection, endings, dead, ended)
 
     async def _ack(
-        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+        self,
+        connection: Connection,
+        endings: Sequence[Ending],
+        places: Sequence[int],
+        ended: EndedMessages,
     ) -> None:
         acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
         _acked(acked, endings, places, ended)
 
     async def _put_back(
-        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+        self,
+        connection: Connection,
+        endings: Sequence[Ending],
+        places: Sequence[int],
+        ended: EndedMessages,
     ) -> None:
         """Makes what is still held ready again."""
         chosen = [endings[place] for place in places]
@@ -233,7 +246,7 @@ class Ender:
                 ended.ready.add(row["queue_id"])
             if endings[place].fate is Fate.RETRY:
                 ended.back.append(
-                    Tallied(
+                    CounterKey(
                         row["queue_id"],
                         row["tenant"],
                         CounterName.RETRIED,
@@ -243,7 +256,11 @@ class Ender:
                 )
 
     async def _bury(
-        self, connection: Connection, endings: Sequence[Ending], places: Sequence[int], ended: Ended
+        self,
+        connection: Connection,
+        endings: Sequence[Ending],
+        places: Sequence[int],
+        ended: EndedMessages,
     ) -> None:
         """Moves what is still held to the dead letters, and on to the dead-letter queue."""
         chosen = [endings[place] for place in places]
@@ -271,7 +288,7 @@ def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
 
 
 def _acked(
-    rows: Sequence[Any], endings: Sequence[Ending], places: Sequence[int], ended: Ended
+    rows: Sequence[Any], endings: Sequence[Ending], places: Sequence[int], ended: EndedMessages
 ) -> None:
     """Notes what was acked."""
     ended.done.update([places[row["number"] - 1] for row in rows])

@@ -13,7 +13,8 @@ from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX, Subscription, 
 from tickwork.core.model import Scope
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.queues import PostgresQueues
 
 REMEMBERED_SECONDS = 1.0

@@ -17,10 +17,11 @@ from tickwork.core.message.system_events import (
 )
 from tickwork.core.model import NewMessage, Scope
 from tickwork.errors import NotFound
-from tickwork.store.ids import new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
-from tickwork.store.postgres.messages.backlog import Room, change_backlog
-from tickwork.store.postgres.messages.send import DEFAULT_TENANT, Group, Sender
+from tickwork.store.ids import new_id, own_tenant
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.schedules.slot_outcome import Paused
 
 _NOWHERE = UUID(int=0)
@@ -28,7 +29,7 @@ _NOWHERE = UUID(int=0)
 
 async def tell(database: Database, sender: Sender, scope: Scope, event: NewMessage) -> int:
     """Copies an event to those who subscribe to it; to how many queues."""
-    own = Group(scope.tenant or DEFAULT_TENANT, _NOWHERE, "", (event,))
+    own = Group(own_tenant(scope), _NOWHERE, "", (event,))
     try:
         return await _tell(database, sender, own)
     except NotFound:
@@ -42,7 +43,7 @@ async def _tell(database: Database, sender: Sender, own: Group) -> int:
         return 0
 
     async def work(connection: Connection) -> list[Group]:
-        room = Room()
+        room = BacklogChange()
         stored = await sender.store(connection, copies, new_id(), room)
         await change_backlog(connection, room)
         return stored
@@ -51,7 +52,7 @@ async def _tell(database: Database, sender: Sender, own: Group) -> int:
     return len(copies)
 
 
-async def told_of(
+async def death_events(
     connection: Connection, buried: Sequence[Any], paused: Sequence[Paused]
 ) -> list[Group]:
     """Returns the copies for subscribers of messages that died, as `record_dead_letters` returned

@@ -10,9 +10,9 @@ from tickwork.core.limits import NAME_LENGTH_MAX, is_name, text_faults
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, InvalidInput, NotFound
-from tickwork.store.ids import Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
-from tickwork.store.postgres.messages.send import DEFAULT_TENANT
+from tickwork.store.ids import Moment, own_tenant
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 
 
 class PostgresCalendars:
@@ -24,7 +24,7 @@ class PostgresCalendars:
     async def put(self, scope: Scope, name: str, days: Sequence[date]) -> Calendar:
         if faults := text_faults("name", name, NAME_LENGTH_MAX):
             raise InvalidInput(faults)
-        tenant, row = _tenant(scope), None
+        tenant, row = own_tenant(scope), None
         if is_name(tenant):
             text = sorted({day.isoformat() for day in days})
             row = await self._database.run(
@@ -37,7 +37,7 @@ class PostgresCalendars:
         return _calendar(row)
 
     async def get(self, scope: Scope, name: str) -> Calendar:
-        named, row = (_tenant(scope), name), None
+        named, row = (own_tenant(scope), name), None
         if all(map(is_name, named)):
             row = await self._database.run(
                 lambda connection: connection.fetchrow(SQL.get_calendar, *named)
@@ -47,7 +47,7 @@ class PostgresCalendars:
         return _calendar(row)
 
     async def list(self, scope: Scope) -> tuple[Calendar, ...]:
-        tenant = _tenant(scope)
+        tenant = own_tenant(scope)
         if not is_name(tenant):
             return ()
         found = await self._database.run(
@@ -56,7 +56,7 @@ class PostgresCalendars:
         return tuple(map(_calendar, found))
 
     async def delete(self, scope: Scope, name: str) -> None:
-        named = (_tenant(scope), name)
+        named = (own_tenant(scope), name)
 
         async def work(connection: Connection) -> None:
             row = None
@@ -69,10 +69,6 @@ class PostgresCalendars:
             await connection.execute(SQL.delete_calendar, *named)
 
         await self._database.transact(work)
-
-
-def _tenant(scope: Scope) -> str:
-    return scope.tenant or DEFAULT_TENANT
 
 
 def _calendar(row: Any) -> Calendar:

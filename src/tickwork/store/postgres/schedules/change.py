@@ -4,17 +4,12 @@ In this order: the limits of its tenant, if it may begin to count again; the key
 slots stand in line, the schedule's row, the messages that may be taken back. Then the decision is
 asked for, and carried out: what was taken back goes, slots that it fires become messages, runs that
 it skips are recorded, and the schedule stands as decided.
-
-Taking back planned slots on PostgreSQL.
-
-Only what nobody ever claimed, and nobody is claiming at the moment: its row is passed over, not
-waited for. Whoever ends a message holds its row and may want the schedule, which we have.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -29,84 +24,27 @@ from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key
 from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
 from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
+from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound, StoreUnavailable
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.postgres.messages.backlog import Room
+from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.keys import Key, Keys
-from tickwork.store.postgres.messages.removal import Aftermath, Leaving, Left
+from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.create import keep_number
-from tickwork.store.postgres.schedules.plan import fire_columns, skip_columns
-from tickwork.store.shared.counters import Tallied, Tallies
-
-ScheduleKey = tuple[str, UUID]
-"""A schedule's tenant and id."""
-
-
-class Planned(NamedTuple):
-    """A planned slot that is taken, and may be taken back."""
-
-    schedule: ScheduleKey
-    message_id: UUID
-    withdrawn: Withdrawn
-
-
-async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
-    """The keys under which planned slots wait: to be taken before the schedules are."""
-    found = await connection.fetch(SQL.withdrawable_keys, *_columns(schedules))
-    return {Key(row["tenant"], row["queue_id"], row["key"]) for row in found}
-
-
-async def take_planned(
-    connection: Connection,
-    schedules: Collection[ScheduleKey],
-    now: datetime,
-    *,
-    keys: Collection[Key],
-    withdraw: WithdrawScope = WithdrawScope.UNCLAIMED,
-) -> list[Planned]:
-    """Takes the planned slots of schedules that are taken already, by slot. What stands in line
-    under a key that we do not have was planned since we looked, and stays."""
-    chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
-    found = await connection.fetch(
-        SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen
-    )
-    return [
-        Planned(
-            (row["tenant"], row["schedule_id"]),
-            row["id"],
-            Withdrawn(
-                row["slot"],
-                row["due_at"],
-                row["is_superseded"],
-                row["run"],
-                row["has_future_record"],
-            ),
-        )
-        for row in found
-        if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys
-    ]
-
-
-async def take_back(connection: Connection, planned: Sequence[Planned], left: Left) -> None:
-    """Deletes planned slots that are taken, and notes what left."""
-    if planned:
-        rows = await connection.fetch(
-            SQL.delete_withdrawn,
-            [each.schedule[0] for each in planned],
-            [each.message_id for each in planned],
-        )
-        assert len(rows) == len(planned), "what is taken stays as it is"
-        left.take_back(rows)
-
-
-def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:
-    return [tenant for tenant, _ in schedules], [schedule_id for _, schedule_id in schedules]
-
+from tickwork.store.postgres.schedules.firings import skip_columns
+from tickwork.store.postgres.schedules.slot_messages import (
+    Planned,
+    fire_columns,
+    keys_of_planned,
+    take_back,
+    take_planned,
+)
+from tickwork.store.shared.counters import CounterKey, Counters
 
 TRIES_MAX = 40
 """So often a change begins anew because somebody was just claiming, or changed it meanwhile."""
@@ -121,7 +59,7 @@ class _Changed(NamedTuple):
     """A change that was carried out, and what is to be done after the commit."""
 
     schedule: Schedule
-    aftermath: Aftermath
+    aftermath: AfterCommit
     queue_id: UUID
     fires: tuple[Fire, ...]
     type: str
@@ -139,9 +77,9 @@ class Changer:
         self,
         database: Database,
         moment: Moment,
-        leaving: Leaving,
+        leaving: Removal,
         wakeups: PostgresWakeups,
-        tallies: Tallies,
+        tallies: Counters,
     ) -> None:
         self._database, self._moment, self._keys = database, moment, Keys(moment)
         self._leaving, self._wakeups, self._tallies = leaving, wakeups, tallies
@@ -209,7 +147,7 @@ class Changer:
             withdrawn = [each.withdrawn for each in planned]
             unfinished = await _unfinished(connection, schedule, len(planned), now)
             change = decide(structs.replace(schedule, unfinished=unfinished), withdrawn, now)
-        left, room, fires = Left(), Room(), tuple[Fire, ...]()
+        left, room, fires = RemovedMessages(), BacklogChange(), tuple[Fire, ...]()
         if change is not None:
             check_change(change.name, change.definition)
             await take_back(connection, planned, left)
@@ -270,7 +208,7 @@ class Changer:
         return named
 
     async def _fire(
-        self, connection: Connection, row: Any, change: Change, now: datetime, room: Room
+        self, connection: Connection, row: Any, change: Change, now: datetime, room: BacklogChange
     ) -> None:
         """Makes the slots messages, under the definition as it was."""
         fires = change.fires
@@ -334,7 +272,7 @@ class Changer:
         schedule = changed.schedule
         if changed.fires:
             source = str(schedule.id)
-            tallied = Tallied(
+            tallied = CounterKey(
                 changed.queue_id, schedule.tenant, CounterName.SENT, changed.type, source
             )
             self._tallies.add(tallied, len(changed.fires))

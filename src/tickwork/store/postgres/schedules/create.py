@@ -33,13 +33,13 @@ from tickwork.core.tenant_limits import (
     limit_bulk,
 )
 from tickwork.errors import Conflict, NotFound, TooMany
-from tickwork.store.ids import SCHEDULES_TOPIC, Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment, own_tenant
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
-from tickwork.store.postgres.messages.send import DEFAULT_TENANT
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.schedules import rows as schedule_rows
-from tickwork.store.shared.row_hints import Alike
+from tickwork.store.shared.row_hints import SharedValues
 
 OWN = ("id", "bucket", "name", "idempotency_key", "fingerprint", "metadata", "body")
 """What each schedule has for itself."""
@@ -68,12 +68,12 @@ _SMALL, _INTEGER, _TIME, _FLOAT = (Struct(f"!i{code}") for code in "hiqd")
 _ID_AND_BUCKET = Struct("!i16sih")
 
 
-class Rows:
+class ScheduleColumns:
     """Encodes the schedules of a tenant; `queue_id` says which queue a name is."""
 
     def __init__(self, tenant: str, queue_id: Callable[[str], UUID]) -> None:
         self._tenant, self._queue_id = tenant, queue_id
-        self._common = Alike(self._encode)
+        self._common = SharedValues(self._encode)
 
     def row(self, new: NewSchedule) -> bytes:
         """One row without its beginning: that says how many columns there are."""
@@ -185,7 +185,7 @@ class Creator:
         return made
 
     async def _create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
-        tenant = scope.tenant or DEFAULT_TENANT
+        tenant = own_tenant(scope)
         names = {each.definition.queue for each in new}
         queue_ids = {name: await self._queue_id(tenant, name) for name in names}
         rows = _rows(tenant, new, queue_ids)
@@ -210,10 +210,10 @@ class Creator:
         return await self._database.transact(work)
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
-        tenant = scope.tenant or DEFAULT_TENANT
+        tenant = own_tenant(scope)
         source, stored = iter(limit_bulk(tenant, await self._rate(tenant), new)), 0
         queue_ids: dict[str, UUID] = {}
-        rows = Rows(tenant, queue_ids.__getitem__)
+        rows = ScheduleColumns(tenant, queue_ids.__getitem__)
         piece = await self._next_piece(tenant, source, queue_ids, rows)
         while piece.schedules:
             storing = asyncio.create_task(self._store_piece(tenant, piece))
@@ -234,7 +234,11 @@ class Creator:
         return None if row is None else row["schedules_per_second"]
 
     async def _next_piece(
-        self, tenant: str, source: Iterator[NewSchedule], queue_ids: dict[str, UUID], rows: Rows
+        self,
+        tenant: str,
+        source: Iterator[NewSchedule],
+        queue_ids: dict[str, UUID],
+        rows: ScheduleColumns,
     ) -> _Piece:
         piece = _Piece([], [], {})
         while some := tuple(islice(source, min(SCHEDULES_PER_TURN, piece.room))):

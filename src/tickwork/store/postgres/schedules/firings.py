@@ -17,7 +17,10 @@ from tickwork.core.limits import LIST_LIMIT_MAX, check_limit, is_name
 from tickwork.core.model import Scope
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.core.schedule.plan import Skip
+from tickwork.store.ids import new_id
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
 
 _FIELDS = FiringRecord.__struct_fields__
 _STATUS, _CHANNELS = _FIELDS.index("status"), _FIELDS.index("channels")
@@ -88,3 +91,14 @@ def _firing(row: Any) -> FiringRecord:
     values[_STATUS] = FiringStatus(values[_STATUS])
     values[_CHANNELS] = _OUTCOMES.decode(values[_CHANNELS])
     return FiringRecord(*values)
+
+
+def skip_columns(skips: Sequence[Skip]) -> list[list[Any]]:
+    """Runs that do not fire, as statements take them: each with a new id."""
+    return [
+        [new_id() for _ in skips],
+        [skip.first for skip in skips],
+        [skip.last for skip in skips],
+        [skip.count for skip in skips],
+        [skip.reason for skip in skips],
+    ]

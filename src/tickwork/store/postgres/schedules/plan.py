@@ -17,16 +17,19 @@ from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import SHARDS, ordering_key, read_rule, read_terms, shard_of
-from tickwork.core.schedule.plan import DueSchedule, Fire, Plan, PlanResult, Skip
+from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
-from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.messages.keys import Key, Keys
+from tickwork.store.postgres.schedules.firings import skip_columns
 from tickwork.store.postgres.schedules.rows import OVERLAPS
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless_usual
+from tickwork.store.shared.counters import CounterKey, Counters
 
 LOOKED_AT_MORE = 4
 """So many more than its part are looked at in each shard …"""
@@ -52,7 +55,7 @@ class Planner:
     """Carries out plans."""
 
     def __init__(
-        self, database: Database, moment: Moment, wakeups: PostgresWakeups, tallies: Tallies
+        self, database: Database, moment: Moment, wakeups: PostgresWakeups, tallies: Counters
     ) -> None:
         self._database, self._moment = database, moment
         self._wakeups, self._tallies = wakeups, tallies
@@ -198,7 +201,7 @@ class Planner:
             plan = plans[number]
             if not plan.fires:
                 continue
-            tallied = Tallied(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
+            tallied = CounterKey(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
             self._tallies.add(tallied, len(plan.fires))
             if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
                 ready.add(row[2])
@@ -257,31 +260,6 @@ class Planner:
         )
 
 
-def fire_columns(fires: Sequence[Fire]) -> list[list[Any]]:
-    """Slots that become messages, as statements take them: each with a new id. What is due at its
-    slot, or visible when due, says no more than that."""
-    return [
-        [new_id() for _ in fires],
-        [fire.slot for fire in fires],
-        [_unless(fire.due_at, fire.slot) for fire in fires],
-        [_unless(fire.visible_at, fire.due_at) for fire in fires],
-        [fire.catch_up for fire in fires],
-        [fire.run for fire in fires],
-        [fire.is_last for fire in fires],
-    ]
-
-
-def skip_columns(skips: Sequence[Skip]) -> list[list[Any]]:
-    """Runs that do not fire, as statements take them: each with a new id."""
-    return [
-        [new_id() for _ in skips],
-        [skip.first for skip in skips],
-        [skip.last for skip in skips],
-        [skip.count for skip in skips],
-        [skip.reason for skip in skips],
-    ]
-
-
 def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
     first_fires, last_fires = _places([len(plan.fires) for plan in plans])
     first_skips, last_skips = _places([len(plan.skips) for plan in plans])
@@ -293,7 +271,7 @@ def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
         [plan.next_slot for plan in plans],
         [plan.status for plan in plans],
         [plan.then_slot for plan in plans],
-        [_unless(plan.then_due_at, plan.then_slot) for plan in plans],
+        [unless_usual(plan.then_due_at, plan.then_slot) for plan in plans],
         [plan.look_at for plan in plans],
         [plan.error for plan in plans],
         first_fires,
@@ -313,11 +291,6 @@ def _places(counts: Iterable[int]) -> tuple[list[int], list[int]]:
         place += each
         last.append(place)
     return first, last
-
-
-def _unless(at: datetime | None, usual: datetime | None) -> datetime | None:
-    """None for the usual: to send an instant costs as much as to decide about it."""
-    return None if at == usual else at
 
 
 def _due(row: Any) -> DueSchedule:

@@ -25,9 +25,10 @@ from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
-from tickwork.store.postgres.engine.database import SQL, Database
+from tickwork.store.ids import own_tenant
+from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
-from tickwork.store.postgres.messages.send import DEFAULT_TENANT
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
@@ -64,7 +65,7 @@ class PostgresSchedules:
         return schedule_rows.schedule(row)
 
     async def find(self, scope: Scope, name: str) -> Schedule | None:
-        named = (scope.tenant or DEFAULT_TENANT, name)
+        named = (own_tenant(scope), name)
         if not all(map(is_name, named)):
             return None
         row = await self._database.run(
@@ -73,7 +74,7 @@ class PostgresSchedules:
         return None if row is None else schedule_rows.schedule(row)
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
-        tenant = scope.tenant or DEFAULT_TENANT
+        tenant = own_tenant(scope)
         asked = [key for key in keys if is_name(tenant) and is_name(key)]
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.schedules_of_keys, tenant, [], asked)

@@ -25,7 +25,8 @@ from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.shards import Grant, ShardState, balance_shards
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import SCHEDULES_TOPIC, Moment
-from tickwork.store.postgres.engine.database import SQL, Connection, Database
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 
 _GRANTED = Grant.__struct_fields__

@@ -29,10 +29,11 @@ from tickwork.core.schedule.slot_outcome import (
 )
 from tickwork.core.schedule.withdraw import SplitWithdrawn, Withdrawn, split_withdrawn
 from tickwork.store.ids import Moment, new_id
-from tickwork.store.postgres.engine.database import SQL, Connection, once
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.keys import Key
-from tickwork.store.postgres.messages.removal import Left
-from tickwork.store.postgres.schedules.change import (
+from tickwork.store.postgres.messages.removal import RemovedMessages
+from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
     ScheduleKey,
     keys_of_planned,
@@ -55,19 +56,19 @@ class Recorded(Struct, frozen=True):
     shown: LastOutcome | None
 
 
-class Means(NamedTuple):
+class EffectAndSlot(NamedTuple):
     """What ends mean for a schedule, and the last slot whose end says how it goes on: if a later
     one is on its way, that one says it."""
 
     effect: ScheduleEffect = NO_EFFECT
     slot: datetime | None = None
 
-    def after(self, ended: Recorded) -> Means:
+    def after(self, ended: Recorded) -> EffectAndSlot:
         slot = ended.slot if ended.record.has_follow_up else self.slot
-        return Means(self.effect.after(ended.record), slot)
+        return EffectAndSlot(self.effect.after(ended.record), slot)
 
 
-Effects = dict[ScheduleKey, Means]
+Effects = dict[ScheduleKey, EffectAndSlot]
 
 
 class Paused(NamedTuple):
@@ -78,7 +79,7 @@ class Paused(NamedTuple):
     error: str | None
 
 
-class SlotEnds:
+class SlotOutcomes:
     """Records ends. Everything here is part of the caller's transaction."""
 
     def __init__(self, moment: Moment) -> None:
@@ -142,7 +143,7 @@ class SlotEnds:
         return await keys_of_planned(connection, pausing) if pausing else set()
 
     async def carry_out(
-        self, connection: Connection, effects: Effects, keys: Collection[Key], left: Left
+        self, connection: Connection, effects: Effects, keys: Collection[Key], left: RemovedMessages
     ) -> tuple[bool, list[ScheduleKey]]:
         """Writes the schedules; says whether a leader has something new to look at, and which are
         paused now."""
@@ -192,7 +193,7 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
     for each in sorted(ended, key=lambda each: (each.slot, each.run)):
         if each.shown is not None and each.schedule in touched:
             shown[each.schedule] = each.shown
-            effects[each.schedule] = effects.get(each.schedule, Means()).after(each)
+            effects[each.schedule] = effects.get(each.schedule, EffectAndSlot()).after(each)
     return {named: each for named, each in effects.items() if each.effect.changes(shown[named])}
 
 

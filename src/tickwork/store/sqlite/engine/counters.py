@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.queue.stats import CounterName
-from tickwork.store.shared.counters import Tallied, Tallies
+from tickwork.store.shared.counters import CounterKey, Counters
 
 
 class CountedMessages(NamedTuple):
@@ -27,7 +27,7 @@ class MessageCounters:
     """The counters of a store. The writer thread adds; any event loop may take."""
 
     def __init__(self) -> None:
-        self._lock, self._tallies = Lock(), Tallies()
+        self._lock, self._tallies = Lock(), Counters()
 
     def add(self, counted: Iterable[CountedMessages]) -> None:
         """Adds what one commit changed. No type or source counts as an empty one."""
@@ -38,15 +38,15 @@ class MessageCounters:
             queues = {queue_id: UUID(bytes=queue_id) for queue_id in {each[0] for each in summed}}
             with self._lock:
                 for (queue_id, tenant, counter, type_, source), messages in summed.items():
-                    tallied = Tallied(queues[queue_id], tenant, counter, type_, source)
+                    tallied = CounterKey(queues[queue_id], tenant, counter, type_, source)
                     self._tallies.add(tallied, messages)
 
-    def take(self) -> list[tuple[Tallied, int]]:
+    def take(self) -> list[tuple[CounterKey, int]]:
         """Removes and returns the counts since the last call, for the caller to store."""
         with self._lock:
             return self._tallies.take()
 
-    def give_back(self, counted: Iterable[tuple[Tallied, int]]) -> None:
+    def give_back(self, counted: Iterable[tuple[CounterKey, int]]) -> None:
         """Adds counts again that the caller could not store."""
         with self._lock:
             self._tallies.give_back(counted)

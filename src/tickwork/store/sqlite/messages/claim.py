@@ -24,8 +24,8 @@ from tickwork.core.queue import rate_limit as rate
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
-from tickwork.store.shared.fair_shares import LANES_MAX, Lane, Portion, Ring
-from tickwork.store.shared.row_hints import Sightings
+from tickwork.store.shared.fair_shares import LANES_MAX, Portion, Ring, TenantLane
+from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -158,7 +158,7 @@ RINGS_MAX = 10_000
 class Claimer:
     """Hands out messages. The rings are touched on the writer's thread only."""
 
-    def __init__(self, database: Database, moment: Moment, sightings: Sightings[int]) -> None:
+    def __init__(self, database: Database, moment: Moment, sightings: RowHints[int]) -> None:
         self._database, self._moment, self._sightings = database, moment, sightings
         self._rings: dict[tuple[bytes, str | None], Ring] = {}
 
@@ -230,10 +230,10 @@ def lanes(
     look_from: str = "",
     *,
     of_suspended: bool = True,
-) -> list[Lane]:
+) -> list[TenantLane]:
     """The lanes that have something visible: one tenant's, or all from a tenant on."""
     values = (queue_id, tenant, transaction.now, look_from, LANES_MAX, of_suspended)
-    return [Lane(*lane) for lane in transaction.execute(SQL.ready_tenants, values)]
+    return [TenantLane(*lane) for lane in transaction.execute(SQL.ready_tenants, values)]
 
 
 def _look(transaction: Transaction, scope: Scope, queue_id: bytes, ring: Ring) -> None:

@@ -19,7 +19,7 @@ from tickwork.core.model import Ending, Fate, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import AFTER_SUCCESS
 from tickwork.store.ids import new_id
-from tickwork.store.shared.row_hints import Sightings
+from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -65,7 +65,7 @@ class PlainAcks(NamedTuple):
 
 
 def plain_acks(
-    scope: Scope, endings: Sequence[Ending], sightings: Sightings[int]
+    scope: Scope, endings: Sequence[Ending], sightings: RowHints[int]
 ) -> PlainAcks | None:
     """The endings as plain acks; None if they are not all such."""
     first = endings[0].claim

@@ -20,6 +20,7 @@ from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import ContentType, NewMessage, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, Conflict, NotFound
+from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds, to_microseconds
@@ -80,9 +81,6 @@ def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
 
 
 BULK_MESSAGES = 1_000
-
-DEFAULT_TENANT = "default"
-"""Whose messages the system's own sends into a shared queue are."""
 
 _Kind = tuple[str | None, str | None]
 
@@ -156,7 +154,7 @@ class Parcel:
 
     def store(self, transaction: Transaction) -> None:
         """Stores what is not there yet; `NotFound` if there is no such queue."""
-        queue, tenant = self.find(transaction), self._scope.tenant or DEFAULT_TENANT
+        queue, tenant = self.find(transaction), own_tenant(self._scope)
         stored = self._prepared.store(transaction, tenant, queue)
         send_copies(transaction, tenant, stored, beside=queue.id)
 
@@ -174,7 +172,7 @@ class Sender:
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
         """Copies an event to those who subscribe to it; to how many queues."""
-        tenant = scope.tenant or DEFAULT_TENANT
+        tenant = own_tenant(scope)
         return await self._database.write(
             lambda transaction: send_copies(transaction, tenant, [event], is_exempt=True)
         )

@@ -11,11 +11,11 @@ from tickwork.core.limits import NAME_LENGTH_MAX, is_name, text_faults
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import Calendar
 from tickwork.errors import Conflict, InvalidInput, NotFound
+from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
-from tickwork.store.sqlite.schedules.create import own_tenant
 
 _DAYS = msgspec.json.Decoder(tuple[str, ...])
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tickwork.core.model import DEFAULT, Scope
+from tickwork.core.model import Scope
 from tickwork.core.queue import rate_limit as rate
 from tickwork.core.schedule.model import NewSchedule, Schedule
 from tickwork.core.tenant_limits import (
@@ -20,7 +20,8 @@ from tickwork.core.tenant_limits import (
     limit_bulk,
 )
 from tickwork.errors import Conflict, TooMany
-from tickwork.store.shared.row_hints import Alike
+from tickwork.store.ids import own_tenant
+from tickwork.store.shared.row_hints import SharedValues
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import (
     SQL,
@@ -41,10 +42,10 @@ BULK_SCHEDULES = 2_500
 SCHEDULES_PER_TURN = 100
 """So many are read before anybody else has a turn."""
 
-_Common = Alike[tuple[Any, ...]]
+_Common = SharedValues[tuple[Any, ...]]
 
 
-class Maker:
+class Creator:
     """Stores new schedules."""
 
     def __init__(self, database: Database) -> None:
@@ -63,7 +64,7 @@ class Maker:
         tenant, made = own_tenant(scope), 0
         limits = await self._database.read(lambda transaction: _limits(transaction, tenant))
         source = iter(limit_bulk(tenant, limits[1], new))
-        alike: _Common = Alike(common_values)
+        alike: _Common = SharedValues(common_values)
         piece = await _next_piece(source, alike)
         while piece:
             storing = asyncio.create_task(self._store_piece(tenant, piece))
@@ -101,13 +102,6 @@ async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_Pr
     return piece
 
 
-def own_tenant(scope: Scope) -> str:
-    """Whose a new thing is: the system's own are the default tenant's."""
-    tenant = scope.tenant or DEFAULT.tenant
-    assert tenant is not None
-    return tenant
-
-
 def _create(
     transaction: Transaction, tenant: str, new: Sequence[NewSchedule]
 ) -> tuple[Schedule, ...]:
@@ -122,7 +116,7 @@ def _create(
             really_new[each.id] = first = each
         check_same_schedule(each, first)
         ids.append(first.id)
-    _store(transaction, tenant, _ready(really_new.values(), Alike(common_values)))
+    _store(transaction, tenant, _ready(really_new.values(), SharedValues(common_values)))
     return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
 
 

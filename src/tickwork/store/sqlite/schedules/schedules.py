@@ -28,13 +28,14 @@ from tickwork.core.schedule.slot_outcome import LaterSlots
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
+from tickwork.store.ids import own_tenant
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.send import is_storable, tenants_of
 from tickwork.store.sqlite.schedules.change import Changer, find
-from tickwork.store.sqlite.schedules.create import Maker, own_tenant
+from tickwork.store.sqlite.schedules.create import Creator
 from tickwork.store.sqlite.schedules.plan import Planner
 from tickwork.store.sqlite.schedules.rows import stored
 
@@ -158,7 +159,7 @@ class SqliteSchedules:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._maker, self._lister = Maker(database), Lister(database)
+        self._maker, self._lister = Creator(database), Lister(database)
         self._changer, self._planner = Changer(database), Planner(database)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:

@@ -50,7 +50,7 @@ Key = tuple[str, bytes]
 """The tenant of a schedule and its id."""
 
 
-class Ended(NamedTuple):
+class EndedSlot(NamedTuple):
     """A slot's message that ended: the slot in `SLOT_COLUMNS`, and its record."""
 
     slot: rows.Row
@@ -80,12 +80,12 @@ class _ScheduleState(NamedTuple):
         return LastOutcome(self.error_count, self.last_error, self.last_status)
 
 
-def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
+def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
     """Records what became of slots, and changes their schedules as that demands."""
     if not ended:
         return
     record(transaction, ended)
-    by_schedule: dict[Key, list[Ended]] = {}
+    by_schedule: dict[Key, list[EndedSlot]] = {}
     for each in ended:
         by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
     noted: dict[LastOutcome, list[int]] = {}
@@ -104,32 +104,38 @@ def end_slots(transaction: Transaction, ended: Sequence[Ended]) -> None:
         transaction.execute(SQL.show_outcomes, (rows.as_json(places), *shown))
 
 
-def slots_of_dead_messages(transaction: Transaction, dead: Sequence[DyingMessage]) -> list[Ended]:
+def slots_of_dead_messages(
+    transaction: Transaction, dead: Sequence[DyingMessage]
+) -> list[EndedSlot]:
     """The ends of those among some messages that are slots; to be read before they are buried."""
     by_place = {each.place: each for each in dead}
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_place),)).fetchall()
-    ended: list[Ended] = []
+    ended: list[EndedSlot] = []
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         _, reason, error = by_place[place]
-        ended.append(Ended(slot, dead_outcome(terms, slot[3], reason, error)))
+        ended.append(EndedSlot(slot, dead_outcome(terms, slot[3], reason, error)))
     return ended
 
 
-def is_expired_unseen(ended: Ended) -> bool:
+def is_expired_unseen(ended: EndedSlot) -> bool:
     """Whether a slot, and no extra run, expired before anybody had begun with it."""
     run, next_attempt = ended.slot[3:5]
     return ended.record.status is FiringStatus.EXPIRED and not run and next_attempt == 1
 
 
-def slots_of_expired_leases(transaction: Transaction, used_up: Mapping[int, bool]) -> list[Ended]:
+def slots_of_expired_leases(
+    transaction: Transaction, used_up: Mapping[int, bool]
+) -> list[EndedSlot]:
     """The ends of those among some messages that are slots and whose pull lease ran out, by where
     they lie, and whether that was the last attempt; to be read before they are ended."""
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(used_up),)).fetchall()
-    ended: list[Ended] = []
+    ended: list[EndedSlot] = []
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
-        ended.append(Ended(slot, lease_expired_outcome(terms, slot[3], is_used_up=used_up[place])))
+        ended.append(
+            EndedSlot(slot, lease_expired_outcome(terms, slot[3], is_used_up=used_up[place]))
+        )
     return ended
 
 

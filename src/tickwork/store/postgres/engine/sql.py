@@ -1,0 +1,24 @@
+"""The SQL statements of this store, and how lists of values are passed to them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tickwork.store.shared.sql_files import load
+
+T = TypeVar("T")
+
+SQL = load("tickwork.store.postgres")
+
+CUSTOM_PLAN = "SET LOCAL plan_cache_mode = force_custom_plan"
+"""Makes the server plan a statement for its actual values. For statements with optional filters: a
+generic plan suits none of them."""
+
+
+def once(values: list[T]) -> list[T]:
+    """Reduces a column to one value if all rows have the same.
+
+    The driver encodes each value of an array. A statement therefore reads a column so that the last
+    value counts for the rows after it: `($2::text[])[least(number, cardinality($2))]`.
+    """
+    return values[:1] if values.count(values[0]) == len(values) else values

@@ -1,0 +1,192 @@
+"""Progress of batches on PostgreSQL: items are counted as they end, and batches are completed.
+
+A batch is completed after the commit that ended its last item. The sweep completes what was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, chain, islice
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from tickwork.core.message.batch import (
+    BATCH_FILLING_SECONDS_MAX,
+    ItemStatus,
+    completion_event,
+)
+from tickwork.core.model import Scope
+from tickwork.errors import NotFound, StoreUnavailable
+from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
+from tickwork.store.postgres.messages.send import Group, Parcel, Sender
+from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
+from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.shared.counters import warn_untold
+
+COMPLETIONS_MAX = 100
+"""As many batches as are completed in one transaction."""
+
+TRIES_MAX = 2
+"""A queue that was remembered for the completion event may be gone; the second look is fresh."""
+
+_NOWHERE = UUID(int=0)
+_START = ("", _NOWHERE)
+
+
+class EndedItem(NamedTuple):
+    """An item that will not run again: `completed`, or `failed` for a reason."""
+
+    tenant: str
+    batch_id: UUID
+    id: UUID
+    status: ItemStatus
+    reason: str | None
+
+
+class BatchProgress:
+    """Counts ended items and completes batches."""
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        queues: PostgresQueues,
+        sender: Sender,
+        subscriptions: PostgresSubscriptions,
+    ) -> None:
+        self._database, self._moment = database, moment
+        self._queues, self._sender, self._subscriptions = queues, sender, subscriptions
+        self._swept: tuple[str, UUID] = _START
+
+    async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
+        """Counts items as ended, in the transaction in which their messages go."""
+        kinds: dict[tuple[str, UUID, str, str | None], list[UUID]] = {}
+        for tenant, batch_id, item_id, status, reason in items:
+            kinds.setdefault((tenant, batch_id, status, reason), []).append(item_id)
+        if not kinds:
+            return
+        numbers = [len(ids) for ids in kinds.values()]
+        firsts = [1 + before for before in accumulate(numbers[:-1], initial=0)]
+        await connection.execute(
+            SQL.end_items,
+            self._moment(),
+            [*chain.from_iterable(kinds.values())],
+            *zip(*kinds, strict=True),
+            firsts,
+            numbers,
+        )
+
+    async def complete(self, batches: Collection[tuple[str, UUID]]) -> int:
+        """After a commit: completes those that have ended, and says how many.
+
+        Their event goes out with it, once. What the database refuses now is left to a sweep.
+        """
+        try:
+            return await self._complete(batches)
+        except StoreUnavailable:
+            return 0
+
+    async def sweep(self, limit: int) -> int:
+        """Looks at some of the batches that are not completed, and next time at the following.
+
+        Closes those that nobody goes on filling, completes what ended unnoticed, and says how
+        many those were.
+        """
+        found = await self._database.run(
+            lambda connection: connection.fetch(
+                SQL.uncompleted_batches,
+                self._moment(),
+                *self._swept,
+                BATCH_FILLING_SECONDS_MAX,
+                limit,
+            )
+        )
+        seen = [(row["tenant"], row["id"]) for row in found]
+        self._swept = seen[-1] if len(seen) == limit else _START
+        left = [(row["tenant"], row["id"]) for row in found if row["is_left"]]
+        if left:
+            await self._database.run(
+                lambda connection: connection.execute(
+                    SQL.seal_abandoned_batches,
+                    self._moment(),
+                    *_columns(left),
+                    BATCH_FILLING_SECONDS_MAX,
+                )
+            )
+        return await self._complete(seen) if seen else 0
+
+    async def _complete(self, batches: Collection[tuple[str, UUID]]) -> int:
+        found = iter(
+            await self._database.run(
+                lambda connection: connection.fetch(SQL.ended_batches, *_columns(sorted(batches)))
+            )
+        )
+        completed = 0
+        while ended := list(islice(found, COMPLETIONS_MAX)):
+            for _ in range(TRIES_MAX):
+                events = {(row["tenant"], row["id"]): await self._event(row) for row in ended}
+                try:
+                    completed += await self._complete_with(events)
+                except NotFound:
+                    self._subscriptions.forget()
+                else:
+                    break
+        return completed
+
+    async def _complete_with(self, events: Mapping[tuple[str, UUID], Parcel]) -> int:
+        """Completes batches, each with its event, in one transaction."""
+
+        async def work(
+            connection: Connection,
+        ) -> tuple[Sequence[tuple[str, UUID]], Sequence[Group]]:
+            rows = await connection.fetch(SQL.complete_batches, self._moment(), *_columns(events))
+            names = [(row["tenant"], row["id"]) for row in rows]
+            return names, await self._tell(connection, [events[name] for name in names])
+
+        completed, told = await self._database.transact(work)
+        self._sender.passed(told)
+        for name in completed:
+            group = events[name].group
+            if group.queue_id == _NOWHERE and group.queue:
+                warn_untold(name[1], group.queue)
+        return len(completed)
+
+    async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:
+        """Stores events, and returns what was stored. One that waits in its queue already, of a
+        batch of the same id that was pruned since, is not told again."""
+        room = BacklogChange()
+        told: Sequence[Group] = ()
+        asked = [each for each in parcels if each.group.queue_id != _NOWHERE]
+        if asked:
+            told = await self._sender.store_parcels(connection, asked, new_id(), room)
+        unasked = [each for each in parcels if each.group.queue_id == _NOWHERE]
+        copies = [copy for each in unasked for copy in each.copies_of(each.group)]
+        if copies:
+            told = [*told, *await self._sender.store(connection, copies, new_id(), room)]
+        await change_backlog(connection, room)
+        return told
+
+    async def _event(self, row: asyncpg.Record) -> Parcel:
+        """The completion event for the queue that asked for it, if it exists, and who subscribes
+        to it; whatever may wait there already."""
+        event = completion_event(
+            row["id"], total=row["total"], completed=row["completed"], failed=row["failed"]
+        )
+        tenant, queue, queue_id = row["tenant"], row["completion_queue"], None
+        if queue is not None:
+            with suppress(NotFound):
+                queue_id = await self._queues.id_of(Scope(tenant), queue)
+        return await self._sender.with_subscribers(
+            Group(tenant, queue_id or _NOWHERE, queue or "", (event,), is_exempt=True)
+        )
+
+
+def _columns(batches: Iterable[tuple[str, UUID]]) -> tuple[list[str], list[UUID]]:
+    known = list(batches)
+    return [tenant for tenant, _ in known], [batch_id for _, batch_id in known]

@@ -1,0 +1,106 @@
+"""Messages of slots on PostgreSQL: the columns they are stored from, and their withdrawal.
+
+Only messages that nobody has claimed, and that no other transaction has locked, can be withdrawn.
+Locked rows are skipped, not waited for: a transaction that settles a message holds its row and may
+wait for the schedule, which we hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tickwork.core.schedule.plan import Fire
+from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
+from tickwork.store.ids import new_id
+from tickwork.store.postgres.engine.database import Connection
+from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.keys import Key
+from tickwork.store.postgres.messages.removal import RemovedMessages
+
+ScheduleKey = tuple[str, UUID]
+"""A schedule's tenant and id."""
+
+
+class Planned(NamedTuple):
+    """A planned slot that is taken, and may be taken back."""
+
+    schedule: ScheduleKey
+    message_id: UUID
+    withdrawn: Withdrawn
+
+
+async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
+    """The keys under which planned slots wait: to be taken before the schedules are."""
+    found = await connection.fetch(SQL.withdrawable_keys, *_columns(schedules))
+    return {Key(row["tenant"], row["queue_id"], row["key"]) for row in found}
+
+
+async def take_planned(
+    connection: Connection,
+    schedules: Collection[ScheduleKey],
+    now: datetime,
+    *,
+    keys: Collection[Key],
+    withdraw: WithdrawScope = WithdrawScope.UNCLAIMED,
+) -> list[Planned]:
+    """Takes the planned slots of schedules that are taken already, by slot. What stands in line
+    under a key that we do not have was planned since we looked, and stays."""
+    chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
+    found = await connection.fetch(
+        SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen
+    )
+    return [
+        Planned(
+            (row["tenant"], row["schedule_id"]),
+            row["id"],
+            Withdrawn(
+                row["slot"],
+                row["due_at"],
+                row["is_superseded"],
+                row["run"],
+                row["has_future_record"],
+            ),
+        )
+        for row in found
+        if row["key"] is None or Key(row["tenant"], row["queue_id"], row["key"]) in keys
+    ]
+
+
+async def take_back(
+    connection: Connection, planned: Sequence[Planned], left: RemovedMessages
+) -> None:
+    """Deletes planned slots that are taken, and notes what left."""
+    if planned:
+        rows = await connection.fetch(
+            SQL.delete_withdrawn,
+            [each.schedule[0] for each in planned],
+            [each.message_id for each in planned],
+        )
+        assert len(rows) == len(planned), "what is taken stays as it is"
+        left.take_back(rows)
+
+
+def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:
+    return [tenant for tenant, _ in schedules], [schedule_id for _, schedule_id in schedules]
+
+
+def fire_columns(fires: Sequence[Fire]) -> list[list[Any]]:
+    """Slots that become messages, as statements take them: each with a new id. What is due at its
+    slot, or visible when due, says no more than that."""
+    return [
+        [new_id() for _ in fires],
+        [fire.slot for fire in fires],
+        [unless_usual(fire.due_at, fire.slot) for fire in fires],
+        [unless_usual(fire.visible_at, fire.due_at) for fire in fires],
+        [fire.catch_up for fire in fires],
+        [fire.run for fire in fires],
+        [fire.is_last for fire in fires],
+    ]
+
+
+def unless_usual(at: datetime | None, usual: datetime | None) -> datetime | None:
+    """None for the usual: to send an instant costs as much as to decide about it."""
+    return None if at == usual else at

@@ -1,0 +1,169 @@
+"""Filling batches on SQLite: items are stored piece by piece, and then the batch is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from uuid import UUID
+
+from tickwork.core.limits import check_item, check_item_count
+from tickwork.core.message.batch import (
+    Batch,
+    BatchStatus,
+    NewBatch,
+)
+from tickwork.core.model import BatchWithItems, NewMessage, Scope
+from tickwork.errors import Conflict, NotFound
+from tickwork.store.ids import own_tenant
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.batch_progress import BatchName, seal
+from tickwork.store.sqlite.messages.send import (
+    PreparedMessages,
+    QueueRow,
+    find_queue,
+    is_storable,
+)
+
+PIECE_ITEMS = 1_000
+
+
+class BatchFiller:
+    """Stores the items of batches, piece by piece."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def fill(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
+        source = iter(items)
+        await self._database.read(lambda transaction: find_queue(transaction, scope, batch.queue))
+        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        first = _next_piece(source, 0)
+        begun = await self._database.write(lambda transaction: _begin(transaction, scope, batch))
+        if begun.status is not BatchStatus.FILLING:
+            if _skip(chain(first, source), begun.total + 1) != begun.total:
+                raise Conflict(f"batch {batch.id} is closed with {begun.total} items")
+            return begun
+        stored, piece = begun.total, first[begun.total :]
+        if not piece:
+            if len(first) + _skip(source, stored - len(first)) < stored:
+                raise Conflict(f"batch {batch.id} has {stored} items already, more than are given")
+            piece = _next_piece(source, stored)
+        while piece:
+            filling = _Piece(scope, batch, piece, stored)
+            await self._database.write(filling.store, rows=len(piece))
+            stored += len(piece)
+            piece = _next_piece(source, stored)
+        return await self._database.write(
+            lambda transaction: _seal(transaction, scope, batch.id, stored)
+        )
+
+
+class PreparedBatch:
+    """A batch with all its items, stored together or not at all."""
+
+    def __init__(self, scope: Scope, batch: BatchWithItems) -> None:
+        self._scope, self._batch, self._prepared = scope, batch, PreparedMessages(batch.items)
+
+    def find(self, transaction: Transaction) -> QueueRow:
+        """The queue; `NotFound` if there is no such queue."""
+        return find_queue(transaction, self._scope, self._batch.queue)
+
+    @property
+    def name(self) -> BatchName:
+        """An empty one is the caller's to complete, when all else is stored."""
+        return own_tenant(self._scope), self._batch.id.bytes
+
+    def store(self, transaction: Transaction) -> None:
+        """Unless it is there; `Conflict` if that is another one, or an item's id is in use."""
+        queue, batch = self.find(transaction), self._batch
+        name, total = self.name, len(batch.items)
+        values = (*name, queue.id, batch.completion_queue, transaction.now, total)
+        if not transaction.execute(SQL.store_whole_batches, values).rowcount:
+            if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
+                raise Conflict(f"the id {batch.id} is another batch's")
+            return
+        if batch.items:
+            self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+
+
+class _Piece:
+    """Items of a batch that are stored together or not at all, after so many others."""
+
+    def __init__(
+        self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage], stored: int
+    ) -> None:
+        self._scope, self._batch, self._stored = scope, batch, stored
+        self._prepared = PreparedMessages(items)
+
+    def store(self, transaction: Transaction) -> None:
+        """`Conflict` if somebody else fills the batch or has closed it, or an id is in use."""
+        queue = find_queue(transaction, self._scope, self._batch.queue)
+        name = (own_tenant(self._scope), self._batch.id.bytes)
+        items = self._prepared.messages
+        values = (*name, queue.id, self._stored, len(items), transaction.now)
+        row = transaction.execute(SQL.fill_batch, values).fetchone()
+        if row is None:
+            raise Conflict(f"batch {self._batch.id} is closed, or somebody else fills it")
+        (ended,) = row
+        if ended and _has_ended(transaction, name, items):
+            raise Conflict("an item has the id of one that has ended")
+        self._prepared.store(transaction, name[0], queue, batch_id=name[1])
+
+
+def _skip(source: Iterable[NewMessage], count: int) -> int:
+    """Passes over so many items, or as many as there are; says how many."""
+    return sum(1 for _ in islice(source, count))
+
+
+def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
+    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+    piece = tuple(islice(source, PIECE_ITEMS))
+    check_item_count(place + len(piece))
+    for index, item in enumerate(piece, start=place):
+        check_item(item, index)
+    return piece
+
+
+def _begin(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
+    """The batch, begun if it was not there."""
+    queue = find_queue(transaction, scope, batch.queue)
+    values = (own_tenant(scope), batch.id.bytes, queue.id, batch.completion_queue, transaction.now)
+    transaction.execute(SQL.open_batch, values)
+    begun = get_batch(transaction, scope, batch.id)
+    if begun.queue_id.bytes != queue.id:
+        raise Conflict(f"batch {batch.id} is another queue's")
+    return begun
+
+
+def _seal(transaction: Transaction, scope: Scope, batch_id: UUID, stored: int) -> Batch:
+    """The batch is whole, if it has what its filler thinks."""
+    seal(transaction, own_tenant(scope), batch_id.bytes)
+    sealed = get_batch(transaction, scope, batch_id)
+    if sealed.total != stored:
+        raise Conflict(f"batch {batch_id} is closed with {sealed.total} items")
+    return sealed
+
+
+def _has_ended(
+    transaction: Transaction, batch: tuple[str, bytes], items: Sequence[NewMessage]
+) -> bool:
+    """Whether an item of the batch with one of these ids was there before."""
+    for some in in_chunks([item.id.bytes for item in items]):
+        (known,) = transaction.execute(
+            for_rows(SQL.has_ended_items, len(some)), (*batch, *some)
+        ).fetchone()
+        if known:
+            return True
+    return False
+
+
+def get_batch(transaction: Transaction, scope: Scope, batch_id: UUID) -> Batch:
+    tenant, row = own_tenant(scope), None
+    if is_storable(tenant):
+        row = transaction.execute(SQL.get_batch, (tenant, batch_id.bytes)).fetchone()
+    if row is None:
+        raise NotFound("batch", batch_id)
+    return rows.batch(row)

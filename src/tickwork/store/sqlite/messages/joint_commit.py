@@ -1,0 +1,96 @@
+"""Settlements with writes of their callers' own on SQLite: several in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+from collections.abc import Sequence
+
+from tickwork.core.limits import check_settlement
+from tickwork.core.model import Ending, Scope, Settlement
+from tickwork.errors import ClaimLost, EventDone
+from tickwork.store.contract import Joined
+from tickwork.store.shared.joint_commit import NOT_ITS_TO_END, Contained, Gathering, Joint
+from tickwork.store.sqlite.engine.database import Database
+from tickwork.store.sqlite.engine.file import breaks_connection, primary_code
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.settle_statements import Endings
+
+
+class JointSettler:
+    """Carries out joint settlements."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._gathering = Gathering(self._settle_together, flights_max=1)
+
+    async def settle(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
+        _check_plain(joined)
+        check_settlement(settlement)
+        joint = _Joint(Endings(scope, settlement.endings), settlement.endings, joined)
+        await self._gathering.settle(joint, lambda: self._settle_all([joint]))
+
+    async def _settle_together(self, joints: Sequence[_Joint], _: asyncio.Event) -> None:
+        await self._settle_all(joints)
+
+    async def _settle_all(self, joints: Sequence[_Joint]) -> None:
+        def work(transaction: Transaction) -> None:
+            for joint in joints:
+                joint.carry_out(transaction)
+
+        try:
+            # Alone: what they do wrong, and how long it takes, is no trouble of plain ends.
+            await self._database.write(work, alone=True)
+        except _JoinedFailed as failed:
+            raise failed.error from None
+
+
+class _Joint(Joint):
+    """A settlement that waits for its turn, made ready to be written."""
+
+    def __init__(self, ready: Endings, endings: Sequence[Ending], joined: Joined) -> None:
+        super().__init__(endings, joined)
+        self._ready = ready
+
+    def carry_out(self, transaction: Transaction) -> None:
+        result = self._ready.carry_out(transaction)
+        if result.refused:
+            raise ClaimLost(held.id for held in result.refused)
+        if result.duplicates:
+            raise EventDone(held.id for held in result.duplicates)
+        _call(self.joined, transaction)
+
+
+class _JoinedFailed(Exception):
+    """Carries an error of the caller's own statements past those of ours."""
+
+    def __init__(self, error: sqlite3.Error) -> None:
+        self.error = error
+
+
+def _check_plain(joined: Joined) -> None:
+    if inspect.iscoroutinefunction(joined) or inspect.iscoroutinefunction(
+        getattr(joined, "__call__", None)  # noqa: B004  an object may be called asynchronously
+    ):
+        raise TypeError("on SQLite what joins a settlement is a plain function, not a coroutine")
+
+
+def _call(joined: Joined, transaction: Transaction) -> None:
+    """Lets the caller write into the open transaction."""
+    try:
+        with Contained(), transaction.connection.without_transaction_control() as connection:
+            returned = joined(connection)
+    except sqlite3.Error as error:
+        if breaks_connection(error):
+            raise
+        if primary_code(error) == sqlite3.SQLITE_AUTH:
+            raise RuntimeError(NOT_ITS_TO_END) from error
+        raise _JoinedFailed(error) from error
+    if not transaction.connection.in_transaction:
+        # By a conflict that rolls back, and was caught: what follows would commit by itself.
+        raise RuntimeError("what joins a settlement has rolled it back: nothing of it happened")
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise TypeError("on SQLite what joins a settlement must not return an awaitable")

@@ -1,0 +1,286 @@
+"""Both stores have the same modules, classes and statements, except for what is listed here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+STORES = Path(__file__).resolve().parents[2] / "src" / "tickwork" / "store"
+POSTGRES, SQLITE = STORES / "postgres", STORES / "sqlite"
+PREFIXES = {POSTGRES: "Postgres", SQLITE: "Sqlite"}
+
+Listed = dict[str, tuple[str, ...]]
+"""Names that only one store has, by the reason."""
+
+MODULES: dict[Path, Listed] = {
+    POSTGRES: {
+        "tells which URLs name one database; SQLite compares files": ("engine/identity",),
+        "counts a backlog in stripes, to avoid a hot row": ("messages/backlog",),
+        "locks the rows of keys; SQLite has one writer": ("messages/keys",),
+    },
+    SQLITE: {
+        "SQLite runs in this process: a file, connections, a writer thread": (
+            "engine/connection",
+            "engine/counters",
+            "engine/file",
+            "engine/file_watch",
+            "engine/work",
+            "engine/writer",
+        ),
+        "decodes the one JSON text that a claim returns": ("messages/claim_rows",),
+        "decides about plain acks in Python; PostgreSQL does in the statement": (
+            "messages/plain_acks",
+        ),
+    },
+}
+
+CLASSES: dict[Path, Listed] = {
+    POSTGRES: {
+        "objects that keep the pool and the clock; on SQLite functions of a transaction": (
+            "messages/batch_progress:BatchProgress",
+            "messages/removal:Purger",
+            "messages/removal:Removal",
+            "messages/settle_statements:EndingWriter",
+            "schedules/slot_outcome:SlotOutcomes",
+        ),
+        "carries results from the transaction to the work after the commit": (
+            "messages/removal:AfterCommit",
+            "messages/removal:RemovedMessage",
+            "messages/removal:RemovedMessages",
+            "messages/settle_statements:CausedMessages",
+            "messages/settle_statements:EndedMessages",
+            "messages/settle_statements:Settled",
+            "schedules/slot_messages:Planned",
+            "schedules/slot_outcome:Paused",
+            "schedules/slot_outcome:Recorded",
+            "schedules/slot_outcome:EffectAndSlot",
+        ),
+        "messages of many callers in one statement": ("messages/send:Group",),
+        "bulk copies": ("schedules/create:ScheduleColumns",),
+        "partitions": ("pruner:FiringPartitions",),
+        "protects a pooled connection from its borrower": (
+            "messages/joint_commit:GuardedConnection",
+        ),
+    },
+    SQLITE: {
+        "connections for reading are threads": ("engine/database:Readers",),
+        "values made before the writer's turn": (
+            "messages/send:PreparedMessages",
+            "messages/settle_statements:Endings",
+            "schedules/slot_messages:SlotMessage",
+            "schedules/slot_messages:SlotMessages",
+        ),
+        "rows and results between the statements of one transaction": (
+            "messages/claim:ClaimBuilder",
+            "messages/dead_letters:DeadLetterCounts",
+            "messages/dead_letters:NewDeadLetter",
+            "messages/send:QueueRow",
+            "schedules/rows:StoredSchedule",
+            "schedules/slot_messages:SourceSchedule",
+            "schedules/slot_outcome:DyingMessage",
+            "schedules/slot_outcome:EndedSlot",
+        ),
+        "merges lists of several tenants": ("schedules/schedules:Lister",),
+    },
+}
+
+STATEMENTS: dict[Path, Listed] = {
+    POSTGRES: {
+        "takes a lock; SQLite has one writer": (
+            "calendars/lock_calendar",
+            "messages/lock_keys",
+            "messages/lock_or_create_keys",
+            "messages/lock_queue_for_claim",
+            "messages/reserve_key_positions",
+            "meta/lock_migrations",
+            "nodes/claim_expired",
+            "nodes/lock_node",
+            "queues/lock_queue",
+            "queues/lock_queues",
+            "schedules/lock_schedule",
+            "schedules/lock_schedules",
+            "schedules/schedule_key",
+            "schedules/withdrawable_keys",
+            "shards/confirm_dead_nodes",
+            "shards/lock_grant",
+            "shards/lock_living_node",
+            "shards/lock_shards",
+        ),
+        "finds rows first, then deletes those that no other transaction took": (
+            "batches/cancel_items",
+            "messages/waiting_message",
+            "messages/waiting_messages",
+            "schedules/count_withdrawable_slots",
+            "schedules/delete_withdrawn",
+        ),
+        "the backlog is striped": (
+            "messages/create_backlog_stripes",
+            "messages/lock_backlog_stripes",
+            "messages/read_backlog_limit",
+            "retention/capped_queues",
+        ),
+        "firings are partitioned by day": (
+            "retention/count_firings_in_partition",
+            "retention/create_firing_partition",
+            "retention/drop_firing_partition",
+            "retention/firing_partitions",
+            "retention/try_lock_partitions",
+        ),
+        "an answer can be lost between server and client": (
+            "batches/batch_fill_state",
+            "batches/seal_filled_batch",
+            "messages/explain_empty_claim",
+            "nodes/nodes_not_ended",
+            "retention/prune_receipts",
+        ),
+        "the server has a clock, settings and NOTIFY": (
+            "meta/notify",
+            "meta/read_clock",
+            "meta/server_settings",
+        ),
+        "one statement where SQLite decides in Python between several": (
+            "firings/delete_duplicate_firings",
+            "firings/record_paused_slots",
+            "firings/record_skips",
+            "messages/claim_suspects",
+            "schedules/apply_slot_outcomes",
+            "schedules/plan",
+            "schedules/sweep_schedules",
+            "shards/follow_clock",
+            "shards/hand_over_shards",
+        ),
+        "one read where SQLite uses another statement twice, or an index": (
+            "batches/seal_abandoned_batches",
+            "batches/uncompleted_batches",
+            "dead_letters/get_dead_letter",
+            "shards/read_shards",
+            "stats/oldest_visible",
+        ),
+        "subscriptions are cached": (
+            "subscriptions/all_subscriptions",
+            "subscriptions/subscriptions_among",
+        ),
+    },
+    SQLITE: {
+        "part of a claim": (
+            "messages/count_claimed",
+            "messages/done_events",
+            "messages/find_claimable",
+            "messages/find_claimable_suspects",
+            "messages/read_bodies",
+            "nodes/is_alive",
+        ),
+        "part of an ack": (
+            "messages/claimed_kinds",
+            "messages/claimed_rowid",
+            "messages/claimed_slots",
+            "messages/record_event",
+            "messages/record_successes",
+            "messages/show_successes",
+        ),
+        "part of a send": (
+            "messages/send_keyed",
+            "messages/send_plain",
+            "messages/stored_ids",
+            "messages/stored_rows",
+            "queues/get_shared_queue",
+        ),
+        "deletes what it finds, in one statement": (
+            "messages/delete_message",
+            "messages/purge_blocked",
+            "messages/purge_ready",
+        ),
+        "part of recording dead letters": (
+            "dead_letters/forward_dead_letter",
+            "dead_letters/read_death",
+            "nodes/expire_pull_leases",
+            "queues/queue_settings",
+        ),
+        "part of planning": (
+            "queues/has_queue",
+            "schedules/advance_schedules",
+            "schedules/end_planning",
+            "schedules/fire_keyed_slot",
+            "schedules/schedules_to_plan",
+            "schedules/slot_template",
+            "shards/shard_tokens",
+        ),
+        "part of applying the outcomes of slots": (
+            "schedules/end_schedule",
+            "schedules/has_later_run",
+            "schedules/last_fired_slot",
+            "schedules/pause_schedule",
+            "schedules/show_outcomes",
+            "schedules/shown_outcomes",
+            "schedules/slots_of_messages",
+            "schedules/start_next_run",
+        ),
+        "part of following the clock": (
+            "shards/intervals_to_move",
+            "shards/mark_followed",
+            "shards/move_intervals",
+            "shards/move_planned_slots",
+            "shards/shorten_leases",
+        ),
+        "part of sharing out shards": (
+            "shards/give_up_all_shards",
+            "shards/give_up_shards",
+            "shards/own_shards",
+            "shards/take_shards",
+        ),
+        "a choice that PostgreSQL makes by a parameter": (
+            "firings/skipped_runs_covering",
+            "queues/all_tenants",
+            "schedules/get_tenant_schedule",
+            "schedules/schedules_of_status",
+            "schedules/schedules_without_name",
+        ),
+        "counters and checks that PostgreSQL has in the statement that writes": (
+            "batches/count_ended_items",
+            "batches/has_whole_batch",
+            "nodes/claimed_by",
+            "subscriptions/count_subscriptions",
+        ),
+        "found by an index of its own": ("batches/abandoned_batches", "retention/old_batches"),
+        "another process is noticed by looking": ("meta/newest_message",),
+    },
+}
+
+
+def _modules(store: Path) -> set[str]:
+    return {str(path.relative_to(store).with_suffix("")) for path in store.rglob("*.py")}
+
+
+def _classes(store: Path) -> set[str]:
+    """Public classes as `module:Name`, in modules that both stores have."""
+    both = _modules(POSTGRES) & _modules(SQLITE)
+    return {
+        f"{module}:{node.name.removeprefix(PREFIXES[store])}"
+        for module in both
+        for node in ast.parse((store / f"{module}.py").read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+
+
+def _statements(store: Path) -> set[str]:
+    """Statements as `noun/name`."""
+    sql = store / "sql"
+    return {str(path.relative_to(sql).with_suffix("")) for path in sql.rglob("*.sql")}
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [(MODULES, _modules), (CLASSES, _classes), (STATEMENTS, _statements)],
+    ids=["modules", "classes", "statements"],
+)
+def test_both_stores_have_one_skeleton(
+    listed: dict[Path, Listed], names: Callable[[Path], set[str]]
+) -> None:
+    """What only one store has is listed with its reason, and what is listed exists."""
+    for store, other in ((POSTGRES, SQLITE), (SQLITE, POSTGRES)):
+        reasons = [name for group in listed[store].values() for name in group]
+        assert len(reasons) == len(set(reasons))
+        assert names(store) - names(other) == set(reasons)
