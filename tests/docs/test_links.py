@@ -1,0 +1,42 @@
+"""Links, anchors and test paths in the Markdown pages point to things that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_TEST_PATH = re.compile(r"`(tests/[\w/]+(?:\.py)?)`")
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub derives them."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(page)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+        path = page.parent / target if target else page
+        if not path.exists() or (
+            anchor and anchor not in anchors(path.read_text(encoding="utf-8"))
+        ):
+            broken.append(f"{target}#{anchor}")
+    assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_named_test_exists(page: Path) -> None:
+    named = _TEST_PATH.findall(page.read_text(encoding="utf-8"))
+    assert [each for each in named if not (ROOT / each).exists()] == []
