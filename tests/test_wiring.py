@@ -89,7 +89,7 @@ def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) 
         ({}, {}, "[server]\nport = true", "server.port in tickwork.toml"),
         ({}, {}, "[server]\nroles = []", "server.roles in tickwork.toml"),
         ({}, {}, "[server]\nroles = [1]", "server.roles in tickwork.toml"),
-        ({}, {}, "[server]\ncolour = 'red'", "tickwork.toml"),
+        ({}, {}, "[server]\ncolour = 'red'", "server.colour in tickwork.toml"),
         ({}, {}, "[queue]\nname = 'a'", "tickwork.toml"),
         ({}, {}, "server = 1", "tickwork.toml"),
         ({}, {}, "not toml", "tickwork.toml"),

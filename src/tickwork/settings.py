@@ -1,7 +1,7 @@
-"""The settings of a process: where they come from, and what they may be.
+"""The settings of a process: flags, environment variables, `tickwork.toml`, defaults.
 
-A setting is a flag, else an environment variable, else an entry in the section `[server]` of
-`tickwork.toml` in the current directory, else its default:
+The first that is given wins: a flag, an environment variable, an entry in the section `[server]` of
+`tickwork.toml` in the current directory, the default.
 
 ```
  [server]                               flag            environment
@@ -20,23 +20,23 @@ A setting is a flag, else an environment variable, else an entry in the section 
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
 ```
 
-What cannot be used is refused by the name under which it was given. The file may hold a topology
-as well (`core/topology.py`), which is none of the settings; of it a worker uses how many
-invocations its consumers may have at a time.
+An error names a setting as it was given: the flag, the variable or the entry. The file may also
+hold a topology (`core/topology`), which is not part of the settings; a worker takes the concurrency
+of its consumers from it.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tickwork.core.topology import SECTIONS as TOPOLOGY
+from tickwork.core.fields import FieldReader, Reader, shown
+from tickwork.core.topology import section_faults
 from tickwork.errors import FieldError, InvalidInput
 
 SETTINGS_FILE = "tickwork.toml"
@@ -52,7 +52,7 @@ _DRAIN_SECONDS_MAX = 86_400
 
 
 class Role(StrEnum):
-    """What a process does; by default all of it."""
+    """A task of a process; by default it has all of them."""
 
     API = "api"
     SCHEDULER = "scheduler"
@@ -60,7 +60,7 @@ class Role(StrEnum):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that can be configured, checked."""
+    """All settings of a process, checked."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -77,15 +77,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     drain_seconds: float = 30.0
 
 
-class Given(NamedTuple):
-    """A value as somebody gave it, and under which name."""
+class GivenSetting(NamedTuple):
+    """A value, and the name under which it was given."""
 
     value: object
     name: str
 
 
 RUN_ROLES = frozenset({Role.SCHEDULER, Role.WORKER})
-"""What a process of an app does unless it is told: its port is for one of them only."""
+"""Default roles of `tickwork run`. The API is not among them: only one process can use its port."""
 
 
 def load_settings(
@@ -95,43 +95,46 @@ def load_settings(
     folder: Path,
     roles: frozenset[Role] = frozenset(Role),
 ) -> Settings:
-    """The settings, or `InvalidInput` that names each one at fault; `roles` if nobody says which.
+    """Loads the settings, or raises `InvalidInput` with all errors. `roles` is the default.
 
-    A flag that is None, or an empty environment variable, was not given.
+    A flag that is None and an empty environment variable count as not given.
     """
     faults: list[FieldError] = []
     file = _read_file(folder / SETTINGS_FILE, faults)
-    faults += [FieldError(name, "is no setting") for name in flags if name not in _READERS]
-    known: dict[str, Any] = {"roles": roles}
-    for name, reader in _READERS.items():
-        given = _given(name, flags, environ, file)
-        if given is None:
-            continue
-        try:
-            known[name] = reader(given.value)
-        except ValueError as error:
-            faults.append(FieldError(given.name, str(error)))
+    Reader(flags, faults).refuse_unknown(_READERS.keys())
+    given = {name: _given(name, flags, environ, file) for name in _READERS}
+    reader = Reader(
+        {name: each.value for name, each in given.items() if each is not None},
+        faults,
+        names={name: each.name for name, each in given.items() if each is not None},
+        parses_text=True,
+    )
+    values: dict[str, Any] = {"roles": roles, **reader.read(_READERS)}
     if faults:
         raise InvalidInput(faults)
-    return Settings(**known)
+    return Settings(**values)
 
 
 def is_postgres(url: str) -> bool:
-    """Whether it is the address of a server."""
+    """Whether a URL is that of a PostgreSQL server."""
     return url.startswith("postgresql://")
 
 
 def _given(
     name: str, flags: Mapping[str, object], environ: Mapping[str, str], file: Mapping[str, object]
-) -> Given | None:
+) -> GivenSetting | None:
     variable = f"TICKWORK_{name.upper()}"
     if flags.get(name) is not None:
-        return Given(flags[name], f"--{name.replace('_', '-')}")
+        return GivenSetting(flags[name], f"--{name.replace('_', '-')}")
     if environ.get(variable):
-        return Given(environ[variable], variable)
+        return GivenSetting(environ[variable], variable)
     if name in file:
-        return Given(file[name], f"{SECTION}.{name} in {SETTINGS_FILE}")
+        return GivenSetting(file[name], _name_in_file(name))
     return None
+
+
+def _name_in_file(name: str) -> str:
+    return f"{SECTION}.{name} in {SETTINGS_FILE}"
 
 
 def _read_file(path: Path, faults: list[FieldError]) -> Mapping[str, object]:
@@ -142,96 +145,66 @@ def _read_file(path: Path, faults: list[FieldError]) -> Mapping[str, object]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         faults.append(FieldError(SETTINGS_FILE, f"cannot be read: {error}"))
         return {}
-    section = tables.pop(SECTION, {})
-    sections = f"the section [{SECTION}], and {', '.join(TOPOLOGY)}"
-    faults += [_unknown(name, sections) for name in tables if name not in TOPOLOGY]
+    faults += section_faults(tables, SETTINGS_FILE)
+    section = tables.get(SECTION, {})
     if not isinstance(section, dict):
         faults.append(FieldError(SETTINGS_FILE, f"{SECTION} must be a section, [{SECTION}]"))
         return {}
-    faults += [_unknown(name, ", ".join(_READERS)) for name in section if name not in _READERS]
+    names = {name: _name_in_file(name) for name in section}
+    Reader(section, faults, names=names).refuse_unknown(_READERS.keys())
     return section
 
 
-def _unknown(name: str, known: str) -> FieldError:
-    return FieldError(SETTINGS_FILE, f"{name!r} is not known; use {known}")
-
-
-def _host(value: object) -> str:
+def _host(reader: Reader, name: str) -> str | None:
+    value = reader.value(name)
     if not isinstance(value, str) or not value.strip() or any(each.isspace() for each in value):
-        raise ValueError(f"must be a host name or address such as 127.0.0.1, not {value!r}")
+        reader.fault(name, f"must be a host name or address such as 127.0.0.1, not {shown(value)}")
+        return None
     return value
 
 
-def _port(value: object) -> int:
-    return _integer(value, 0, _PORT_MAX)
+def _integer(low: int, high: int) -> FieldReader:
+    return lambda reader, name: reader.integer(name, low, high)
 
 
-def _one_of(value: object, known: Sequence[str]) -> str:
-    if value not in known:
-        raise ValueError(f"must be one of {', '.join(known)}, not {value!r}")
-    return str(value)
-
-
-def _integer(value: object, low: int, high: int) -> int:
-    number = value
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
-        number = int(value)
-    if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
-        raise ValueError(f"must be a whole number from {low} to {high}, not {value!r}")
-    return number
-
-
-def _seconds(value: object, high: int) -> float:
-    try:
-        number = float(value) if isinstance(value, str | int | float) else -1.0
-    except ValueError:
-        number = -1.0
-    if isinstance(value, bool) or not 0 <= number <= high:
-        raise ValueError(f"must be a number of seconds from 0 to {high}, not {value!r}")
-    return number
-
-
-def _database(value: object) -> str:
-    """Only the form is looked at. The value is not shown: there may be a password in it."""
+def _database(reader: Reader, name: str) -> str | None:
+    """Checks only the form. The error does not show the value: it may contain a password."""
+    value = reader.value(name)
     if isinstance(value, str):
         scheme, found, rest = value.partition("://")
         if found and scheme == "sqlite" and rest.startswith("/") and rest.strip("/"):
             return value
         if found and scheme == "postgresql" and rest.strip("/"):
             return value
-    raise ValueError("must be sqlite:///path/to/file.db or postgresql://user@host/name")
+    reader.fault(name, "must be sqlite:///path/to/file.db or postgresql://user@host/name")
+    return None
 
 
-def _direct(value: object) -> str:
+def _direct(reader: Reader, name: str) -> str | None:
+    value = reader.value(name)
     if isinstance(value, str) and is_postgres(value):
-        return _database(value)
-    raise ValueError("must be postgresql://user@host/name, the server itself and not its pooler")
+        return _database(reader, name)
+    reader.fault(name, "must be postgresql://user@host/name, of the server and not of its pooler")
+    return None
 
 
-def _roles(value: object) -> frozenset[Role]:
-    names = value.split(",") if isinstance(value, str) else value
-    known = [str(role) for role in Role]
-    if not isinstance(names, list) or not names:
-        raise ValueError(f"must be some of {','.join(known)}, not {value!r}")
-    named = [name.strip() if isinstance(name, str) else name for name in names]
-    for name in named:
-        if name not in known:
-            raise ValueError(f"{name!r} is not a role; use some of {','.join(known)}")
-    return frozenset(Role(name) for name in named)
+def _drain_seconds(reader: Reader, name: str) -> float | None:
+    return reader.number_between(name, 0, _DRAIN_SECONDS_MAX, "a number of seconds")
 
 
-_READERS: dict[str, Callable[[object], object]] = {
+_READERS: dict[str, FieldReader] = {
     "host": _host,
-    "port": _port,
+    "port": _integer(0, _PORT_MAX),
     "database": _database,
     "database_direct": _direct,
-    "roles": _roles,
-    "min_interval_seconds": partial(_integer, low=1, high=_MIN_INTERVAL_SECONDS_MAX),
-    "log_format": partial(_one_of, known=LOG_FORMATS),
-    "log_level": partial(_one_of, known=LOG_LEVELS),
-    "log_successes_per_second": partial(_integer, low=0, high=_LINES_PER_SECOND_MAX),
+    "roles": lambda reader, name: reader.some_of(name, Role),
+    "min_interval_seconds": _integer(1, _MIN_INTERVAL_SECONDS_MAX),
+    "log_format": lambda reader, name: reader.one_of(name, LOG_FORMATS),
+    "log_level": lambda reader, name: reader.one_of(name, LOG_LEVELS),
+    "log_successes_per_second": _integer(0, _LINES_PER_SECOND_MAX),
     "metrics_host": _host,
-    "metrics_port": _port,
-    "loop_blocked_seconds": partial(_integer, low=1, high=_BLOCKED_SECONDS_MAX),
-    "drain_seconds": partial(_seconds, high=_DRAIN_SECONDS_MAX),
+    "metrics_port": _integer(0, _PORT_MAX),
+    "loop_blocked_seconds": _integer(1, _BLOCKED_SECONDS_MAX),
+    "drain_seconds": _drain_seconds,
 }
+assert _READERS.keys() == set(Settings.__struct_fields__)

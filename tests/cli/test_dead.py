@@ -165,7 +165,7 @@ def test_bytes_are_shown_and_given_as_base64(buried: Desk, tmp_path: Path) -> No
     [
         (["--body", "{"], "--body: is not valid JSON"),
         (["--body", "@/nowhere/at/all"], "--body: /nowhere/at/all cannot be read"),
-        (["--body", "x", "--content-type", "xml"], "--content-type: must be json"),
+        (["--body", "x", "--content-type", "xml"], "--content-type: must be one of json"),
         ([], "--body is missing"),
     ],
 )

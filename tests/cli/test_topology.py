@@ -145,7 +145,7 @@ def test_an_app_that_cannot_be_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--format", "png"], "--format: must be table, json, mermaid, not 'png'"),
+        (["--format", "png"], "--format: must be one of table, json, mermaid, not 'png'"),
         (["--format", "mermaid", "--json"], "give --format or --json, not both"),
         (["--file", "a.toml", "--app", "shop:app"], "give --file or --app, not both"),
         (["--app", "shop"], "MODULE:APP: give a module and the app in it"),
@@ -213,11 +213,11 @@ def test_every_fault_is_one_sentence_and_nothing_is_done(
     assert (refused.exit_code, refused.stdout) == (2, "")
     unknown_key, unknown_queue = refused.stderr.splitlines()
     assert unknown_key == (
-        "tickwork: queues[0].max_retrys: is not known here; did you mean max_retries?"
+        "tickwork: queues[0].max_retrys: is not a known field; did you mean 'max_retries'?"
     )
     assert unknown_queue == (
-        "tickwork: subscriptions[0].queue: there is no queue 'Emails' here; did you mean "
-        "'emails'? Else add [[queues]] with name = \"Emails\""
+        "tickwork: subscriptions[0].queue: there is no queue 'Emails' in the file; did you mean "
+        "'emails'? Otherwise add [[queues]] with name = \"Emails\""
     )
     assert not (desk.folder / "tickwork.db").exists()
 

@@ -65,8 +65,8 @@ BAD_MESSAGES: list[tuple[str, Any, str]] = [
     *((field, "", str(limit)) for field, limit in BAD_TEXTS.items()),
     *((field, NUL, "NUL") for field in BAD_TEXTS),
     *((field, SURROGATE, "surrogate") for field in BAD_TEXTS),
-    *((field, 5, "must be a text, not a int") for field in BAD_TEXTS),
-    ("delay_seconds", "5", "must be a number of seconds, not a str"),
+    *((field, 5, "must be a text, not 5") for field in BAD_TEXTS),
+    ("delay_seconds", "5", "must be a number of seconds, not '5'"),
     ("delay_seconds", None, "must be a number of seconds"),
     ("expires_after_seconds", "", "must be a number of seconds"),
 ]

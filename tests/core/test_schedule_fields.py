@@ -71,7 +71,7 @@ def test_policies_are_values() -> None:
         ({"overlap": "perhaps"}, "overlap"),
         ({"retry": {"max_attempts": 0}}, "retry.max_attempts"),
         ({"retry": {"backoff": {"kind": "fixed", "seconds": -1}}}, "retry.backoff.seconds"),
-        ({"retry": {"backoff": {"kind": "sometimes"}}}, "retry.backoff"),
+        ({"retry": {"backoff": {"kind": "sometimes"}}}, "retry.backoff.kind"),
         ({"priority": 10}, "priority"),
         ({"expires_after_seconds": 0}, "expires_after_seconds"),
         ({"metadata": [1]}, "metadata"),

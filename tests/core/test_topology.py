@@ -211,7 +211,7 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
     same = queues("a") + 'max_retries = 2\n[[consumers]]\nqueue = "a"\nmax_retries = 2'
     assert parse(same).queues[0].settings.max_retries == 2
     assert faults(same[:-1] + "3") == {
-        "consumers[0].max_retries": "is not what queues[0].max_retries says; keep one of them"
+        "consumers[0].max_retries": "differs from queues[0].max_retries; keep one of them"
     }
 
 
@@ -225,13 +225,13 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
         ("[queues]\nname = 'a'", "queues", "write [[queues]]"),
         ("queues = [1]", "queues[0]", "write [[queues]]"),
         ("limits = 3", "limits", "write [limits]"),
-        ("[limits]\nmax_retires = 3", "limits.max_retires", "did you mean max_retries?"),
+        ("[limits]\nmax_retires = 3", "limits.max_retires", "did you mean 'max_retries'?"),
         ("[limits]\nmax_retries = 101", "limits.max_retries", "from 0 to 100, not 101"),
         ("[[queues]]\nmax_retries = 1", "queues[0].name", "is missing"),
-        ("[[queues]]\nname = 7", "queues[0].name", "a text in quotes, not 7"),
+        ("[[queues]]\nname = 7", "queues[0].name", "a text, not 7"),
         ("[[queues]]\nname = ''", "queues[0].name", "1 to 120 characters"),
-        (queues("a", "b", "a"), "queues[2].name", "'a' is queues[0] already"),
-        (queues("a") + "max_retrys = 1", "queues[0].max_retrys", "did you mean max_retries?"),
+        (queues("a", "b", "a"), "queues[2].name", "'a' is already defined in queues[0]"),
+        (queues("a") + "max_retrys = 1", "queues[0].max_retrys", "did you mean 'max_retries'?"),
         (queues("a") + "colour = 1", "queues[0].colour", "use backlog_bytes_max, backoff"),
         (queues("a") + "max_retries = 200", "queues[0].max_retries", "from 0 to 100, not 200"),
         (queues("a") + "max_retries = 1.5", "queues[0].max_retries", "a whole number, not 1.5"),
@@ -241,11 +241,11 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
         (queues("a") + "rate_per_second = 'fast'", "queues[0].rate_per_second", "a number, not"),
         (queues("a") + "shared = 1", "queues[0].shared", "true or false, not 1"),
         (queues("a") + "rate_limit = 1", "queues[0].rate_limit", "use rate_per_second"),
-        (queues("a") + "backoff = 3", "queues[0].backoff", 'such as {kind = "fixed"'),
-        (queues("a") + "backoff = {seconds = 3}", "queues[0].backoff.kind", "it is missing"),
+        (queues("a") + "backoff = 3", "queues[0].backoff", '{"kind": "fixed"'),
+        (queues("a") + "backoff = {seconds = 3}", "queues[0].backoff.kind", "is missing"),
         (queues("a") + 'backoff = {kind = "slow"}', "queues[0].backoff.kind", "not 'slow'"),
         (queues("a") + 'backoff = {kind = "fixed", second = 3}', "queues[0].backoff.second",
-         "did you mean seconds?"),
+         "did you mean 'seconds'?"),
         (queues("a") + 'backoff = {kind = "list", seconds = [1, "x"]}',
          "queues[0].backoff.seconds[1]", "a number"),
         (queues("a") + 'backoff = {kind = "fixed", seconds = -3}', "queues[0].backoff.seconds",
@@ -257,13 +257,13 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
         (queues("emails") + 'dead_letter_queue = ""', "queues[0].dead_letter_queue",
          "1 to 120 characters"),
         (queues("emails") + '[[consumers]]\nqueue = "emials"', "consumers[0].queue",
-         "did you mean 'emails'? Else add [[queues]] with name = \"emials\""),
+         "did you mean 'emails'? Otherwise add [[queues]] with name = \"emials\""),
         (queues("a") + 'shared = true\ndead_letter_queue = "b"\n' + queues("b"),
-         "queues[0].dead_letter_queue", "say shared = true in queues[1]"),
-        (queues("a") + '[[consumers]]\nqueue = "b"', "consumers[0].queue", "there is 'a'"),
+         "queues[0].dead_letter_queue", "set shared = true in queues[1]"),
+        (queues("a") + '[[consumers]]\nqueue = "b"', "consumers[0].queue", "the file has 'a'"),
         ("[[consumers]]\nname = 'b'", "consumers[0].queue", "is missing"),
         (queues("a") + '[[consumers]]\nqueue = "a"\n' * 2, "consumers[1].queue",
-         "has its consumer in consumers[0]"),
+         "already has a consumer in consumers[0]"),
         (queues("a") + '[[consumers]]\nqueue = "a"\nmax_batch_size = 0',
          "consumers[0].max_batch_size", "from 1 to 100"),
         (queues("a") + '[[consumers]]\nqueue = "a"\nmax_concurrency = 0',
@@ -273,14 +273,14 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
         (queues("a") + '[[producers]]\nqueue = "a"\nbinding = "A"\nname = "x"',
          "producers[0].binding", "name ="),
         (queues("a") + '[[producers]]\nqueue = "a"\nname = "x"\n' * 2, "producers[1].queue",
-         "the same as producers[0]"),
+         "the same as in producers[0]"),
         (queues("a") + '[[subscriptions]]\nqueue = "a"', "subscriptions[0].types", "is missing"),
         (queues("a") + '[[subscriptions]]\nqueue = "a"\ntypes = "*.x"', "subscriptions[0].types",
          "as its last character"),
         (queues("a") + '[[subscriptions]]\nqueue = "a"\ntypes = "x"\n' * 2,
-         "subscriptions[1].types", "the same as subscriptions[0]"),
+         "subscriptions[1].types", "the same as in subscriptions[0]"),
         (queues("a") + '[[subscriptions]]\nqueue = "a"\ntypes = "x"\nshared = true',
-         "subscriptions[0].shared", "say shared = true in queues[0]"),
+         "subscriptions[0].shared", "set shared = true in queues[0]"),
         (queues("a") + 'dead_letter_queue = "b"\n[[subscriptions]]\nqueue = "b"\ntypes = "x"\n'
          "shared = true", "subscriptions[0].shared", 'true in [[queues]] with name = "b" as well'),
     ],
@@ -318,7 +318,7 @@ def test_dead_letters_may_not_go_round() -> None:
         for name, dead in (("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"))
     )
     assert faults(text) == {
-        "queues[1].dead_letter_queue": "goes round: b → c → d → b; let one of them have none"
+        "queues[1].dead_letter_queue": "is a cycle: b → c → d → b; remove one dead_letter_queue"
     }
 
 

@@ -285,9 +285,9 @@ async def test_the_items_of_a_batch_are_checked_too(app: Tickwork, database: str
 async def test_a_type_that_is_no_text_is_refused(app: Tickwork) -> None:
     work, many = app.queue("work"), ["a"]
     async with harness(app):
-        with pytest.raises(InvalidInput, match=r"^type: must be a text or None, not "):
+        with pytest.raises(InvalidInput, match=r"^type: must be a text, not "):
             await work.send("x", type=many)
-        with pytest.raises(InvalidInput, match=r"^items\[0\].type: must be a text or None, not "):
+        with pytest.raises(InvalidInput, match=r"^items\[0\].type: must be a text, not "):
             await app.batch("work", ["x"], type=many)
 
 

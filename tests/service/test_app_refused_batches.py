@@ -167,7 +167,7 @@ async def test_a_refused_batch_with_an_id_of_ones_own_stays(
         ("items", (None,), "status: must be one of"),
         ("items", (5,), "status: must be one of"),
         ("items", ("failed", "5"), "limit: must be a whole number, not '5'"),
-        ("wait", ("5",), "timeout_seconds: must be a number or None, not '5'"),
+        ("wait", ("5",), "timeout_seconds: must be a number, not '5'"),
         ("wait", (nan,), "timeout_seconds: must be a number of seconds, not NaN"),
     ],
 )

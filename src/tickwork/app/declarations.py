@@ -12,8 +12,9 @@ from weakref import WeakSet
 
 from msgspec import Struct, structs
 
-from tickwork.app.handlers import check_type_name, kind_faults, name_of, queue_settings, shape_fault
+from tickwork.app.handlers import check_type_name, name_of, queue_settings, shape_fault
 from tickwork.app.payloads import Payload, ReadAs
+from tickwork.core.fields import Reader, reader_of
 from tickwork.core.model import QueueSettings
 from tickwork.errors import FieldError, InvalidInput
 
@@ -31,7 +32,11 @@ TYPES_KNOWN_MAX = 10_000
 """Of so many types of messages it is remembered what they carry."""
 
 
-_OPTIONS = {"max_concurrency": int | None, "cpu_seconds": float, "memory_bytes": int}
+_OPTIONS = {
+    "max_concurrency": reader_of(int | None),
+    "cpu_seconds": reader_of(float),
+    "memory_bytes": reader_of(int),
+}
 _PROCESS_ONLY = ("cpu_seconds", "memory_bytes")
 
 
@@ -353,16 +358,12 @@ def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, A
         "cpu_seconds": CPU_SECONDS,
         "memory_bytes": MEMORY_BYTES,
     }
-    faults = [
-        FieldError(name, f"is no option of a handler; use {', '.join(known)}")
-        for name in given
-        if name not in known
-    ]
+    faults: list[FieldError] = []
     chosen = known | given
-    if chosen["isolation"] not in [*Isolation]:
-        faults.append(FieldError("isolation", f"must be one of {', '.join(Isolation)}"))
-    for name, wanted in _OPTIONS.items():
-        faults += kind_faults(name, chosen[name], wanted)
+    reader = Reader(chosen, faults)
+    reader.refuse_unknown(known.keys())
+    reader.one_of("isolation", Isolation)
+    reader.read(_OPTIONS)
     if chosen["isolation"] != Isolation.PROCESS:
         fault = "is kept in a process only: add isolation='process', or leave it out"
         faults += [FieldError(name, fault) for name in _PROCESS_ONLY if name in given]

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import inspect
 from asyncio import Future
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from difflib import get_close_matches
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from functools import partial
 from reprlib import repr as shortened
-from types import NoneType
-from typing import Any, get_args
-
-import msgspec
-from msgspec import Struct, structs
+from typing import Any
 
 from tickwork.app.handling import Noted
+from tickwork.core.fields import Reader, type_faults
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, check_queue, text_faults
-from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import QueueSettings
+from tickwork.core.queue.fields import SETTINGS
 from tickwork.errors import FieldError, InvalidInput
 
 
@@ -93,32 +89,6 @@ def return_fault(returned: object) -> str | None:
     )
 
 
-_WORDS = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    NoneType: "None",
-}
-_BACKOFF = "Fixed(60), Listed((60, 300)) or Exponential(30) of tickwork.core.message.backoff"
-
-
-def kind_faults(field: str, value: object, wanted: Any) -> list[FieldError]:
-    """What is wrong with a value that is not of the wanted type, however much it looks like it."""
-    try:
-        plain = msgspec.to_builtins(value) if isinstance(value, Struct) else value
-        msgspec.convert(plain, wanted, strict=True)
-    except (msgspec.ValidationError, TypeError):
-        return [FieldError(field, f"must be {_words(wanted)}, not {shortened(value)}")]
-    return []
-
-
-def _words(wanted: Any) -> str:
-    if wanted == Backoff:
-        return _BACKOFF
-    return " or ".join(_WORDS[each] for each in get_args(wanted) or (wanted,))
-
-
 def check_queue_name(field: str, given: object) -> None:
     """Raises `InvalidInput` for what no queue can be called."""
     if isinstance(given, str):
@@ -136,34 +106,21 @@ def check_queue_name(field: str, given: object) -> None:
 
 def check_type_name(given: object) -> None:
     """Raises `InvalidInput` for what no type of messages can be called."""
-    faults = kind_faults("type", given, str | None)
+    faults = type_faults("type", given, str | None)
     if isinstance(given, str):
         faults = text_faults("type", given, TEXT_LENGTH_MAX)
     if faults:
         raise InvalidInput(faults)
 
 
-_KINDS = {field.name: field.type for field in structs.fields(QueueSettings)}
-
-
-def queue_settings(name: str, given: dict[str, Any]) -> QueueSettings:
-    """The settings of a queue; `InvalidInput` that names what cannot be."""
-    known = QueueSettings.__struct_fields__
-    faults = [
-        FieldError(f"{name}.{field}", f"is no setting of a queue; {_nearest(field, known)}")
-        for field in given
-        if field not in known
-    ]
-    for field, value in given.items():
-        wanted = _KINDS.get(field)
-        faults += kind_faults(field, value, wanted) if wanted else []
+def queue_settings(name: str, given: Mapping[str, Any]) -> QueueSettings:
+    """The settings of a queue; raises `InvalidInput` with every error in them."""
+    faults: list[FieldError] = []
+    reader = Reader(given, faults)
+    reader.refuse_unknown(SETTINGS.keys())
+    values = reader.read(SETTINGS)
     if faults:
         raise InvalidInput(faults)
-    settings = QueueSettings(**given)
+    settings = QueueSettings(**values)
     check_queue(name, settings)
     return settings
-
-
-def _nearest(field: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(field, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"use {', '.join(known)}"

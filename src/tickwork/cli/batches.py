@@ -255,11 +255,11 @@ def _rows(batches: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
 
 
 def _status(given: str | None) -> ItemStatus:
+    from tickwork.core.fields import choice_error
     from tickwork.core.message.batch import ItemStatus
 
     if given is None:
         return ItemStatus.FAILED
-    if given not in [*ItemStatus]:
-        known = ", ".join(ItemStatus)
-        fail(f"--status: must be one of {known}, not {given!r}", code=EXIT_BAD_USAGE)
+    if (message := choice_error(given, ItemStatus)) is not None:
+        fail(f"--status: {message}", code=EXIT_BAD_USAGE)
     return ItemStatus(given)

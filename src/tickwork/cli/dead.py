@@ -362,12 +362,13 @@ def _read(body: str) -> bytes:
 
 
 def _content_type(given: str | None) -> ContentType | None:
+    from tickwork.core.fields import choice_error
     from tickwork.core.model import ContentType
 
     if given is None:
         return None
-    if given not in [*ContentType]:
-        fail(f"--content-type: must be json, text or bytes, not {given!r}", code=EXIT_BAD_USAGE)
+    if (message := choice_error(given, ContentType)) is not None:
+        fail(f"--content-type: {message}", code=EXIT_BAD_USAGE)
     return ContentType(given)
 
 

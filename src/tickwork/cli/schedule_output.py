@@ -98,6 +98,8 @@ def instant_of(text: str | None, name: str) -> datetime:
 
 
 def choice(kind: Any, given: str, name: str) -> Any:
-    if given not in [*kind]:
-        fail(f"{name}: must be one of {', '.join(kind)}, not {given!r}", code=EXIT_BAD_USAGE)
+    from tickwork.core.fields import choice_error
+
+    if (message := choice_error(given, kind)) is not None:
+        fail(f"{name}: {message}", code=EXIT_BAD_USAGE)
     return kind(given)

@@ -52,7 +52,9 @@ def topology_command(
             fail(told, code=EXIT_BAD_USAGE)
         return
     if kind is not None and kind not in FORMATS:
-        fail(f"--format: must be {', '.join(FORMATS)}, not {kind!r}", code=EXIT_BAD_USAGE)
+        from tickwork.core.fields import choice_error
+
+        fail(f"--format: {choice_error(kind, FORMATS)}", code=EXIT_BAD_USAGE)
     if as_json and kind not in (None, "json"):
         fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
     if file is not None and target is not None:

@@ -1,65 +1,149 @@
-"""Reading fields: one fault per field, said so that a person can mend it.
+"""Reads the fields that users give, for rules, schedules, topology, settings and options.
 
-A `Reader` walks a JSON object, collects every fault instead of stopping at the first, and
-hands out typed values; after a fault it returns None and the rule is refused as a whole.
+A `Reader` wraps one object, such as a JSON body, a TOML table or keyword arguments. It returns
+typed values and collects an error for each field that is wrong, so that the caller can report all
+of them at once. After an error it returns None (or the default); the caller raises `InvalidInput`
+when it has read everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
 from enum import StrEnum
+from math import isfinite
 from reprlib import Repr
-from typing import TypeVar
+from types import NoneType
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from tickwork.errors import FieldError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Value = TypeVar("Value")
 
 _YEAR_MIN, _YEAR_MAX = 1970, 9000
+_INTEGER_MAX = 2**63 - 1
+_TEXT_DIGITS_MAX = 18
 _QUOTE = Repr()
 _QUOTE.maxstring = _QUOTE.maxother = 60
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 class Reader:
-    """Typed access to the fields of one object; `prefix` names it in the faults."""
+    """Typed access to the fields of one object.
+
+    Errors name a field as `prefix` and its name, or as `names` calls it. With `parses_text` a
+    number may be given as text, as in a flag or an environment variable.
+    """
 
     def __init__(
-        self, fields: Mapping[str, object], faults: list[FieldError], prefix: str = ""
+        self,
+        fields: Mapping[str, object],
+        faults: list[FieldError],
+        prefix: str = "",
+        *,
+        names: Mapping[str, str] | None = None,
+        parses_text: bool = False,
     ) -> None:
         self._fields, self.faults, self._prefix = fields, faults, prefix
+        self._names, self._parses_text = names or {}, parses_text
 
     def has(self, name: str) -> bool:
+        """Whether the field is given and is not None."""
         return self._fields.get(name) is not None
 
     def value(self, name: str) -> object:
-        """Whatever is there."""
+        """The value as it was given, unchecked."""
         return self._fields.get(name)
 
     def fault(self, name: str, message: str) -> None:
-        self.faults.append(FieldError(f"{self._prefix}{name}", message))
+        """Adds an error for a field."""
+        self.faults.append(FieldError(self._names.get(name, f"{self._prefix}{name}"), message))
 
-    def refuse_unknown(self, known: AbstractSet[str]) -> None:
+    def refuse_unknown(
+        self, known: AbstractSet[str], hints: Mapping[str, str] | None = None
+    ) -> None:
+        """Adds an error for each field that is not `known`; `hints` replace its advice."""
         if self._fields.keys() <= known:
             return
         for name in self._fields:
             if name not in known:
-                self.fault(str(name), f"is not known here; use {', '.join(sorted(known))}")
+                advice = (hints or {}).get(name) or _advice(name, known)
+                self.fault(str(name), f"is not a known field; {advice}")
+
+    def read(self, known: Mapping[str, FieldReader]) -> dict[str, Any]:
+        """The given fields that are `known` and valid, each read by its reader."""
+        values: dict[str, Any] = {}
+        for name in self._fields:
+            if name in known:
+                before = len(self.faults)
+                value = known[name](self, name)
+                if len(self.faults) == before:
+                    values[name] = value
+        return values
+
+    def boolean(self, name: str) -> bool | None:
+        return self._typed(name, bool)
+
+    def whole_number(self, name: str) -> int | None:
+        return self._typed(name, int)
+
+    def string(self, name: str) -> str | None:
+        """A text, which may be empty."""
+        return self._typed(name, str)
+
+    def number(self, name: str) -> float | None:
+        """A finite number."""
+        value = self._given_number(name)
+        if (message := _type_error(value, float)) is not None:
+            self.fault(name, message)
+            return None
+        assert isinstance(value, int | float)
+        if not isfinite(value):
+            self.fault(name, f"must be a finite number, not {shown(value)}")
+            return None
+        return float(value)
+
+    def number_between(self, name: str, low: float, high: float, what: str) -> float | None:
+        """A number in a range; `what` names it in the error: "a number of seconds"."""
+        value = self._given_number(name)
+        if _type_error(value, float) is None:
+            assert isinstance(value, int | float)
+            if low <= value <= high:
+                return float(value)
+        given = shown(self._fields.get(name))
+        self.fault(name, f"must be {what} from {low:g} to {high:g}, not {given}")
+        return None
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """A list of finite numbers."""
+        value = self._fields.get(name)
+        if not isinstance(value, list | tuple):
+            self.fault(name, f"must be a list of numbers, not {shown(value)}")
+            return None
+        items = {f"{name}[{index}]": item for index, item in enumerate(value)}
+        reader = Reader(items, self.faults, self._prefix)
+        read = [reader.number(each) for each in items]
+        valid = tuple(each for each in read if each is not None)
+        return valid if len(valid) == len(read) else None
 
     def integer(self, name: str, low: int, high: int, default: int | None = None) -> int | None:
-        value = self._fields.get(name)
+        """A whole number in a range; an error if it is missing and has no default."""
+        value = self._given_number(name)
         if value is None:
             if default is None:
                 self.fault(name, f"is missing; give a whole number from {low} to {high}")
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self.fault(name, f"must be a whole number from {low} to {high}, not {shown(value)}")
+            given = shown(self._fields.get(name))
+            self.fault(name, f"must be a whole number from {low} to {high}, not {given}")
             return None
         return value
 
     def integers(self, name: str, low: int, high: int, hint: str) -> tuple[int, ...] | None:
-        """One number or a list of them, in order and without repeats."""
+        """One whole number or a list of them, sorted and without duplicates."""
         value = self._fields.get(name)
         items = value if isinstance(value, list | tuple) else [value]
         good = all(type(item) is int and low <= item <= high for item in items)
@@ -69,49 +153,75 @@ class Reader:
         return tuple(sorted(set(items)))
 
     def is_word(self, name: str, word: str) -> bool:
+        """Whether the field is exactly this text."""
         return self._fields.get(name) == word
 
     def text(self, name: str) -> str | None:
-        value = self._fields.get(name)
-        if not isinstance(value, str):
-            self.fault(name, f"must be a text, not {shown(value)}")
-            return None
-        if not value.strip():
+        """A text that is not blank."""
+        value = self._typed(name, str)
+        if value is not None and not value.strip():
             self.fault(name, "is empty")
             return None
         return value
 
     def choice(self, name: str, default: Choice) -> Choice:
-        value = self._fields.get(name)
-        if value is None:
-            return default
+        """A member of the default's enumeration, by its value."""
         kind = type(default)
-        if not isinstance(value, str) or value not in list(kind):
-            options = ", ".join(f'"{option}"' for option in kind)
-            self.fault(name, f"must be one of {options}, not {shown(value)}")
+        if not self.has(name):
             return default
-        return kind(value)
+        found = self.one_of(name, kind)
+        return default if found is None else kind(found)
 
-    def object(self, name: str, known: set[str]) -> Reader | None:
+    def one_of(self, name: str, choices: Iterable[str]) -> str | None:
+        """One of some texts."""
+        value = self._fields.get(name)
+        if (message := choice_error(value, choices)) is not None:
+            self.fault(name, message)
+            return None
+        return str(value)
+
+    def some_of(self, name: str, kind: type[Choice]) -> frozenset[Choice]:
+        """Members of an enumeration: a list of their values, or a text with commas between them."""
+        value = self._fields.get(name)
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not items:
+            self.fault(name, f"must be one or more of {','.join(kind)}, not {shown(value)}")
+            return frozenset()
+        found: set[Choice] = set()
+        for item in items:
+            stripped = item.strip() if isinstance(item, str) else item
+            if (message := choice_error(stripped, kind)) is not None:
+                self.fault(name, message)
+                return frozenset()
+            found.add(kind(stripped))
+        return frozenset(found)
+
+    def object(self, name: str, known: AbstractSet[str]) -> Reader | None:
+        """The reader of a nested object with these fields; of an empty one if it is missing."""
         value = self._fields.get(name)
         if value is None:
-            return Reader({}, self.faults, f"{self._prefix}{name}.")
+            return self.nested(name, {})
         if not isinstance(value, Mapping):
             self.fault(name, f"must be an object with {', '.join(sorted(known))}")
             return None
-        reader = Reader(value, self.faults, f"{self._prefix}{name}.")
+        reader = self.nested(name, value)
         reader.refuse_unknown(known)
         return reader
 
+    def nested(self, name: str, fields: Mapping[str, Any]) -> Reader:
+        """A reader that puts this field's name before the names of its own fields."""
+        prefix = f"{self._names.get(name, f'{self._prefix}{name}')}."
+        return Reader(fields, self.faults, prefix, parses_text=self._parses_text)
+
     def moment(self, name: str) -> datetime | None:
-        """An ISO 8601 date and time; aware if it has an offset, else a local one."""
+        """An ISO 8601 date and time: in UTC if it has an offset, else a local one."""
         value = self._fields.get(name)
         parsed = value if isinstance(value, datetime) else None
         if isinstance(value, str) and len(value) > len("2027-03-14"):
             try:
                 parsed = datetime.fromisoformat(value)
             except ValueError as error:
-                # Where it is not a date at all, the reason only quotes the value once more.
+                # For a text that is not a date, the reason only repeats the value.
                 reason = "" if "isoformat" in str(error) else f" ({error})"
                 self.fault(name, f"{shown(value)} is not a date and time that exists{reason}")
                 return None
@@ -124,12 +234,14 @@ class Reader:
         return parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
 
     def is_in_years(self, name: str, moment: datetime) -> bool:
+        """Whether a moment is in the supported years; an error if not."""
         good = _YEAR_MIN <= moment.year <= _YEAR_MAX
         if not good:
-            self.fault(name, f"must lie between the years {_YEAR_MIN} and {_YEAR_MAX}")
+            self.fault(name, f"must be in the years {_YEAR_MIN} to {_YEAR_MAX}")
         return good
 
     def dates(self, name: str, count_max: int) -> tuple[date, ...]:
+        """A list of dates, sorted and without duplicates."""
         value = self._fields.get(name)
         if value is None:
             return ()
@@ -148,6 +260,109 @@ class Reader:
                 found.add(day)
         return tuple(sorted(found))
 
+    def _typed(self, name: str, kind: type[Value]) -> Value | None:
+        value: Any = self._fields.get(name)
+        if (message := _type_error(value, kind)) is not None:
+            self.fault(name, message)
+            return None
+        typed: Value = value
+        return typed
+
+    def _given_number(self, name: str) -> Any:
+        """The value, parsed if it is a number as text and texts are allowed."""
+        value = self._fields.get(name)
+        if not self._parses_text or not isinstance(value, str) or not value.isascii():
+            return value
+        digits = value.removeprefix("-").removeprefix("+")
+        if digits.isdigit() and len(digits) <= _TEXT_DIGITS_MAX:
+            return int(value)
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+
+FieldReader: TypeAlias = Callable[[Reader, str], Any]
+"""Reads one field by its name, as `Reader.number` does."""
+
+_READERS: dict[object, FieldReader] = {
+    bool: Reader.boolean,
+    int: Reader.whole_number,
+    float: Reader.number,
+    str: Reader.string,
+}
+
+
+def reader_of(kind: Any, others: Mapping[Any, FieldReader] | None = None) -> FieldReader:
+    """The reader of a type, such as `int` or `float | None`; `others` read types that are not
+    built in."""
+    readers = {**_READERS, **(others or {})}
+    if kind in readers:
+        return readers[kind]
+    inner = readers[_without_none(kind)]
+    return lambda reader, name: None if not reader.has(name) else inner(reader, name)
+
+
+def type_faults(field: str, value: object, kind: Any) -> list[FieldError]:
+    """An error if a value is not of a built-in type, such as `int` or `float | None`."""
+    if value is None and NoneType in get_args(kind):
+        return []
+    message = _type_error(value, _without_none(kind))
+    return [] if message is None else [FieldError(field, message)]
+
+
+def unknown_faults(given: Iterable[str], known: AbstractSet[str]) -> list[FieldError]:
+    """An error for each given name that is not known."""
+    faults: list[FieldError] = []
+    Reader(dict.fromkeys(given), faults).refuse_unknown(known)
+    return faults
+
+
+def choice_error(value: object, choices: Iterable[str]) -> str | None:
+    """What is wrong with a value that must be one of some texts; None if it is one."""
+    known = [str(each) for each in choices]
+    if isinstance(value, str) and value in known:
+        return None
+    near = nearest(value, known) if isinstance(value, str) else None
+    advice = "" if near is None else f"; did you mean {near!r}?"
+    return f"must be one of {', '.join(known)}, not {shown(value)}{advice}"
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """The known name that is most like this one, if any is."""
+    found = get_close_matches(name, known, n=1)
+    return found[0] if found else None
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it, shortened."""
+    try:
+        return _QUOTE.repr(value)
+    except ValueError:
+        return "a number of that size"  # Python refuses to print integers that are too long.
+
+
+def _type_error(value: object, kind: type[Any]) -> str | None:
+    accepted = (int, float) if kind is float else kind
+    is_number = kind in (int, float)
+    is_wrong = not isinstance(value, accepted) or (is_number and isinstance(value, bool))
+    is_too_large = isinstance(value, int) and abs(value) > _INTEGER_MAX
+    if not is_wrong and not is_too_large:
+        return None
+    return f"must be {_NAMES[kind]}, not {shown(value)}"
+
+
+def _without_none(kind: Any) -> Any:
+    for each in get_args(kind):
+        if each is not NoneType and kind == each | None:
+            return each
+    return kind
+
+
+def _advice(name: object, known: Collection[str]) -> str:
+    near = nearest(name, known) if isinstance(name, str) else None
+    return f"use {', '.join(sorted(known))}" if near is None else f"did you mean {near!r}?"
+
 
 def _date(item: object) -> date | None:
     if isinstance(item, str) and len(item) == len("2027-12-25"):
@@ -158,11 +373,3 @@ def _date(item: object) -> date | None:
     if not isinstance(item, date) or isinstance(item, datetime):
         return None
     return item if _YEAR_MIN <= item.year <= _YEAR_MAX else None
-
-
-def shown(value: object) -> str:
-    """A value as a fault quotes it: short, however long or deep it is."""
-    try:
-        return _QUOTE.repr(value)
-    except ValueError:
-        return "a number of that size"  # Longer than Python is willing to print.

@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import NoneType
 from uuid import UUID
 
+from tickwork.core.fields import shown
 from tickwork.core.message.backoff import backoff_faults
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, NewBatch
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Pace, Selection
@@ -345,13 +346,13 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
         yield FieldError(f"{prefix}body", f"must be bytes, not {type(message.body).__name__}")
         return
     for field in ("priority", "hops", "run"):
-        if type(getattr(message, field)) is not int:
-            yield FieldError(f"{prefix}{field}", "must be a whole number")
+        if type(value := getattr(message, field)) is not int:
+            yield FieldError(f"{prefix}{field}", f"must be a whole number, not {shown(value)}")
             return
     for field, kinds in _SECONDS:
         if not isinstance(value := getattr(message, field), kinds):
-            kind = type(value).__name__
-            yield FieldError(f"{prefix}{field}", f"must be a number of seconds, not a {kind}")
+            fault = f"must be a number of seconds, not {shown(value)}"
+            yield FieldError(f"{prefix}{field}", fault)
             return
     if len(message.body) > BODY_BYTES_MAX:
         yield FieldError(
@@ -379,7 +380,7 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
             limit = NAME_LENGTH_MAX if field == "key" else TEXT_LENGTH_MAX
             yield from text_faults(f"{prefix}{field}", text, limit)
         elif text is not None:
-            yield FieldError(f"{prefix}{field}", f"must be a text, not a {type(text).__name__}")
+            yield FieldError(f"{prefix}{field}", f"must be a text, not {shown(text)}")
 
 
 def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:

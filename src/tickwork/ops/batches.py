@@ -23,10 +23,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.app.handlers import kind_faults, name_of, shape_fault
+from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.handling import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
+from tickwork.core.fields import choice_error, type_faults
 from tickwork.core.limits import check_item, check_new_batch
 from tickwork.core.message.batch import (
     Batch,
@@ -172,10 +173,9 @@ class RunningBatch:
 
     async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
         """Returns the first items that have a status, such as `"failed"`."""
-        faults = kind_faults("limit", limit, int)
-        if status not in [*ItemStatus]:
-            fault = f"must be one of {', '.join(ItemStatus)}, not {shortened(status)}"
-            faults.append(FieldError("status", fault))
+        faults = type_faults("limit", limit, int)
+        if (message := choice_error(status, ItemStatus)) is not None:
+            faults.append(FieldError("status", message))
         if faults:
             raise InvalidInput(faults)
         status = ItemStatus(status)
@@ -188,7 +188,7 @@ class RunningBatch:
         Raises `TimeoutError` after `timeout_seconds`. Under a test harness, items complete only
         while it drains: there, a call without a timeout outside a handler raises `InvalidInput`.
         """
-        faults = kind_faults("timeout_seconds", timeout_seconds, float | None)
+        faults = type_faults("timeout_seconds", timeout_seconds, float | None)
         if timeout_seconds != timeout_seconds:
             faults.append(FieldError("timeout_seconds", "must be a number of seconds, not NaN"))
         if faults:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from tickwork.app.declarations import Registry
 from tickwork.app.handling import Handling, current_handling
+from tickwork.core.fields import unknown_faults
 from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
 from tickwork.errors import FieldError, InvalidInput
@@ -54,12 +55,8 @@ def compose(
     Raises `InvalidInput` for a body that cannot be stored. `encoded` is the body as bytes, if the
     caller has encoded it already.
     """
-    unknown = sorted(options.keys() - _OPTIONS)
-    if unknown:
-        known = ", ".join(sorted(_OPTIONS))
-        raise InvalidInput(
-            FieldError(name, f"is not an option of a message; use {known}") for name in unknown
-        )
+    if not options.keys() <= _OPTIONS:
+        raise InvalidInput(unknown_faults(options, _OPTIONS))
     content_type = known_content_type(content_type)
     if encoded is None:
         encoded = encode_body(body, content_type)

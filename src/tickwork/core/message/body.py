@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from tickwork.core.fields import choice_error
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 
@@ -58,7 +59,7 @@ def known_content_type(given: GivenContentType) -> ContentType:
     try:
         return ContentType(given)
     except ValueError:
-        fault = f"must be one of {', '.join(ContentType)}, not {given!r}"
+        fault = choice_error(given, ContentType) or "is not a content type"
         raise InvalidInput([FieldError("content_type", fault)]) from None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from difflib import get_close_matches
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
-from tickwork.core.message.backoff import Backoff, backoff_faults
+from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
 from tickwork.core.schedule.model import (
@@ -66,7 +65,8 @@ def read_definition(
 ) -> tuple[Definition, when.Rule]:
     """The definition that the fields describe, and its rule with the days of its calendar; a rule
     that `is_known` is one that the schedule has already."""
-    faults = _unknown(fields)
+    faults: list[FieldError] = []
+    Reader(fields, faults).refuse_unknown(SCHEDULE_FIELDS)
     rule: when.Rule | None = None
     try:
         rule = when.parse(
@@ -196,17 +196,6 @@ def _merge_object(fields: Mapping[str, object], patch: Mapping[str, object]) -> 
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _unknown(fields: Mapping[str, object]) -> list[FieldError]:
-    if fields.keys() <= SCHEDULE_FIELDS:
-        return []
-    faults = []
-    for name in sorted(map(str, fields.keys() - SCHEDULE_FIELDS)):
-        near = get_close_matches(name, SCHEDULE_FIELDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(sorted(SCHEDULE_FIELDS))}"
-        faults.append(FieldError(name, f"is not known here; {hint}"))
-    return faults
-
-
 def _target(reader: Reader) -> dict[str, Any]:
     if not reader.has("target"):
         reader.fault("target", 'is missing; such as {"type": "queue", "queue": "emails"}')
@@ -266,12 +255,8 @@ def _retry(reader: Reader) -> Retry | None:
 
 
 def _backoff(reader: Reader) -> Backoff | None:
-    value = reader.value("backoff")
-    try:
-        backoff: Backoff = msgspec.convert(value, Backoff)
-    except msgspec.ValidationError as error:
-        example = '{"kind": "exponential", "base_seconds": 30, "factor": 2, "cap_seconds": 600}'
-        reader.fault("backoff", f"{error}; such as {example}")
+    backoff = read_backoff(reader, "backoff")
+    if backoff is None:
         return None
     for fault in backoff_faults(backoff, "backoff"):
         reader.fault(fault.field, fault.message)

@@ -1,32 +1,32 @@
-"""Topology: which queues there are, who sends to them and who is served by them, as one file.
+"""Topology: a file that lists queues, their producers, consumers and subscriptions.
 
 ```
-  [limits]         what counts for every queue that says nothing else
-  [[queues]]       name, its settings, shared, paused
-  [[producers]]    name, queue
-  [[consumers]]    queue, name, max_concurrency, and settings of the queue from the consumer's side
+  [limits]          default settings for every queue
+  [[queues]]        name, settings, shared, paused
+  [[producers]]     name, queue
+  [[consumers]]     queue, name, max_concurrency, and settings of the queue
   [[subscriptions]] types, queue, shared
 ```
 
-Contract: `parse` either answers with a topology in which every name leads somewhere, or raises
-`InvalidInput` with every fault, each named by its place (`queues[2].max_retries`) and said so
-that one knows what to write instead. A dead-letter queue need not have an entry of its own: to
-name it is to want it. Other sections of the file are not looked at here.
+Contract: `parse` returns a topology in which every queue name exists, or raises `InvalidInput` with
+all errors. Each error names its path in the file (`queues[2].max_retries`) and how to fix it. A
+dead-letter queue needs no entry: naming it creates it. Other sections of the file are ignored.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from tickwork.core.fields import FieldReader, Reader, nearest, shown
 from tickwork.core.limits import check_queue
 from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import QueueSettings
-from tickwork.core.topology import fields as reading
-from tickwork.core.topology.fields import Entry, Reading
+from tickwork.core.queue.fields import SETTINGS
+from tickwork.core.topology.fields import Entry, Located, Sections, alternatives, quoted
 from tickwork.errors import FieldError, InvalidInput
 
 FILE = "tickwork.toml"
@@ -34,11 +34,15 @@ ENTRIES_MAX = 10_000
 CONCURRENCY_MAX = 10_000
 
 SECTIONS = ("queues", "producers", "consumers", "subscriptions", "limits")
-"""What of the file is the topology."""
+"""Sections of the file that belong to the topology."""
 
 OTHER_SECTIONS = ("server",)
 
-_QUEUE_KEYS = {"name": reading.text, "shared": reading.flag, "paused": reading.flag}
+_QUEUE_KEYS: dict[str, FieldReader] = {
+    "name": Reader.string,
+    "shared": Reader.boolean,
+    "paused": Reader.boolean,
+}
 _LIMITS = frozenset(
     {
         "backlog_bytes_max",
@@ -52,8 +56,8 @@ _LIMITS = frozenset(
 
 
 class QueueEntry(Struct, frozen=True, kw_only=True):
-    """A queue that should be there; `paused` None leaves it as it is. One that is `implied`, as
-    the dead-letter queue of another, is made if it is not there, and else left as it is."""
+    """A queue that should exist. `paused` None keeps its current state. An `implied` queue, the
+    dead-letter queue of another, is created if it does not exist and is not changed otherwise."""
 
     name: str
     settings: QueueSettings = QueueSettings()
@@ -63,15 +67,15 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
 
 
 class Producer(Struct, frozen=True, kw_only=True):
-    """Who sends to a queue."""
+    """A named sender to a queue."""
 
     name: str
     queue: str
 
 
 class Consumer(Struct, frozen=True, kw_only=True):
-    """Who is served by a queue, and how many batches at a time; None: as many as is good. Of an
-    app, those who handle one type say which; a file speaks of whole queues."""
+    """A consumer of a queue. `max_concurrency` is the number of invocations at a time; None scales
+    it automatically. A consumer from an app may handle one `type`; one from a file handles all."""
 
     queue: str
     name: str | None = None
@@ -80,7 +84,7 @@ class Consumer(Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionEntry(Struct, frozen=True, kw_only=True):
-    """A subscription that should be there; a shared one is for the messages of every tenant."""
+    """A subscription that should exist; a shared one receives the messages of every tenant."""
 
     types: str
     queue: str
@@ -88,7 +92,7 @@ class SubscriptionEntry(Struct, frozen=True, kw_only=True):
 
 
 class Topology(Struct, frozen=True, kw_only=True):
-    """Everything the file says."""
+    """The content of a topology file."""
 
     queues: tuple[QueueEntry, ...] = ()
     producers: tuple[Producer, ...] = ()
@@ -97,11 +101,10 @@ class Topology(Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, *, file: str = FILE) -> Topology:
-    """The topology that a file's text says; `file` names it where no place in it can."""
+    """Parses a topology file. `file` is its name in errors that have no path in it."""
     tables = _tables(text, file)
-    faults: list[FieldError] = [*_section_faults(tables, file)]
-    found = Reading(tables, faults, entries_max=ENTRIES_MAX)
-    parsed = _Parsing(found)
+    faults: list[FieldError] = [*section_faults(tables, file)]
+    parsed = _Parser(Sections(tables, faults, entries_max=ENTRIES_MAX))
     topology = Topology(
         queues=tuple(parsed.queues()),
         producers=tuple(parsed.producers()),
@@ -113,42 +116,44 @@ def parse(text: str, *, file: str = FILE) -> Topology:
     return topology
 
 
-class _Parsing:
-    """The entries of one file, and where each queue stands in it."""
+class _Parser:
+    """Parses the entries of one file and checks them against each other."""
 
-    def __init__(self, found: Reading) -> None:
-        self._found = found
-        self._limits = found.table("limits", {name: reading.SETTINGS[name] for name in _LIMITS})
-        self._queues = found.entries("queues", {**_QUEUE_KEYS, **reading.SETTINGS})
-        self._consumers = found.entries(
+    def __init__(self, sections: Sections) -> None:
+        self._sections = sections
+        self._limits = sections.table("limits", {name: SETTINGS[name] for name in _LIMITS})
+        self._queues = sections.entries("queues", {**_QUEUE_KEYS, **SETTINGS})
+        self._consumers = sections.entries(
             "consumers",
             {
-                "queue": reading.text,
-                "name": reading.text,
-                "max_concurrency": reading.whole_number,
-                **reading.SETTINGS,
+                "queue": Reader.string,
+                "name": Reader.string,
+                "max_concurrency": Reader.whole_number,
+                **SETTINGS,
             },
         )
         self._named: dict[str, Entry] = {}
         for entry in self._queues:
-            self._name(entry)
+            self._add_name(entry)
         self._implied: dict[str, bool] = {}
         for entry, owner in [
             *((each, each.values.get("name")) for each in self._queues),
             *((each, each.values.get("queue")) for each in self._consumers),
         ]:
-            self._imply(owner, entry.values.get("dead_letter_queue"))
+            self._add_implied(owner, entry.values.get("dead_letter_queue"))
 
-    def _name(self, entry: Entry) -> None:
+    def _add_name(self, entry: Entry) -> None:
         name = entry.required("name", 'a name, such as name = "emails"')
         if name is None:
             return
         first = self._named.setdefault(name, entry)
         if first is not entry:
-            entry.fault("name", f"{reading.shown(name)} is {first.place} already; take one out")
+            entry.fault(
+                "name", f"{shown(name)} is already defined in {first.path}; remove one of them"
+            )
 
-    def _imply(self, owner: str | None, dead: str | None) -> None:
-        """Where the dead letters of a queue go is a queue, shared if one of theirs is."""
+    def _add_implied(self, owner: str | None, dead: str | None) -> None:
+        """Adds the dead-letter queue of a queue. It is shared if one of its owners is."""
         if owner in self._named and dead is not None and dead not in self._named:
             self._implied[dead] = self._implied.get(dead, False) or self._is_shared(owner)
 
@@ -159,7 +164,7 @@ class _Parsing:
             settings = {**self._limits.settings(), **entry.settings()}
             consumer = served.get(name)
             if consumer is not None:
-                settings.update(self._agreed(entry, consumer))
+                settings.update(self._consumer_settings(entry, consumer))
             made = self._check(name, settings)
             yield QueueEntry(
                 name=name,
@@ -167,25 +172,25 @@ class _Parsing:
                 shared=entry.values.get("shared", False),
                 paused=entry.values.get("paused"),
             )
-            self._check_dead_letters(entry, settings)
-        self._check_rounds(served)
-        usual = {field: each.value for field, each in self._limits.settings().items()}
+            self._check_dead_letter_queue(entry, settings)
+        self._check_cycles(served)
+        defaults = {field: each.value for field, each in self._limits.settings().items()}
         for name, shared in self._implied.items():
-            made = QueueSettings(**usual)
+            made = QueueSettings(**defaults)
             yield QueueEntry(name=name, settings=made, shared=shared, implied=True)
 
     def producers(self) -> Iterator[Producer]:
         seen: dict[tuple[Any, Any], Entry] = {}
-        for entry in self._found.entries(
-            "producers", {"name": reading.text, "queue": reading.text}
+        for entry in self._sections.entries(
+            "producers", {"name": Reader.string, "queue": Reader.string}
         ):
-            name = entry.required("name", 'who sends, such as name = "shop"')
+            name = entry.required("name", 'a name, such as name = "shop"')
             queue = self._queue_of(entry)
             if name is None or queue is None:
                 continue
             first = seen.setdefault((name, queue), entry)
             if first is not entry:
-                entry.fault("queue", f"is the same as {first.place}; take one out")
+                entry.fault("queue", f"is the same as in {first.path}; remove one of them")
             yield Producer(name=name, queue=queue)
 
     def consumers(self) -> Iterator[Consumer]:
@@ -199,10 +204,10 @@ class _Parsing:
                 yield Consumer(queue=queue, name=name, max_concurrency=concurrency)
 
     def subscriptions(self) -> Iterator[SubscriptionEntry]:
-        keys = {"types": reading.text, "queue": reading.text, "shared": reading.flag}
+        keys = {"types": Reader.string, "queue": Reader.string, "shared": Reader.boolean}
         seen: dict[tuple[Any, ...], Entry] = {}
-        for entry in self._found.entries("subscriptions", keys):
-            types = entry.required("types", 'a type or a beginning, such as types = "order.*"')
+        for entry in self._sections.entries("subscriptions", keys):
+            types = entry.required("types", 'a type or a prefix, such as types = "order.*"')
             queue = self._queue_of(entry)
             if types is None or queue is None:
                 continue
@@ -210,11 +215,11 @@ class _Parsing:
                 entry.fault(fault.field, fault.message)
             shared = entry.values.get("shared", False)
             if shared and not self._is_shared(queue):
-                entry.fault("shared", f"queue {reading.shown(queue)} is not shared; say shared = "
-                            f"true in {self._place(queue)} as well")  # fmt: skip
+                entry.fault("shared", f"queue {shown(queue)} is not shared; set shared = "
+                            f"true in {self._path_of(queue)} as well")  # fmt: skip
             first = seen.setdefault((types, queue, shared), entry)
             if first is not entry:
-                entry.fault("types", f"is the same as {first.place}; take one out")
+                entry.fault("types", f"is the same as in {first.path}; remove one of them")
             yield SubscriptionEntry(types=types, queue=queue, shared=shared)
 
     def _served(self) -> dict[str, Entry]:
@@ -226,64 +231,63 @@ class _Parsing:
                 continue
             first = served.setdefault(name, entry)
             if first is not entry:
-                entry.fault("queue", f"{reading.shown(name)} has its consumer in {first.place}; a "
-                            "queue has one, in as many processes as you like")  # fmt: skip
+                entry.fault("queue", f"{shown(name)} already has a consumer in {first.path}; a "
+                            "queue has one consumer, which may run in many processes")  # fmt: skip
         return served
 
-    def _agreed(self, queue: Entry, consumer: Entry) -> dict[str, reading.Placed]:
-        """What a consumer says of its queue; said on both sides it must be the same."""
+    def _consumer_settings(self, queue: Entry, consumer: Entry) -> dict[str, Located]:
+        """The settings that a consumer gives its queue; given on both sides they must be equal."""
         own, theirs = queue.settings(), consumer.settings()
         for field in own.keys() & theirs.keys():
             if own[field].value != theirs[field].value:
-                place = theirs[field].place
-                self._found.faults.append(
-                    FieldError(place, f"is not what {own[field].place} says; keep one of them")
-                )
+                message = f"differs from {own[field].path}; keep one of them"
+                self._fault(theirs[field].path, message)
         return theirs
 
-    def _check(self, name: str, placed: Mapping[str, reading.Placed]) -> QueueSettings:
-        """The settings, with faults told where their values stand."""
-        made = QueueSettings(**{field: each.value for field, each in placed.items()})
+    def _check(self, name: str, located: Mapping[str, Located]) -> QueueSettings:
+        """The settings of a queue; errors name the path of the value."""
+        made = QueueSettings(**{field: each.value for field, each in located.items()})
         try:
             check_queue(name, made)
         except InvalidInput as error:
             for fault in error.errors:
                 field, dot, rest = fault.field.partition(".")
                 entry = self._named.get(name)
-                if field in placed:
-                    place = f"{placed[field].place}{dot}{rest}"
+                if field in located:
+                    path = f"{located[field].path}{dot}{rest}"
                 else:
-                    place = f"{entry.place}.{field}" if entry else field
-                self._found.faults.append(FieldError(place, fault.message))
+                    path = f"{entry.path}.{field}" if entry else field
+                self._fault(path, fault.message)
         return made
 
-    def _check_dead_letters(self, entry: Entry, placed: Mapping[str, reading.Placed]) -> None:
-        dead = placed.get("dead_letter_queue")
+    def _check_dead_letter_queue(self, entry: Entry, located: Mapping[str, Located]) -> None:
+        dead = located.get("dead_letter_queue")
         if dead is None:
             return
         if entry.values.get("shared", False) and not self._is_shared(dead.value):
-            self._fault(dead.place, f"is of one tenant, and {entry.place} is shared: say shared = "
-                        f"true in {self._place(dead.value)} as well")  # fmt: skip
+            self._fault(dead.path, f"belongs to one tenant but {entry.path} is shared; set shared "
+                        f"= true in {self._path_of(dead.value)} as well")  # fmt: skip
 
-    def _check_rounds(self, served: Mapping[str, Entry]) -> None:
-        """No message may die round and round."""
-        leads: dict[str, reading.Placed] = {}
+    def _check_cycles(self, served: Mapping[str, Entry]) -> None:
+        """Dead-letter queues must not form a cycle."""
+        targets: dict[str, Located] = {}
         for name, entry in self._named.items():
             consumer = served.get(name)
             settings = {**entry.settings(), **(consumer.settings() if consumer else {})}
             if "dead_letter_queue" in settings:
-                leads[name] = settings["dead_letter_queue"]
+                targets[name] = settings["dead_letter_queue"]
         cleared: set[str] = set()
-        for start in leads:
+        for start in targets:
             path: dict[str, None] = {}
             at = start
-            while at in leads and at not in cleared and at not in path:
+            while at in targets and at not in cleared and at not in path:
                 path[at] = None
-                at = leads[at].value
+                at = targets[at].value
             names = [*path]
             if at in path and len(names) - names.index(at) > 1:
-                way = " → ".join([*names[names.index(at) :], at])
-                self._fault(leads[at].place, f"goes round: {way}; let one of them have none")
+                cycle = " → ".join([*names[names.index(at) :], at])
+                message = f"is a cycle: {cycle}; remove one dead_letter_queue"
+                self._fault(targets[at].path, message)
             cleared.update(path)
 
     def _queue_of(self, entry: Entry) -> str | None:
@@ -294,22 +298,22 @@ class _Parsing:
         return None
 
     def _no_queue(self, name: str) -> str:
-        advice = f"add [[queues]] with name = {reading.quoted(name)}"
-        return f"there is no queue {reading.shown(name)} here; " + reading.alternatives(
+        advice = f"add [[queues]] with name = {quoted(name)}"
+        return f"there is no queue {shown(name)} in the file; " + alternatives(
             name, [*self._named, *self._implied], otherwise=advice
         )
 
-    def _place(self, name: str) -> str:
-        """Where a queue stands, or would stand."""
+    def _path_of(self, name: str) -> str:
+        """The path of a queue's entry, or of the one to add."""
         entry = self._named.get(name)
-        return f"[[queues]] with name = {reading.quoted(name)}" if entry is None else entry.place
+        return f"[[queues]] with name = {quoted(name)}" if entry is None else entry.path
 
     def _is_shared(self, name: str) -> bool:
         entry = self._named.get(name)
         return self._implied[name] if entry is None else bool(entry.values.get("shared", False))
 
-    def _fault(self, place: str, message: str) -> None:
-        self._found.faults.append(FieldError(place, message))
+    def _fault(self, path: str, message: str) -> None:
+        self._sections.faults.append(FieldError(path, message))
 
 
 def _tables(text: str, file: str) -> dict[str, Any]:
@@ -321,9 +325,11 @@ def _tables(text: str, file: str) -> dict[str, Any]:
         raise InvalidInput([FieldError(file, f"is not valid TOML: {error}")]) from None
 
 
-def _section_faults(tables: Mapping[str, object], file: str) -> Iterator[FieldError]:
+def section_faults(tables: Iterable[str], file: str) -> Iterator[FieldError]:
+    """Errors of a file that has unknown sections."""
     known = [*SECTIONS, *OTHER_SECTIONS]
     for name in tables:
         if name not in known:
-            said = reading.alternatives(name, known, otherwise=f"use {', '.join(known)}")
-            yield FieldError(file, f"{reading.shown(name)} is not a section; {said}")
+            near = nearest(name, known)
+            advice = f"use {', '.join(known)}" if near is None else f"did you mean {near!r}?"
+            yield FieldError(file, f"{shown(name)} is not a known section; {advice}")

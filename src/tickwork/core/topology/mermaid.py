@@ -1,12 +1,12 @@
-"""A topology as a picture in Mermaid: who sends, queues, who is served.
+"""Draws a topology as a Mermaid flowchart: producers, queues, consumers, subscriptions.
 
 ```
   ([producer]) ──▶ [(queue)] ──a type──▶ [consumer]
   {{content.*}} ─events─▶ [(queue)] ┄dead letters┄▶ [(queue)]
 ```
 
-Contract: every id is used once and stands before the lines that lead from or to it. A name is
-shown and is never syntax: whatever could be syntax is spelled by its number.
+Contract: every node has one id and is defined before its edges. Names never act as syntax: each
+character that could be syntax is written as its character code.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Iterator
 
 from tickwork.core.topology import Topology
 
-_SPELLED = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[^\w.:/@-]")
-"""Not what is inside of words; labels are Markdown, where a star or two underscores mean more."""
+_ESCAPED = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[^\w.:/@-]")
+"""Characters to escape. Labels are Markdown, where stars and underscores around words are markup;
+underscores inside words are not."""
 
 _SHAPES = {
     "producer": ('(["', '"])'),
@@ -28,7 +29,7 @@ _SHAPES = {
 
 
 class _Nodes:
-    """What is drawn, by kind and name, in the order in which it was first spoken of."""
+    """Nodes by kind and name, in the order in which they first occur."""
 
     def __init__(self) -> None:
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in _SHAPES}
@@ -45,22 +46,22 @@ class _Nodes:
 
 
 def mermaid(topology: Topology) -> Iterator[str]:
-    """The lines of the picture, from left to right."""
+    """The lines of the flowchart."""
     nodes = _Nodes()
     for queue in topology.queues:
         nodes.id_of("queue", queue.name)
-    arrows = [*_arrows(topology, nodes)]
+    edges = [*_edges(topology, nodes)]
     yield "flowchart LR"
     yield from nodes.lines()
-    yield from arrows
+    yield from edges
 
 
 def escaped(text: str) -> str:
-    """A text as it may stand between quotes; never empty, as there are no empty labels."""
-    return _SPELLED.sub(lambda found: f"#{ord(found[0])};", text) or "#160;"
+    """A text for use between quotes; never empty, since Mermaid has no empty labels."""
+    return _ESCAPED.sub(lambda found: f"#{ord(found[0])};", text) or "#160;"
 
 
-def _arrows(topology: Topology, nodes: _Nodes) -> Iterator[str]:
+def _edges(topology: Topology, nodes: _Nodes) -> Iterator[str]:
     for producer in topology.producers:
         source = nodes.id_of("producer", producer.name)
         yield f"    {source} --> {nodes.id_of('queue', producer.queue)}"
