@@ -251,7 +251,7 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
         (queues("a") + 'backoff = {kind = "fixed", seconds = -3}', "queues[0].backoff.seconds",
          "from 0"),
         (queues("a") + "max_batch_timeout_seconds = 1",
-         "queues[0].max_batch_timeout_seconds", "did you mean max_batch_timeout?"),
+         "queues[0].max_batch_timeout_seconds", "did you mean 'max_batch_timeout'?"),
         (queues("a") + "max_batch_timeout = 61", "queues[0].max_batch_timeout", "from 0 to 60"),
         (queues("a") + 'dead_letter_queue = "a"', "queues[0].dead_letter_queue", "another queue"),
         (queues("emails") + 'dead_letter_queue = ""', "queues[0].dead_letter_queue",
