@@ -90,7 +90,7 @@ async def test_the_environment_and_the_flags_are_heard(children: Children) -> No
     [
         (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
         (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
-        (["--roles", "king"], "--roles: 'king' is not a role; use some of api,scheduler,worker"),
+        (["--roles", "king"], "--roles: must be one of api, scheduler, worker, not 'king'"),
         (["--roles", "worker"], "--roles: a server has the role api"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_module_without_that_app_is_told(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--roles", "boss"], "--roles: 'boss' is not a role; use some of api,scheduler,worker"),
+        (["--roles", "boss"], "--roles: must be one of api, scheduler, worker, not 'boss'"),
         (["--log-format", "xml"], "--log-format: must be one of json, console, not 'xml'"),
         (
             ["--log-level", "loud"],
