@@ -151,7 +151,7 @@ async def test_what_is_no_longer_declared_is_found_page_by_page_up_to_a_bound(
     await declare(store, **dict.fromkeys(names, HOURLY))
     monkeypatch.setattr(declaring, "PAGE", 2)
     assert (await declare(store)).removed == tuple(names)
-    monkeypatch.setattr(declaring, "LOOKED_AT_MAX", 4)
+    monkeypatch.setattr(declaring, "SEARCHED_MAX", 4)
     with caplog.at_level(logging.INFO, "tickwork"):
         assert (await declare(store)).removed == tuple(names[:4])
     assert "only the first 4 named schedules" in caplog.text

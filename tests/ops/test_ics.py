@@ -142,8 +142,8 @@ def test_an_event_that_cannot_be_read_is_refused_by_its_name(lines: str) -> None
     ("rule", "said"),
     [
         ("FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30", "more than once a day"),
-        ("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "no day fits"),
-        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "no day fits"),
+        ("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "matches no day"),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "matches no day"),
         ("FREQ=DAILY;COUNT=99999", "cannot be read"),
     ],
 )
@@ -158,7 +158,7 @@ def test_what_is_too_much_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyP
     yearly = "DTSTART;VALUE=DATE:20270302\nRRULE:FREQ=YEARLY"
     monkeypatch.setattr(ics, "RULES_MAX", 2)
     assert "more than 2 events" in refusal(*[yearly] * 3)
-    monkeypatch.setattr(ics, "DAYS_WRITTEN_MAX", 15)
+    monkeypatch.setattr(ics, "DAYS_EXPANDED_MAX", 15)
     assert "days" in refusal(*[yearly] * 2)
 
 

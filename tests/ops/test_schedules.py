@@ -19,7 +19,7 @@ from tickwork.ops.schedules import calendars
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules import create as schedule_making
 from tickwork.ops.schedules.lookup import get_schedule
-from tickwork.ops.schedules.views import fires_next, show_firing, show_schedule
+from tickwork.ops.schedules.views import next_fire_in_row, show_firing, show_schedule
 from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
@@ -288,7 +288,7 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
     )
     assert [each.id for each in moved] == [made.id]
     changed = await get_schedule(store, DEFAULT, "report")
-    fires = fires_next(changed)
+    fires = next_fire_in_row(changed)
     assert fires is not None
     assert fires.date() == tomorrow + timedelta(days=2)
     assert [each.after for each in moved] == [fires]

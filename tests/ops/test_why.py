@@ -61,7 +61,7 @@ async def test_before_anything_fired_it_tells_of_the_first_slot(
     found = await ask(store, made)
     assert (found.code, found.fired, found.at) == ("to_come", None, hour(clock, 1))
     assert found.answer == (
-        "It is still to come, 50 min from now; it becomes a message at "
+        "It is due in 50 min; its message is created at "
         f"{iso(hour(clock, 1) - timedelta(seconds=30))}."
     )
     assert (found.previous_slot, found.next_slot) == (None, hour(clock, 2))
@@ -94,12 +94,12 @@ async def test_what_is_no_slot_is_told_the_nearest_ones(store: Store, clock: Vir
     found = await ask(store, made, hour(clock, 5) + timedelta(minutes=7))
     assert (found.code, found.is_slot) == ("no_slot", False)
     assert found.answer == (
-        f"That is none of its slots: the previous one is {iso(hour(clock, 5))} "
+        f"This is not one of its slots: the previous one is {iso(hour(clock, 5))} "
         f"and the next one is {iso(hour(clock, 6))}."
     )
     single = await make(store, once_at=hour(clock, 3).isoformat())
     found = await ask(store, single, hour(clock, 2))
-    assert found.answer == (f"That is none of its slots: the next one is {iso(hour(clock, 3))}.")
+    assert found.answer == (f"This is not one of its slots: the next one is {iso(hour(clock, 3))}.")
 
 
 async def test_what_is_to_come_is_planned_soon_before(store: Store, clock: VirtualClock) -> None:
@@ -107,7 +107,7 @@ async def test_what_is_to_come_is_planned_soon_before(store: Store, clock: Virtu
     found = await ask(store, made, hour(clock, 30))
     assert (found.code, found.fired) == ("to_come", None)
     # The spread is up to ten minutes, and its schedule's own.
-    assert re.search("1 day [56] h from now: it is due at", found.answer)
+    assert re.search("It is due in 1 day [56] h, at", found.answer)
     clock.advance(seconds=49 * 60 + 45)
     await plan_now(store, clock)
     found = await ask(store, made)
@@ -135,7 +135,7 @@ async def test_a_pause_is_told_for_what_passed_and_for_what_is_to_come(
     assert (latest.code, latest.answer) == ("paused", f"It did not fire: {still}")
     between = await ask(store, made, clock.now() + timedelta(minutes=3))
     assert between.code == "no_slot"
-    assert between.answer.endswith(f"; besides, {still}")
+    assert between.answer.endswith(f"; also, {still}")
 
 
 async def test_a_slot_that_was_left_when_it_was_paused_is_told_as_paused(
@@ -164,7 +164,7 @@ async def test_what_is_parked_says_why_and_what_to_do(store: Store, clock: Virtu
     later = await ask(store, made, hour(clock, 4))
     assert later.code == "no_slot"
     assert "parked since" in later.answer
-    assert "(its last error: it is broken); put right what is wrong and resume it." in later.answer
+    assert "(its last error: it is broken); fix the error and resume it." in later.answer
 
 
 async def test_after_deletion_it_says_so_and_the_record_stays(
@@ -187,7 +187,7 @@ async def test_after_deletion_it_says_so_and_the_record_stays(
     never = await ask(store, fresh)
     assert (never.code, never.at) == ("deleted", clock.now())
     assert never.answer == f"{since} never fired."
-    with pytest.raises(NotFound, match=r"no schedule fresh; one that was deleted has its id only"):
+    with pytest.raises(NotFound, match=r"no schedule fresh; find a deleted one by its id"):
         await why(store, DEFAULT, "fresh")
 
 
@@ -216,7 +216,7 @@ async def test_firings_that_are_used_up_are_told_ahead(store: Store, clock: Virt
     assert (await ask(store, made, hour(clock, 2))).code == "to_come"
     found = await ask(store, made, hour(clock, 3))
     assert (found.code, found.fired) == ("max_firings", False)
-    assert found.answer == "It will not fire: its 2 firings are used up by slots before it."
+    assert found.answer == "It will not fire: its 2 firings are used up by earlier slots."
 
 
 async def test_a_fixed_delay_knows_its_next_slot_and_no_other(
@@ -228,7 +228,7 @@ async def test_a_fixed_delay_knows_its_next_slot_and_no_other(
     assert (found.code, found.at, found.is_slot) == ("to_come", slot, True)
     found = await ask(store, made, slot + HOUR)
     assert (found.code, found.previous_slot, found.next_slot) == ("no_slot", slot, None)
-    assert "after the end of the run before" in found.answer
+    assert "each slot is set when the run before it finishes" in found.answer
 
 
 async def test_a_time_without_a_zone_is_refused_by_field(store: Store) -> None:

@@ -60,7 +60,7 @@ async def test_every_slot_has_its_own_error(
     assert said == [
         "It fired, and died after 1 attempt (permanent): boom 1; see its dead letter.",
         "It fired, and died after 1 attempt (permanent): boom 2; see its dead letter.",
-        "It fired, and failed once: boom 3; it has not ended yet.",
+        "It fired, and failed once: boom 3; it is not finished yet.",
     ]
 
 
@@ -76,10 +76,10 @@ async def test_what_died_without_a_word_has_no_error_of_another(
     await store.reaper.reap(SYSTEM, ALL)
     first, second = [await ask(store, made, nine + hours * HOUR) for hours in range(2)]
     assert (first.code, first.fired) == ("expired", False)
-    assert first.answer.startswith("It did not fire: nobody began with it before it expired; rec")
+    assert first.answer.startswith("It did not fire: no worker started it before it expired; rec")
     assert (second.code, second.fired) == ("expired", True)
     assert second.answer == (
-        "It fired, and failed once; it expired before it was tried again; see its dead letter."
+        "It fired, and failed once; it expired before the next attempt; see its dead letter."
     )
 
 
@@ -115,7 +115,7 @@ async def test_between_the_slots_of_one_record_the_rule_knows(
     found = await ask(store, made, nine + timedelta(minutes=77))
     assert (found.code, found.is_slot, found.firings) == ("no_slot", False, ())
     assert found.answer == (
-        f"That is none of its slots: the previous one is {iso(nine + HOUR)} "
+        f"This is not one of its slots: the previous one is {iso(nine + HOUR)} "
         f"and the next one is {iso(nine + 2 * HOUR)}."
     )
 
@@ -133,9 +133,9 @@ async def test_under_another_rule_only_the_ends_of_a_record_are_known(
         found = await ask(store, made, nine + timedelta(minutes=minutes))
         assert (found.code, found.fired, found.is_slot) == ("unknown", False, is_slot)
         assert found.answer == (
-            "It did not fire, but whether it was a slot is not known: there is one record of "
-            f"4 slots from {iso(nine)} to {iso(nine + 3 * HOUR)} (it was late by more than its "
-            "grace, and its missed policy left it out), and the rule was another one then."
+            "It did not fire; whether it was a slot is unknown: one record covers "
+            f"4 slots from {iso(nine)} to {iso(nine + 3 * HOUR)} (it was later than its grace "
+            "allows, and its missed policy skips such slots), and the rule has changed since."
         )
 
 

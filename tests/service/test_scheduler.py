@@ -29,7 +29,7 @@ from tickwork.core.schedule.model import SHARDS, ScheduleStatus
 from tickwork.core.schedule.plan import DueSchedule, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
-from tickwork.ops.schedules.views import fires_next
+from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler import scheduler as schedulers
 from tickwork.service.scheduler.leadership import Leadership
@@ -388,7 +388,7 @@ async def test_the_days_of_a_calendar_are_read_anew_with_each_version(
     await store.calendars.put(DEFAULT, "feasts", [today])
     clock.advance(seconds=60)
     await post.run()
-    fires = fires_next(await again(store, made))
+    fires = next_fire_in_row(await again(store, made))
     assert fires is not None
     assert fires.date() == today + timedelta(days=1)
     assert len(await store.schedules.messages(DEFAULT, made.id, ALL)) == 1

@@ -19,7 +19,7 @@ from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules.calendars import put_calendar
-from tickwork.ops.schedules.views import fires_next, show_schedule
+from tickwork.ops.schedules.views import next_fire_in_row, show_schedule
 from tickwork.service.scheduler import calendars
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -89,11 +89,11 @@ async def test_a_day_that_is_made_a_day_off_later_is_on_record(
         made = await life.create(**DAILY, calendar="feasts")
         await life.until(NOON + timedelta(hours=1))
         await closed(life, 1, 2, 3)
-        assert fires_next(await life.now(made)) == NOON + 4 * DAY
+        assert next_fire_in_row(await life.now(made)) == NOON + 4 * DAY
         await life.until(NOON + DAY + timedelta(hours=1))
         assert await told(life, made) == {"excluded": noons(1)}
         await closed(life, 1, 3)
-        assert fires_next(await life.now(made)) == NOON + 2 * DAY
+        assert next_fire_in_row(await life.now(made)) == NOON + 2 * DAY
         await life.until(NOON + 4 * DAY)
         assert life.slots(made) == noons(0, 2, 4)
         assert await told(life, made) == {"excluded": noons(1, 3)}

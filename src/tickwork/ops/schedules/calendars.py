@@ -1,7 +1,7 @@
-"""Calendars: days off under a name, and what follows a change.
+"""Creates, reads and deletes calendars, and recomputes the schedules that use them.
 
-When a calendar changes, the schedules that use it are computed anew, one by one: what was planned
-and is not due yet is taken back, and the next slot follows the new days.
+When a calendar changes, each schedule that uses it is recomputed: its slots that are not due yet
+are withdrawn, and the next slot follows the new days.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule import change as changing
+from tickwork.core.schedule import change
 from tickwork.core.schedule.model import Calendar, Schedule, ScheduleOrder, ScheduleSelection
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
@@ -24,6 +24,7 @@ from tickwork.ops.schedules.lookup import holidays_among, with_holidays
 from tickwork.store.contract import Store
 
 PAGE = 500
+"""Number of schedules that are listed and recomputed at a time."""
 
 Progress = Callable[[int], None]
 
@@ -68,13 +69,16 @@ async def put_calendar(
     *,
     on_progress: Progress | None = None,
 ) -> tuple[Calendar, tuple[Moved, ...]]:
-    """Creates a calendar or replaces its days, dates or ISO texts; says which schedules moved."""
+    """Creates a calendar or replaces its days, given as dates or ISO texts.
+
+    Returns the calendar and the schedules whose next slot moved.
+    """
     chosen = _read(name, days)
     before = await _days_of(store, scope, name)
     calendar = await store.calendars.put(scope, name, chosen)
     if before is None:
         return calendar, ()
-    # Also if the days are the same: an earlier call may not have come to its end.
+    # Also if the days are the same: an earlier call may have stopped halfway.
     moved = await recompute(
         store,
         scope,
@@ -93,7 +97,7 @@ async def recompute(
     old_holidays: dict[str, frozenset[date]] | None = None,
     on_progress: Progress | None = None,
 ) -> tuple[Moved, ...]:
-    """Computes schedules anew under the days and zones of now; says which ones moved."""
+    """Recomputes schedules with the current calendars and zones; returns those that moved."""
     moved: list[Moved] = []
     after: UUID | None = None
     seen = 0
@@ -106,9 +110,9 @@ async def recompute(
         )
         found = await store.schedules.list(scope, page, PAGE)
         for schedule in found:
-            change = await _recompute_one(store, schedule, old_holidays or {})
-            if change is not None:
-                moved.append(change)
+            recomputed = await _recompute_one(store, schedule, old_holidays or {})
+            if recomputed is not None:
+                moved.append(recomputed)
         seen += len(found)
         if on_progress is not None and found:
             on_progress(seen)
@@ -124,21 +128,21 @@ async def _recompute_one(
     holidays = await holidays_among(store, own, [{"calendar": calendar}])
     former = {**holidays, **old_holidays}
 
-    def decide(found: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
+    def decide(found: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
         if found.definition.rule.calendar != calendar:
             return None
-        # Of the schedule as it stands now: somebody may have changed it since it was listed.
+        # Uses `found`, not `schedule`: it may have changed since it was listed.
         rules = with_holidays(found, former), with_holidays(found, holidays)
-        return changing.update(found.definition, found.name, *rules)(found, withdrawn, now)
+        return change.update(found.definition, found.name, *rules)(found, withdrawn, now)
 
     try:
         return await change_times(store, schedule, decide)
     except TooMany:
-        return None  # It is over, and would count again: it stays so, and the others go on.
+        return None  # It is completed, and the tenant has no room to reactivate it.
 
 
 def read_days(lines: Sequence[str]) -> tuple[date, ...]:
-    """Days as ISO dates, one a line; what follows a `#` is a comment."""
+    """Parses ISO dates, one per line; text after a `#` is a comment."""
     faults: list[FieldError] = []
     days: set[date] = set()
     for number, line in enumerate(lines, start=1):
@@ -156,7 +160,7 @@ def read_days(lines: Sequence[str]) -> tuple[date, ...]:
 
 
 def _read(name: object, days: object) -> tuple[date, ...]:
-    """The days, sorted, each once; `InvalidInput` for what is no name or no day."""
+    """Returns the days, sorted and distinct; raises `InvalidInput` for a bad name or day."""
     faults: list[FieldError] = []
     given = days if isinstance(days, str) or not isinstance(days, Iterable) else [*days]
     chosen = Reader({"days": given}, faults).dates("days", EXCLUDED_DAYS_MAX)

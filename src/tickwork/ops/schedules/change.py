@@ -1,8 +1,8 @@
-"""What is done with schedules: decided in `core.changing`, carried out by the store.
+"""Updates, pauses, resumes, deletes, triggers and backfills schedules.
 
-Wherever a schedule is asked for, its id or its name will do.
-
-Schedules whose next slot is another one now: because of a calendar, or of new zone data.
+`core.schedule.change` decides each change and the store carries it out in one transaction. A
+`reference` is the id or the name of a schedule. Changes of a calendar or of the zone data, which
+move the next slots of many schedules, are applied here, too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from msgspec import Struct, structs
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule import change as changing
-from tickwork.core.schedule import tzdata_change as rezoning
+from tickwork.core.schedule import change, tzdata_change
 from tickwork.core.schedule.change import Decision
 from tickwork.core.schedule.clock_change import anchor_after_update
 from tickwork.core.schedule.fields import (
@@ -50,10 +49,11 @@ from tickwork.ops.schedules.lookup import (
     rule_with,
     with_holidays,
 )
-from tickwork.ops.schedules.views import fires_next
+from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
 
 BACKFILL_SLOTS_MAX = 10_000
+"""Maximum number of slots in one backfill."""
 
 
 async def update(
@@ -64,10 +64,10 @@ async def update(
     *,
     limits: when.Limits,
 ) -> Schedule:
-    """Lays a patch over a schedule; what was planned and is not due follows the new fields."""
+    """Applies a merge patch to a schedule; slots that are not due yet follow the new fields."""
     known = await get_schedule(store, scope, reference)
     if "idempotency_key" in patch:
-        fault = "names the creation of a schedule, and stays as it is"
+        fault = "identifies the request that created the schedule and cannot be changed"
         raise InvalidInput([FieldError("idempotency_key", fault)])
     if "name" in patch:
         _check_name(patch)
@@ -96,9 +96,12 @@ async def replace(
     limits: when.Limits,
     keeps_rule: bool = False,
 ) -> Schedule:
-    """Gives a schedule these fields instead of those that it has; an interval that `is_anew` counts
-    from now on. What `keeps_rule` is not held to limits that came later. `Conflict` if it is not as
-    it is known any more."""
+    """Replaces the fields of a schedule.
+
+    With `is_anew` an interval counts from now. With `keeps_rule` the rule is not checked against
+    limits that were introduced after it. Raises `Conflict` if the schedule has changed since it was
+    read.
+    """
     limits = await limits_of(store, scope, limits)
     now = await store.now()
     holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
@@ -119,12 +122,14 @@ async def replace(
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))
     old_rule = with_holidays(known, holidays)
-    decide = changing.update(definition, name, old_rule, rule)
+    decide = change.update(definition, name, old_rule, rule)
 
-    def unchanged_since(schedule: Schedule, withdrawn: Any, at: datetime) -> changing.Change | None:
-        # The fields were made for what we read: for anything else they might say something else.
+    def unchanged_since(schedule: Schedule, withdrawn: Any, at: datetime) -> change.Change | None:
+        # The fields were computed from the schedule as we read it.
         if schedule.definition != known.definition or schedule.name != known.name:
-            raise Conflict(f"schedule {schedule.id} was changed meanwhile; read it and try again")
+            raise Conflict(
+                f"schedule {schedule.id} was changed concurrently; read it and try again"
+            )
         return decide(schedule, withdrawn, at)
 
     return await store.schedules.change(scope, known.id, WithdrawScope.NOT_DUE, unchanged_since)
@@ -138,64 +143,64 @@ def _check_name(fields: Mapping[str, object]) -> None:
 
 
 def fields_of(schedule: Schedule) -> dict[str, object]:
-    """The fields of a schedule, as they could be given again."""
+    """Returns the fields of a schedule in the form that `create` accepts."""
     return {**render_definition(schedule.definition), "name": schedule.name}
 
 
 async def pause(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Stops it; what was planned and never claimed is taken back. Twice is once."""
+    """Pauses a schedule and withdraws the slots that no worker has claimed. Idempotent."""
     known = await get_schedule(store, scope, reference)
 
-    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
         if schedule.status is ScheduleStatus.PAUSED:
             return None
         if schedule.status is not ScheduleStatus.ACTIVE:
             raise Conflict(
-                f"schedule {schedule.id} is {schedule.status}: there is nothing to pause"
+                f"schedule {schedule.id} is {schedule.status}: only an active one can be paused"
             )
-        return changing.pause(schedule, withdrawn, now)
+        return change.pause(schedule, withdrawn, now)
 
     return await store.schedules.change(scope, known.id, WithdrawScope.UNCLAIMED, decide)
 
 
 async def resume(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Starts it again; slots that passed meanwhile are recorded as paused. Twice is once."""
+    """Resumes a schedule; slots missed during the pause are recorded as paused. Idempotent."""
     known = await get_schedule(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
-    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change | None:
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change | None:
         if schedule.status is ScheduleStatus.ACTIVE:
             return None
         is_over = schedule.status is ScheduleStatus.COMPLETED or schedule.next_slot is None
         if is_over and not _waits_for_a_run(schedule):
             raise Conflict(
                 f"schedule {schedule.id} is {schedule.status} and has no slot left: "
-                "give it another timing, or trigger it"
+                "give it a new timing, or trigger it"
             )
         rule = with_holidays(schedule, holidays)
-        change = changing.resume(rule)(schedule, withdrawn, now)
-        return rezoning.recompute_on_resume(change, schedule, rule, now)
+        resumed = change.resume(rule)(schedule, withdrawn, now)
+        return tzdata_change.recompute_on_resume(resumed, schedule, rule, now)
 
     return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, decide)
 
 
 async def delete(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Ends it for good; what nobody has begun with is taken back, extra runs too. Its history stays
-    for its retention."""
+    """Deletes a schedule and withdraws the slots and extra runs that no worker has started. Its
+    firings are kept for their retention."""
     known = await get_schedule(store, scope, reference)
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(known)}])
 
-    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> changing.Change:
+    def decide(schedule: Schedule, withdrawn: Any, now: datetime) -> change.Change:
         rule = with_holidays(schedule, holidays)
-        return changing.delete_with_rule(rule)(schedule, withdrawn, now)
+        return change.delete_with_rule(rule)(schedule, withdrawn, now)
 
     return await store.schedules.change(scope, known.id, WithdrawScope.ALL, decide)
 
 
 async def trigger(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """Fires it now, once, whatever its status, in a run of its own."""
+    """Fires a schedule once, now, as an extra run, whatever its status."""
     known = await get_schedule(store, scope, reference)
-    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, changing.trigger)
+    return await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.trigger)
 
 
 async def backfill(
@@ -207,11 +212,13 @@ async def backfill(
     until: datetime,
     force: bool = False,
 ) -> tuple[datetime, ...]:
-    """Fires it for the slots from `since` to `until`, in a run of its own; those that succeeded
-    are left out unless `force`, and those that come or run by themselves. Says which slots."""
+    """Fires a schedule for the slots from `since` to `until` as an extra run; returns the slots.
+
+    It leaves out slots that are planned or running, and unless `force`, slots that succeeded.
+    """
     known = await get_schedule(store, scope, reference)
     if is_fixed_delay(known.definition.rule):
-        fault = "is fixed_delay: its slots come of the ends of its runs, and there are none to fill"
+        fault = "is fixed_delay: each slot follows the previous run, so there are none to backfill"
         raise InvalidInput([FieldError("interval_mode", f"{fault}; trigger it instead")])
     now = await store.now()
     _check_span(since, until, now)
@@ -220,18 +227,18 @@ async def backfill(
     first, last = just_before(since.astimezone(UTC)), until.astimezone(UTC)
     slots = when.slots_between(rule, first, last, limit=BACKFILL_SLOTS_MAX + 1)
     if len(slots) > BACKFILL_SLOTS_MAX:
-        fault = f"there are more than {BACKFILL_SLOTS_MAX} slots up to then; fill in parts"
+        fault = f"there are more than {BACKFILL_SLOTS_MAX} slots in the range; backfill it in parts"
         raise InvalidInput([FieldError("to", fault)])
     if known.status is ScheduleStatus.ACTIVE and known.next_slot is not None:
         slots = [slot for slot in slots if slot < known.next_slot]
     done: frozenset[datetime] = frozenset()
     if slots:
-        # In this order: what ends between the two has succeeded, or may be filled.
+        # In this order: a slot that finishes between the two queries is then among the succeeded.
         done = await store.firings.unfinished(scope, known.id, slots[0], slots[-1])
     if slots and not force:
         done |= await store.firings.succeeded(scope, known.id, slots[0], slots[-1])
     wanted = tuple(slot for slot in slots if slot not in done)
-    await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, changing.backfill(wanted))
+    await store.schedules.change(scope, known.id, WithdrawScope.NOTHING, change.backfill(wanted))
     return wanted
 
 
@@ -248,19 +255,19 @@ def _check_span(since: datetime, until: datetime, now: datetime) -> None:
         faults.append(FieldError("to", "must not be before from"))
     if not faults and until > now:
         faults.append(
-            FieldError("to", "must not be in the future: what is to come fires by itself")
+            FieldError("to", "must not be in the future: future slots fire by themselves")
         )
     if faults:
         raise InvalidInput(faults)
 
 
 def _waits_for_a_run(schedule: Schedule) -> bool:
-    """Whether its next slot is counted from the end of a run that is under way."""
+    """Whether its next slot is computed when the current run finishes."""
     return is_fixed_delay(schedule.definition.rule) and schedule.status is ScheduleStatus.PAUSED
 
 
 class Moved(Struct, frozen=True):
-    """A schedule whose next slot is another one now."""
+    """A schedule whose next slot has changed."""
 
     id: UUID
     name: str | None
@@ -276,29 +283,31 @@ async def change_times(
     withdraw: WithdrawScope = WithdrawScope.NOT_DUE,
     under: Grant | None = None,
 ) -> Moved | None:
-    """Lets a schedule go on as is decided, with what was planned and is not due yet taken back."""
-    own, before = Scope(schedule.tenant), _fires_next(schedule)
+    """Applies a decision to a schedule and withdraws its slots that are not due yet."""
+    own, before = Scope(schedule.tenant), _next_slot_of(schedule)
     try:
         changed = await store.schedules.change(own, schedule.id, withdraw, decide, under=under)
     except NotFound:
-        return None  # It was deleted meanwhile.
-    after = fires_next(changed) if isinstance(schedule, Schedule) else changed.next_slot
+        return None  # It was deleted concurrently.
+    after = next_fire_in_row(changed) if isinstance(schedule, Schedule) else changed.next_slot
     if after == before:
         return None
     return Moved(schedule.id, schedule.name, before, after)
 
 
-def _fires_next(schedule: Schedule | WaitingSchedule) -> datetime | None:
-    """Its next slot; of a whole schedule the next one that is not on a day off."""
-    return fires_next(schedule) if isinstance(schedule, Schedule) else schedule.next_slot
+def _next_slot_of(schedule: Schedule | WaitingSchedule) -> datetime | None:
+    """Returns its next slot; for a `Schedule`, the next one that is not on a day off."""
+    return next_fire_in_row(schedule) if isinstance(schedule, Schedule) else schedule.next_slot
 
 
 async def rezone(
     store: Store, grant: Grant, found: Sequence[WaitingSchedule], now: datetime
 ) -> tuple[Moved, ...]:
-    """Computes schedules of a shard anew under the zone data of this process, while that shard is
-    granted; says which ones moved. Those that stay as they are cost nothing but the look. If one of
-    them cannot be computed none of them is touched."""
+    """Recomputes the next slots of a shard's schedules with the zone data of this process.
+
+    Returns the schedules that moved. Schedules that stay cost no write. If one cannot be computed,
+    none is changed. Nothing is changed once the shard is no longer granted.
+    """
     known: dict[tuple[str, str | None], Holidays] = {}
     touched: list[WaitingSchedule] = []
     for each in found:

@@ -1,4 +1,4 @@
-"""Making schedules: one, up to a thousand at once, or any number in pieces."""
+"""Creates schedules: one, up to 1,000 in one transaction, or any number in chunks."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ from tickwork.ops.schedules.lookup import (
     check_targets,
     holidays_among,
     limits_of,
-    no_queue,
-    of_one,
+    missing_queue,
+    without_index,
 )
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 PROGRESS_SCHEDULES = 1_000
+"""Number of schedules between two calls of `on_progress`."""
 
 Progress = Callable[[int], None]
 
@@ -53,12 +54,15 @@ async def create(
     limits: when.Limits,
     may_be_over: bool = False,
 ) -> Schedule:
-    """Makes a schedule; a repeat with the same `idempotency_key` and fields is the first one. One
-    that has no slot any more is refused, unless it `may_be_over`."""
+    """Creates a schedule.
+
+    A repeated call with the same `idempotency_key` and fields returns the first schedule. A
+    schedule without a future slot raises `InvalidInput`, unless it `may_be_over`.
+    """
     try:
         (made,) = await create_many(store, scope, [fields], limits=limits, may_be_over=may_be_over)
     except InvalidInput as error:
-        raise of_one(error) from None
+        raise without_index(error) from None
     return made
 
 
@@ -70,29 +74,29 @@ async def create_many(
     limits: when.Limits,
     may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
-    """Makes up to 1,000 schedules, all or none."""
+    """Creates up to 1,000 schedules, all or none."""
     _check_list(bodies, Sequence)
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
         raise InvalidInput([FieldError("schedules", fault)])
     given: Sequence[object] = bodies
-    unlike = [(place, each) for place, each in enumerate(given) if not isinstance(each, Mapping)]
-    if unlike:
-        raise InvalidInput(_no_body(f"[{place}]", each) for place, each in unlike)
+    wrong = [(index, each) for index, each in enumerate(given) if not isinstance(each, Mapping)]
+    if wrong:
+        raise InvalidInput(_no_body(f"[{index}]", each) for index, each in wrong)
     limits, wanted = await limits_of(store, scope, limits), dict(enumerate(bodies))
     known: dict[int, Schedule] = {}
     try:
         new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
     except InvalidInput:
-        # What was accepted once may be over by now, or its queue gone: it is accepted all the same.
+        # A repeat is accepted even if its end has passed or its queue was deleted since.
         known = await _repeats(store, scope, wanted)
         if not known:
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
         new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
     made = await store.schedules.create(scope, new) if new else ()
-    by_place = {**known, **dict(zip(wanted, made, strict=True))}
-    return tuple(by_place[index] for index in range(len(bodies)))
+    by_index = {**known, **dict(zip(wanted, made, strict=True))}
+    return tuple(by_index[index] for index in range(len(bodies)))
 
 
 async def _read_all(
@@ -103,8 +107,8 @@ async def _read_all(
     *,
     may_be_over: bool,
 ) -> list[NewSchedule]:
-    """The schedules that the bodies describe; `InvalidInput` with all that is wrong with them, each
-    by its place."""
+    """Returns the schedules that the bodies describe; raises `InvalidInput` with every fault of
+    every body, by index."""
     now = await store.now()
     holidays = await holidays_among(store, scope, [*bodies.values()])
     faults: list[FieldError] = []
@@ -117,8 +121,8 @@ async def _read_all(
     try:
         await check_targets(store, scope, bodies)
     except InvalidInput as error:
-        told = {each.field for each in faults}
-        faults += [each for each in error.errors if each.field not in told]
+        reported = {each.field for each in faults}
+        faults += [each for each in error.errors if each.field not in reported]
     if faults:
         raise InvalidInput(faults)
     return new
@@ -127,7 +131,7 @@ async def _read_all(
 async def _repeats(
     store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
 ) -> dict[int, Schedule]:
-    """The schedules that were made already with these keys and fields, by the place of the body."""
+    """Returns the schedules that exist with these keys and fields, by index of the body."""
     keys = {
         index: key
         for index, fields in bodies.items()
@@ -154,10 +158,10 @@ async def create_bulk(
     limits: when.Limits,
     on_progress: Progress | None = None,
 ) -> int:
-    """Makes any number of schedules, in pieces that are each all or none, and says how many.
+    """Creates any number of schedules in chunks, each all or none, and returns how many.
 
-    A body that cannot be is refused as `[7].field`, a queue that is not there as `target.queue`;
-    the pieces before it stay.
+    Raises `InvalidInput` for `[7].field` if a body is invalid, and for `target.queue` if a queue
+    does not exist; the chunks before it stay stored.
     """
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
@@ -167,7 +171,7 @@ async def create_bulk(
     except NotFound as error:
         if error.kind != "queue":
             raise
-        raise InvalidInput([no_queue("target.queue", str(error.name))]) from None
+        raise InvalidInput([missing_queue("target.queue", str(error.name))]) from None
 
 
 def _new(
@@ -208,24 +212,24 @@ def _new(
 
 
 def _over(rule: when.Rule) -> FieldError:
-    """What is said of a rule that had slots, and has none to come."""
-    fault = "leaves no slot from now on: it would never fire; give a later one"
+    """Returns the fault of a rule whose slots are all in the past."""
+    fault = "is before every future slot: the schedule would never fire; give a later one"
     return FieldError("rrule" if rule.end_at is None else "end_at", fault)
 
 
 def _check_list(bodies: object, kind: type) -> None:
     if not isinstance(bodies, kind) or isinstance(bodies, str | bytes | Mapping):
-        fault = f"must be a list of schedules, each with its fields, not {shown(bodies)}"
+        fault = f"must be a list of objects with the fields of a schedule, not {shown(bodies)}"
         raise InvalidInput([FieldError("schedules", fault)])
 
 
-def _no_body(place: str, given: object) -> FieldError:
+def _no_body(field: str, given: object) -> FieldError:
     fault = f"must be an object with the fields of a schedule, not {shown(given)}"
-    return FieldError(place, fault)
+    return FieldError(field, fault)
 
 
 class _BulkReading:
-    """Reads many bodies: what their rules have in common is read once."""
+    """Reads many bodies and parses fields that they share only once."""
 
     def __init__(self, now: datetime, limits: when.Limits, holidays: Holidays) -> None:
         self._now, self._limits, self._holidays = now, limits, holidays
@@ -236,14 +240,14 @@ class _BulkReading:
     ) -> Iterator[NewSchedule]:
         number = 0
         for number, fields in enumerate(bodies, start=1):
-            place = f"[{number - 1}]"
+            index = f"[{number - 1}]"
             if not isinstance(fields, Mapping):
-                raise InvalidInput([_no_body(place, fields)])
+                raise InvalidInput([_no_body(index, fields)])
             try:
                 yield self._schedule(fields)
             except InvalidInput as error:
                 raise InvalidInput(
-                    FieldError(f"{place}.{each.field}", each.message) for each in error.errors
+                    FieldError(f"{index}.{each.field}", each.message) for each in error.errors
                 ) from None
             if on_progress is not None and number % PROGRESS_SCHEDULES == 0:
                 on_progress(number)
@@ -253,12 +257,17 @@ class _BulkReading:
     def _schedule(self, fields: Mapping[str, object]) -> NewSchedule:
         if fields.get("idempotency_key") is not None:
             raise InvalidInput(
-                [FieldError("idempotency_key", "is for single schedules; give names instead")]
+                [
+                    FieldError(
+                        "idempotency_key",
+                        "is not supported in bulk; give each schedule a name instead",
+                    )
+                ]
             )
         try:
             key = _template_key(fields)
         except (TypeError, ValueError, OverflowError, RecursionError):
-            # What JSON cannot say is no field of a rule: the reading tells which one it is.
+            # A value that JSON cannot encode is invalid: parsing names its field.
             return _new(fields, self._now, self._holidays, self._limits)
         template = self._templates.get(key)
         if template is None:
@@ -287,13 +296,13 @@ def _template_key(fields: Mapping[str, object]) -> bytes:
 
 
 def _fingerprint(fields: Mapping[str, object]) -> bytes:
-    """The same for the same fields, in whatever order; the key itself is not part of it."""
+    """Returns a hash of the fields in any order, without the key itself."""
     known = {name: fields[name] for name in fields if name in SCHEDULE_FIELDS - {"idempotency_key"}}
     return blake2b(msgspec.json.encode(known, order="sorted"), digest_size=16).digest()
 
 
 def _fingerprint_of_any(fields: Mapping[str, object]) -> bytes | None:
-    """The same for fields that may be faulty: what JSON cannot say was never accepted."""
+    """As `_fingerprint`; None for invalid fields, which no stored schedule has."""
     try:
         return _fingerprint(fields)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""Schedules that code declares: made or brought up to date by name, never deleted unasked."""
+"""Creates and updates the schedules that code declares, by name; never deletes one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tickwork.core.schedule.model import (
     rule_text,
 )
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
-from tickwork.ops.schedules import change as schedules
+from tickwork.ops.schedules.change import replace
 from tickwork.ops.schedules.create import create
 from tickwork.ops.schedules.lookup import holidays_among, limits_of
 from tickwork.store.contract import Store
@@ -34,20 +34,22 @@ from tickwork.store.contract import Store
 _log = logging.getLogger("tickwork")
 
 DECLARED = "declared"
-"""In the metadata of a schedule that code declared."""
+"""Metadata field of a schedule that code declared."""
 
 TRIES_MAX = 10
-"""So often a declaration is compared anew with what another process made of it meanwhile."""
+"""Number of attempts to apply a declaration while other processes change the schedule."""
 
 PAGE = 1_000
-LOOKED_AT_MAX = 20_000
-"""Named schedules among which those are looked for that no code declares any more: there may be
-millions, and every start looks."""
+"""Number of schedules listed at a time."""
+
+SEARCHED_MAX = 20_000
+"""Maximum number of named schedules to search for ones that are no longer declared: there may be
+millions, and every process start searches."""
 
 
 class Declared(Struct, frozen=True):
-    """What became of declarations, by name; `removed` are there, not over,
-    and no longer declared."""
+    """The result of declaring schedules, by name. `removed` are stored and not completed, but no
+    longer declared."""
 
     created: tuple[str, ...]
     updated: tuple[str, ...]
@@ -67,8 +69,11 @@ async def declare_schedules(
     *,
     limits: when.Limits,
 ) -> Declared:
-    """Makes what is not there, and changes what differs; what an operator paused stays paused. What
-    is there and no longer declared is told."""
+    """Creates declared schedules that do not exist and updates those that differ.
+
+    A schedule that an operator paused stays paused. Schedules that are no longer declared are
+    logged and kept.
+    """
     done: dict[str, _Done] = {}
     for each in declarations:
         try:
@@ -79,8 +84,8 @@ async def declare_schedules(
             ) from None
     removed = await _removed(store, scope, done.keys())
     if removed:
-        told = "schedules that the code no longer declares go on (`tickwork schedules delete`): %s"
-        _log.warning(told, ", ".join(removed))
+        warning = "no longer declared but still firing (`tickwork schedules delete`): %s"
+        _log.warning(warning, ", ".join(removed))
     return Declared(
         tuple(name for name, what in done.items() if what is _Done.CREATED),
         tuple(name for name, what in done.items() if what is _Done.UPDATED),
@@ -104,32 +109,32 @@ async def _declare(
             if known is None:
                 await create(store, scope, fields, limits=limits, may_be_over=True)
                 return _Done.CREATED
-            return await _bring_up_to_date(store, scope, known, fields, limits)
+            return await _update_if_different(store, scope, known, fields, limits)
         except (Conflict, NotFound):
-            # Another process made it, changed it or deleted it since we looked.
+            # Another process created, changed or deleted it concurrently.
             if not tries_left:
                 raise
     raise AssertionError("the last try returns or raises")
 
 
-async def _bring_up_to_date(
+async def _update_if_different(
     store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
 ) -> _Done:
     wanted = await _wanted(store, scope, known, fields, limits)
     if wanted == known.definition:
         return _Done.NOTHING
-    # The same timing again would begin a new count of its intervals.
+    # Passing the same timing as new would restart its intervals.
     is_anew = wanted.rule.timing != known.definition.rule.timing
     changed = {field: value for field, value in fields.items() if field != "idempotency_key"}
-    await schedules.replace(store, scope, known, changed, is_anew=is_anew, limits=limits)
+    await replace(store, scope, known, changed, is_anew=is_anew, limits=limits)
     return _Done.UPDATED
 
 
 async def _wanted(
     store: Store, scope: Scope, known: Schedule, fields: Mapping[str, Any], limits: when.Limits
 ) -> Definition:
-    """The definition that the fields describe, anchored as the one that is there, and with its rule
-    as it would be read again."""
+    """Returns the definition that the fields describe, with the stored anchor and with its rule as
+    it would be read back from the database."""
     definition, _ = read_definition(
         {field: value for field, value in fields.items() if field != "name"},
         schedule_id=known.id,
@@ -146,13 +151,13 @@ async def _wanted(
 async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple[str, ...]:
     removed: list[str] = []
     after: UUID | None = None
-    for _ in range(LOOKED_AT_MAX // PAGE):
+    for _ in range(SEARCHED_MAX // PAGE):
         selection = ScheduleSelection(order=ScheduleOrder.NAME, after=after)
         try:
             found = await store.schedules.list(scope, selection, PAGE)
         except NotFound:
-            return tuple(removed)  # What the page begins behind was pruned just now.
-        # By name, those without one come last.
+            return tuple(removed)  # The last schedule of the previous page was pruned.
+        # In the order by name, schedules without a name are last.
         named = {each.name: each for each in found if each.name is not None}
         removed += [
             name for name, each in named.items() if name not in names and _is_declared(each)
@@ -160,13 +165,13 @@ async def _removed(store: Store, scope: Scope, names: AbstractSet[str]) -> tuple
         if len(named) < PAGE:
             return tuple(removed)
         after = found[-1].id
-    told = "only the first %d named schedules were searched for those no longer declared"
-    _log.info(told, LOOKED_AT_MAX)
+    note = "searched only the first %d named schedules for ones that are no longer declared"
+    _log.info(note, SEARCHED_MAX)
     return tuple(removed)
 
 
 def _is_declared(schedule: Schedule) -> bool:
-    """Whether code declared it, and it may fire yet: what is over needs nobody's attention."""
+    """Whether code declared the schedule and it can still fire."""
     if schedule.status is ScheduleStatus.COMPLETED:
         return False
     return bool(msgspec.json.decode(schedule.definition.metadata).get(DECLARED))

@@ -1,8 +1,8 @@
-"""The days of an ICS file: events as whole days, and those that come again written out.
+"""Reads the days off of an ICS file: each event as whole days, recurring events expanded.
 
-What counts of an event: its start, its end or duration, `RRULE`, `RDATE`, `EXDATE`; a single day of
-a series that was moved (`RECURRENCE-ID`) is where it was moved to, and what is cancelled is no day
-off. The work is bounded: what would take more is refused, and nothing is left out silently.
+It uses an event's start, its end or duration, `RRULE`, `RDATE` and `EXDATE`. An occurrence that was
+moved (`RECURRENCE-ID`) counts on its new day; a cancelled event does not count. The work is
+bounded: a file that exceeds a limit is refused, and nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -21,19 +21,25 @@ from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 
 ICS_BYTES_MAX = 4_000_000
+"""Maximum size of a file."""
+
 ICS_YEARS_AHEAD = 10
-"""Days that come again every year are written out so far ahead; import again before then."""
+"""Years ahead for which recurring events are expanded; import the file again before then."""
 
 EVENT_DAYS_MAX = 366
+"""Maximum number of days of one event."""
+
 RULES_MAX = 1_000
-DAYS_WRITTEN_MAX = 10 * EXCLUDED_DAYS_MAX
-"""Days as the events have them: a day that several have counts for each."""
+"""Maximum number of recurring events in a file."""
+
+DAYS_EXPANDED_MAX = 10 * EXCLUDED_DAYS_MAX
+"""Maximum number of days of all events; a day that several events share counts for each."""
 
 NAME_LENGTH_MAX = 100
-"""An event is named with so much of its summary."""
+"""Maximum number of characters of an event's summary in an error."""
 
 _UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError)
-"""What reading a file, or an event with a property that is not what it should be, ends with."""
+"""Errors that the library raises for a malformed file or event."""
 
 _DAY = timedelta(days=1)
 _DAY_SECONDS = 86_400
@@ -42,25 +48,28 @@ _TIMES_OF_DAY = ("BYHOUR", "BYMINUTE", "BYSECOND")
 
 
 def read_ics(text: str | bytes, *, now: datetime) -> tuple[date, ...]:
-    """The days of the events in an ICS file. An event that comes again is written out for the
-    years ahead; one with a time of day takes the days that it touches."""
-    import icalendar  # Heavy, and only for those who import a file.
+    """Returns the days of the events in an ICS file.
+
+    A recurring event is expanded for `ICS_YEARS_AHEAD`. An event with a time of day counts for
+    every day it touches.
+    """
+    import icalendar  # Imported late: slow, and only needed here.
 
     if len(text) > ICS_BYTES_MAX:
         raise _refused(f"has {len(text)} bytes; at most {ICS_BYTES_MAX}")
-    # Some programs put a mark of the byte order in front.
+    # Some programs write a byte order mark.
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         events = icalendar.Calendar.from_ical(text).walk("VEVENT")
     except _UNREADABLE as error:
         raise _refused(f"is not an ICS file: {error}") from None
     if sum("RRULE" in event for event in events) > RULES_MAX:
-        raise _refused(f"has more than {RULES_MAX} events that come again")
+        raise _refused(f"has more than {RULES_MAX} recurring events")
     days: set[date] = set()
-    for written, day in enumerate(_days_of(events, date(now.year + ICS_YEARS_AHEAD, 12, 31))):
-        if day >= _EPOCH:  # No schedule has a slot before.
+    for expanded, day in enumerate(_days_of(events, date(now.year + ICS_YEARS_AHEAD, 12, 31))):
+        if day >= _EPOCH:  # No schedule has earlier slots.
             days.add(day)
-        if len(days) > EXCLUDED_DAYS_MAX or written >= DAYS_WRITTEN_MAX:
+        if len(days) > EXCLUDED_DAYS_MAX or expanded >= DAYS_EXPANDED_MAX:
             raise _refused(f"has more than {EXCLUDED_DAYS_MAX} days")
     if not days:
         raise _refused("has no events with days")
@@ -76,26 +85,26 @@ def _days_of(events: Sequence[Any], until: date) -> Iterator[date]:
     for event in events:
         if "DTSTART" not in event or str(event.get("STATUS", "")).upper() == "CANCELLED":
             continue
-        elsewhere = [] if "RECURRENCE-ID" in event else moved[str(event.get("UID"))]
+        moved_from = [] if "RECURRENCE-ID" in event else moved[str(event.get("UID"))]
         with _reading(event):
-            yield from _days_of_event(event, elsewhere, until)
+            yield from _days_of_event(event, moved_from, until)
 
 
 @contextmanager
 def _reading(event: Any) -> Iterator[None]:
-    """Refuses an event that has not what it should have, by the name that people know it by."""
+    """Refuses a malformed event, naming it by its summary."""
     try:
         yield
     except _UNREADABLE as error:
-        name = str(event.get("SUMMARY") or event.get("UID") or "it has no name")
+        name = str(event.get("SUMMARY") or event.get("UID") or "without a name")
         raise _refused(
             f"has an event that cannot be read ({name[:NAME_LENGTH_MAX]}): {error}"
         ) from None
 
 
-def _days_of_event(event: Any, elsewhere: Sequence[date], until: date) -> Iterator[date]:
+def _days_of_event(event: Any, moved_from: Sequence[date], until: date) -> Iterator[date]:
     begin = _moment(event, "DTSTART")
-    moved = {_day(each, begin) for each in elsewhere}
+    moved = {_day(each, begin) for each in moved_from}
     length = _length_days(event, begin)
     for start in _starts(event, begin, until):
         if start not in moved:
@@ -109,7 +118,7 @@ def _length_days(event: Any, begin: date) -> int:
     elif "DURATION" in event:
         end = begin + _moment(event, "DURATION", timedelta)
     first = _day(begin, begin)
-    # The end of an event is the first instant that is not in it any more.
+    # The end of an event is exclusive.
     last = _day(end - timedelta.resolution, begin) if isinstance(end, datetime) else end - _DAY
     length = (max(first, last) - first).days + 1
     if length > EVENT_DAYS_MAX:
@@ -118,14 +127,14 @@ def _length_days(event: Any, begin: date) -> int:
 
 
 def _starts(event: Any, begin: date, until: date) -> Iterator[date]:
-    """The days that an event begins on: its first, or those of its rule, and those that are
-    listed, without those that are left out."""
-    first, left_out = _day(begin, begin), {*_listed(event, "EXDATE", begin)}
+    """Yields the days on which an event starts: its first day or those of its rules, and its
+    `RDATE`s, without its `EXDATE`s."""
+    first, excluded = _day(begin, begin), {*_listed(event, "EXDATE", begin)}
     rules = event.get("RRULE", [])
     for rule in rules if isinstance(rules, list) else [rules]:
-        yield from (day for day in _days_of_rule(rule, begin, until) if day not in left_out)
+        yield from (day for day in _days_of_rule(rule, begin, until) if day not in excluded)
     more = [*_listed(event, "RDATE", begin), *([] if rules else [first])]
-    yield from (day for day in more if day not in left_out)
+    yield from (day for day in more if day not in excluded)
 
 
 def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
@@ -136,19 +145,19 @@ def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
         parts = [part for part in parts if not part.startswith("UNTIL=")]
         parts.append(f"UNTIL={last:%Y%m%d}")
     if "COUNT=" not in written:
-        # Days have no time, and no zone: an end of the rule in the zone of nobody cuts no day off.
+        # Only days matter. Times of day could drop the last day if UNTIL is in another zone.
         parts = [part for part in parts if not part.startswith(_TIMES_OF_DAY)]
     text = ";".join(parts)
     start = (first - _EPOCH).days * _DAY_SECONDS
     try:
         if parse_parts(text).frequency > Frequency.DAILY:
-            raise RecurrenceError("it comes more than once a day; a calendar has whole days")
+            raise RecurrenceError("it recurs more than once a day; a calendar has whole days")
         found = RecurrenceRule(text, start, timeline("UTC"))
     except RecurrenceError as error:
         raise _refused(f"has a rule that cannot be read, {written}: {error}") from None
     naive = found.next_naive(start - 1)
     if naive is None:
-        raise _refused(f"has a rule that no day fits, {written}")
+        raise _refused(f"has a rule that matches no day, {written}")
     while naive is not None:
         day = _EPOCH + timedelta(seconds=naive)
         if day > until:
@@ -158,8 +167,8 @@ def _days_of_rule(rule: Any, begin: date, until: date) -> Iterator[date]:
 
 
 def _last_day(rule: Any, begin: date) -> date | None:
-    """The last day of a rule that ends at an instant, where its event begins; None if that cannot
-    be told, or there is no such end."""
+    """Returns the last day of a rule that ends at an instant, in the zone of its event's start;
+    None if the rule has no such end or the day is ambiguous."""
     (until,) = rule.get("UNTIL", [None])
     if not (isinstance(begin, datetime) and isinstance(until, datetime)):
         return None
@@ -171,7 +180,7 @@ def _last_day(rule: Any, begin: date) -> date | None:
 
 
 def _listed(event: Any, name: str, begin: date) -> list[date]:
-    """The days that a property lists; of a period, the first one."""
+    """Returns the days that a property lists; for a period, its first day."""
     given = event.get(name, [])
     lists = given if isinstance(given, list) else [given]
     moments = [each.dt for listed in lists for each in listed.dts]
@@ -182,18 +191,18 @@ def _listed(event: Any, name: str, begin: date) -> list[date]:
 def _moment(event: Any, name: str, kind: type = date) -> Any:
     given = event[name]
     if isinstance(given, list):
-        raise ValueError(f"{name} is there more than once")
+        raise ValueError(f"{name} occurs more than once")
     return _checked(getattr(given, "dt", given), name, kind)
 
 
 def _checked(value: Any, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is no {'date' if kind is date else 'duration'}")
+        raise TypeError(f"{name} is not a {'date' if kind is date else 'duration'}")
     return value
 
 
 def _day(moment: date, begin: date) -> date:
-    """The day of a moment where its event begins: an instant has another day elsewhere."""
+    """Returns the day of a moment in the zone of its event's start."""
     if not isinstance(moment, datetime):
         return moment
     if isinstance(begin, datetime) and begin.tzinfo is not None and moment.tzinfo is not None:

@@ -1,5 +1,4 @@
-"""What there is to know before anything is done with a schedule: which one, its days off, its
-tenant's limits, its target."""
+"""Finds schedules, their calendars and target queues, and the limits of their tenant."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ async def get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Sch
     """Returns the schedule with this id or name; raises `NotFound` if there is none."""
     given: object = reference
     if not isinstance(given, UUID | str):
-        fault = f"must be the id or the name of a schedule, not {shown(given)}"
+        fault = f"must be the id or name of a schedule, not {shown(given)}"
         raise InvalidInput([FieldError("schedule", fault)])
     schedule_id = reference if isinstance(reference, UUID) else parse_id(reference)
     if schedule_id is not None:
@@ -50,7 +49,7 @@ async def list_schedules(
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:
-    """What a tenant may ask for: its own limits, else the installation's."""
+    """Returns the limits of a tenant: its own, or else the usual ones."""
     tenant = await store.tenants.get(scope, scope.tenant or "default")
     if tenant.min_interval_seconds is None:
         return usual
@@ -58,19 +57,19 @@ async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limi
 
 
 def with_holidays(schedule: Schedule, holidays: Holidays) -> when.Rule:
-    """The rule of a schedule with the days of its calendar."""
+    """Returns the rule of a schedule with the days of its calendar."""
     return rule_with(schedule.definition.rule, holidays)
 
 
 def rule_with(rule: when.Rule, holidays: Holidays) -> when.Rule:
-    """A rule with the days of its calendar."""
+    """Returns a rule with the days of its calendar."""
     if rule.calendar is None:
         return rule
     return structs.replace(rule, holidays=holidays.get(rule.calendar, frozenset()))
 
 
 async def rule_now(store: Store, scope: Scope, schedule: Schedule) -> when.Rule:
-    """The rule of a schedule with the days of its calendar as they are now."""
+    """Returns the rule of a schedule with the stored days of its calendar."""
     holidays = await holidays_among(store, scope, [{"calendar": calendar_of(schedule)}])
     return with_holidays(schedule, holidays)
 
@@ -78,7 +77,7 @@ async def rule_now(store: Store, scope: Scope, schedule: Schedule) -> when.Rule:
 async def holidays_among(
     store: Store, scope: Scope, bodies: Sequence[Mapping[str, object]]
 ) -> dict[str, frozenset[date]]:
-    """The calendars that are named, as far as they are there; the others are told by field."""
+    """Returns the days of the calendars that the bodies name; leaves out unknown calendars."""
     names = {name for fields in bodies if isinstance(name := fields.get("calendar"), str)}
     found: dict[str, frozenset[date]] = {}
     for name in names:
@@ -91,6 +90,7 @@ async def holidays_among(
 
 
 async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]:
+    """Returns the days of every calendar of the scope, by name."""
     calendars = await store.calendars.list(scope)
     return {each.name: frozenset(map(date.fromisoformat, each.days)) for each in calendars}
 
@@ -98,7 +98,7 @@ async def all_holidays(store: Store, scope: Scope) -> dict[str, frozenset[date]]
 async def check_targets(
     store: Store, scope: Scope, bodies: Mapping[int, Mapping[str, object]]
 ) -> None:
-    """Raises `InvalidInput` for target queues that are not there; the bodies are by their place."""
+    """Raises `InvalidInput` for target queues that do not exist; the bodies are by index."""
     known: dict[str, bool] = {}
     faults: list[FieldError] = []
     for index, fields in bodies.items():
@@ -109,13 +109,13 @@ async def check_targets(
         if queue not in known:
             known[queue] = await _has_queue(store, scope, queue)
         if not known[queue]:
-            faults.append(no_queue(f"[{index}].target.queue", queue))
+            faults.append(missing_queue(f"[{index}].target.queue", queue))
     if faults:
         raise InvalidInput(faults)
 
 
-def no_queue(field: str, queue: str) -> FieldError:
-    """What is said of a target queue that is not there."""
+def missing_queue(field: str, queue: str) -> FieldError:
+    """Returns the fault of a target queue that does not exist."""
     fault = (
         f"there is no queue {queue!r}; create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
@@ -124,15 +124,15 @@ def no_queue(field: str, queue: str) -> FieldError:
 
 
 async def check_target(store: Store, scope: Scope, fields: Mapping[str, object]) -> None:
-    """The same for a single schedule, whose fields have no place before their names."""
+    """As `check_targets` for one schedule, whose field names have no index."""
     try:
         await check_targets(store, scope, {0: fields})
     except InvalidInput as error:
-        raise of_one(error) from None
+        raise without_index(error) from None
 
 
-def of_one(error: InvalidInput) -> InvalidInput:
-    """What is wrong with a list of one, said of that one."""
+def without_index(error: InvalidInput) -> InvalidInput:
+    """Returns the error of a list of one schedule with the index removed from its fields."""
     return InvalidInput(
         FieldError(each.field.removeprefix("[0]."), each.message) for each in error.errors
     )
@@ -147,4 +147,5 @@ async def _has_queue(store: Store, scope: Scope, queue: str) -> bool:
 
 
 def calendar_of(schedule: Schedule) -> str | None:
+    """Returns the name of a schedule's calendar."""
     return schedule.definition.rule.calendar

@@ -1,9 +1,7 @@
-"""Preview: the coming fires of a schedule that need not exist.
+"""Previews the next fires of a schedule that need not exist, and explains it in words.
 
-Explain: a schedule in words, and the clock changes that touch it.
-
-A preview shows the changes among its fires; for a rule that fires every minute the next one
-is half a year of fires away. So this looks at the hours around each coming change instead.
+A preview shows the clock changes among its fires. For a rule that fires every minute the next
+change is half a year of fires away, so `explain_schedule` looks at the hours around each change.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _ZONE_FIELDS = ("timezone", "dst")
 
 
 class Question(Struct, frozen=True):
-    """What a preview asks: which rule, from when on, how many fires."""
+    """The input of a preview: the rule, the start, and the number of fires."""
 
     rule: when.Rule
     start: datetime
@@ -43,11 +41,11 @@ def preview_schedule(
     limits: when.Limits,
     calendars: Holidays | None = None,
 ) -> when.Preview:
-    """The next `count` fires strictly after `from`.
+    """Returns the next `count` fires strictly after `from`.
 
-    The body holds the fields of a schedule's rule, `count` (1 to 1000, default 5) and `from`
+    The body has the fields of a schedule's rule, `count` (1 to 1000, default 5) and `from`
     (ISO 8601, with an offset or local in the zone; default `now`). An interval without
-    `start_at` counts from `from`. The `calendars` are those that it may name.
+    `start_at` counts from `from`. `calendars` has the days of those that the body may name.
     """
     question = read_question(body, now=now, limits=limits, calendars=calendars)
     shown = when.preview(question.rule, question.start, question.count)
@@ -64,9 +62,9 @@ async def preview(
 
 
 def past_warning(rule: when.Rule, now: datetime) -> tuple[str, ...]:
-    """What becomes of a single time that is over."""
+    """Returns a warning if the rule is a single time in the past."""
     if isinstance(rule.timing, when.Once) and rule.timing.at <= now:
-        return ("the time is in the past: a schedule made now fires immediately",)
+        return ("the time is in the past: the schedule would fire immediately",)
     return ()
 
 
@@ -77,7 +75,7 @@ def read_question(
     limits: when.Limits,
     calendars: Holidays | None = None,
 ) -> Question:
-    """The body as values; raises `InvalidInput` with every fault in it."""
+    """Parses the body; raises `InvalidInput` with every fault in it."""
     faults: list[FieldError] = []
     reader = Reader(body, faults)
     reader.refuse_unknown(PREVIEW_FIELDS)
@@ -94,9 +92,9 @@ def read_question(
 
 
 def _start(body: Mapping[str, object], now: datetime, faults: list[FieldError]) -> datetime | None:
-    """Where the preview begins: `from`, read as the time of a single firing would be."""
+    """Returns the start of the preview: `from`, parsed like `once_at`."""
     if body.get("from") is None:
-        # Slots are whole seconds, and so is what people want to read.
+        # Slots are whole seconds.
         return now.replace(microsecond=0)
     single = {"once_at": body["from"], **{name: body.get(name) for name in _ZONE_FIELDS}}
     try:
@@ -104,21 +102,24 @@ def _start(body: Mapping[str, object], now: datetime, faults: list[FieldError]) 
     except InvalidInput as error:
         ours = [fault for fault in error.errors if fault.field == "once_at"]
         faults += [FieldError("from", fault.message) for fault in ours]
-        # A fault of the zone is told with the rule's own.
+        # A fault of the zone is reported with those of the rule.
         return None if ours else now
     assert isinstance(rule.timing, when.Once)
     return rule.timing.at
 
 
 HORIZON = timedelta(days=2 * 366)
-CHANGES_MAX = 12
+"""Time ahead in which `explain_schedule` looks for clock changes."""
 
-# The longest gap that is mended is three hours; what it moves lands within as many.
+CHANGES_MAX = 12
+"""Maximum number of clock changes that `explain_schedule` looks at."""
+
+# The longest gap that a rule handles is three hours, and it moves a fire by at most as much.
 _AROUND = timedelta(hours=4)
 
 
 class Explanation(Struct, frozen=True):
-    """A rule in plain English; `touched` are the fires that a clock change moves or doubles."""
+    """A rule in plain English; `touched` are the fires that a clock change moves or repeats."""
 
     description: str
     warnings: tuple[str, ...]
@@ -128,7 +129,7 @@ class Explanation(Struct, frozen=True):
 def explain_schedule(
     body: Mapping[str, object], *, now: datetime, limits: when.Limits
 ) -> Explanation:
-    """What the body of a preview means, from its `from` on."""
+    """Explains the rule in the body of a preview, starting at its `from`."""
     question = read_question(body, now=now, limits=limits)
     shown = when.preview(question.rule, question.start, question.count)
     warnings = [*past_warning(question.rule, now), *shown.warnings]
@@ -142,12 +143,12 @@ def explain_schedule(
 
 
 def _around(rule: when.Rule, begin: datetime, end: datetime) -> when.Preview:
-    """The fires in `(begin, end]` and one more: a preview tells of gaps before its last fire."""
+    """Previews the fires in `(begin, end]` and one more, as gaps show before the last fire."""
     return when.preview(rule, begin, min(when.count_between(rule, begin, end) + 1, COUNT_MAX))
 
 
 def _changes(zone: str, start: datetime) -> Iterator[datetime]:
-    """The instants within the horizon at which the zone's offset changes."""
+    """Yields the instants within the horizon at which the zone's offset changes."""
     line = timeline(zone)
     last = int((start + HORIZON).timestamp())
     stretch = line.stretch(int(start.timestamp()))
@@ -156,6 +157,6 @@ def _changes(zone: str, start: datetime) -> Iterator[datetime]:
         if end > last:
             return
         stretch = line.stretch(end)
-        # A stretch also ends where nobody looked yet; then this is the same one, longer.
+        # A stretch also ends where the timeline was not computed yet; then it is merely extended.
         if stretch.start == end:
             yield datetime.fromtimestamp(end, UTC)

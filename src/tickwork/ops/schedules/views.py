@@ -1,7 +1,4 @@
-"""Schedules and firings as people and programs see them: plain dicts with the API's names.
-
-The history of a schedule, newest first: what is planned or running, then what is recorded.
-"""
+"""Renders schedules and firings with the API's field names, and lists firings and next fires."""
 
 from __future__ import annotations
 
@@ -48,14 +45,13 @@ UPCOMING_COUNT = 10
 """Number of fires that `upcoming` returns unless the caller gives a count."""
 
 SPREAD_SLOTS_MAX = 100
-"""So many slots may wait for their place in a window when the last one that has come is looked
-for."""
+"""Maximum number of slots to search for the last one that was due, in a fire window."""
 
 
 async def show_schedules(
     store: Store, scope: Scope, found: Sequence[Schedule]
 ) -> list[dict[str, Any]]:
-    """Schedules as they stand now."""
+    """Returns schedules as dicts with the API's field names."""
     now = await store.now()
     ahead = [each for each in found if _is_ahead(each, now, each.definition.rule)]
     fired = await store.firings.last_due(scope, ahead, now) if ahead else {}
@@ -69,8 +65,11 @@ def show_schedule(
     rule: when.Rule | None = None,
     fired: datetime | None = None,
 ) -> dict[str, Any]:
-    """A schedule; `rule` is its rule with the days of its calendar, `fired` the last slot of it
-    that is on record or under way, where they are known."""
+    """Returns a schedule as a dict with the API's field names.
+
+    `rule` is its rule with the days of its calendar, `fired` its last slot that has a record or a
+    message, where they are known.
+    """
     rule = rule or schedule.definition.rule
     upcoming = next_fire_at(schedule, now, rule)
     last = fired if fired is not None else last_fire_at(schedule, now, rule)
@@ -94,13 +93,13 @@ def show_schedule(
 
 
 def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
-    """The next slot that has not come: one that is planned already counts."""
+    """Returns the next slot that is not due yet, planned or not."""
     if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     last = schedule.last_slot
     if last is None or not _is_ahead(schedule, now, rule):
-        slot = fires_next(schedule)
-        # What a fixed delay counts from the end of a run may lie beyond the end of all.
+        slot = next_fire_in_row(schedule)
+        # The next slot of a fixed delay may lie after the schedule's end.
         is_past_end = slot is not None and rule.end_at is not None and slot > rule.end_at
         return None if is_past_end else slot
     planned = when.next_after(rule, now)
@@ -108,9 +107,11 @@ def next_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
 
 
 def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime | None:
-    """The last slot that has come, as far as it stands in its row: one that is planned ahead has
-    not, and what was before that one is found by the rule of an active schedule, since the status
-    is what it is."""
+    """Returns the last slot that was due, as far as the schedule's row shows it.
+
+    If the row's last slot is planned ahead, the slot before it is computed from the rule; that is
+    possible only for an active schedule, back to its last change of status.
+    """
     if not _is_ahead(schedule, now, rule):
         return schedule.last_slot
     if schedule.status is not ScheduleStatus.ACTIVE:
@@ -127,8 +128,8 @@ def last_fire_at(schedule: Schedule, now: datetime, rule: when.Rule) -> datetime
 
 
 def _is_ahead(schedule: Schedule, now: datetime, rule: when.Rule) -> bool:
-    """Whether the last slot that became a message is still to come, or may be, for a schedule that
-    is not active: its rule is not asked, since its zone may be gone."""
+    """Whether the last slot that became a message is not due yet. For a schedule that is not
+    active, whether that is possible: its rule is not evaluated, as its zone may be unknown."""
     slot = schedule.last_slot
     if slot is None:
         return False
@@ -137,9 +138,11 @@ def _is_ahead(schedule: Schedule, now: datetime, rule: when.Rule) -> bool:
     return when.due_at(rule, slot) > now
 
 
-def fires_next(schedule: Schedule) -> datetime | None:
-    """The next slot of a schedule that will fire, as far as it stands in its row: found by when it
-    is due, so that nobody needs the days of its calendar for it."""
+def next_fire_in_row(schedule: Schedule) -> datetime | None:
+    """Returns the next slot that will fire, from the schedule's row alone.
+
+    The row's `due_at` identifies the slot, so the days of the calendar are not needed.
+    """
     slot, due, rule = schedule.next_slot, schedule.due_at, schedule.definition.rule
     is_plain = (
         not (rule.exclude or rule.calendar)
@@ -154,7 +157,7 @@ def fires_next(schedule: Schedule) -> datetime | None:
 
 
 def show_firing(firing: FiringRecord) -> dict[str, Any]:
-    """What became of a slot, or is to become."""
+    """Returns a firing as a dict with the API's field names."""
     shown = {
         "id": str(firing.id),
         "schedule_id": str(firing.schedule_id),
@@ -245,16 +248,18 @@ def _soonest(
 def next_slots(
     schedule: Schedule, rule: when.Rule, now: datetime, count: int
 ) -> tuple[datetime, ...]:
-    """The next slots after now that will fire, as far as they are known: none while it does not
-    fire, and of a fixed delay only the one that a run has ended for. `rule` is its rule with the
-    days of its calendar."""
+    """Returns the next slots after `now` that will fire.
+
+    There are none unless the schedule is active. A fixed delay has at most one, as each follows the
+    previous run. `rule` is the schedule's rule with the days of its calendar.
+    """
     if schedule.status is not ScheduleStatus.ACTIVE:
         return ()
     if is_fixed_delay(rule):
         slot = next_fire_at(schedule, now, rule)
         return () if slot is None else (slot,)
     far = now.astimezone(UTC) + timedelta(days=366 * 50)
-    # Those that are planned already count as fired.
+    # `schedule.fired` includes slots that are planned ahead.
     last = schedule.last_slot or now
     planned = when.count_between(structs.replace(rule, max_firings=None), now, last)
     fired = max(schedule.fired - planned, 0)
@@ -284,11 +289,11 @@ async def list_firings(
     check_limit(limit)
     schedule_id = (await get_schedule(store, scope, reference)).id
     if status in OPEN:
-        found = await _not_over(store, scope, schedule_id, LIST_LIMIT_MAX)
+        found = await _unfinished(store, scope, schedule_id, LIST_LIMIT_MAX)
         return () if before else tuple(each for each in found if each.status is status)[-limit:]
     if status is not None or before is not None:
         return await _recorded(store, scope, schedule_id, limit, status, before)
-    there = await _not_over(store, scope, schedule_id, limit)
+    there = await _unfinished(store, scope, schedule_id, limit)
     records: tuple[FiringRecord, ...] = ()
     if len(there) < limit:
         records = await store.firings.list(scope, schedule_id, limit - len(there))
@@ -311,10 +316,10 @@ async def _recorded(
     return await store.firings.list(scope, schedule_id, limit, status=status, before=position)
 
 
-async def _not_over(
+async def _unfinished(
     store: Store, scope: Scope, schedule_id: UUID, limit: int
 ) -> tuple[FiringRecord, ...]:
-    """The earliest that are messages, the latest of them first."""
+    """Returns the earliest firings that are still messages, latest first."""
     messages = await store.schedules.messages(scope, schedule_id, limit)
     return tuple(_open(each) for each in reversed(messages))
 
@@ -338,5 +343,6 @@ def _open(message: Message) -> FiringRecord:
 
 
 def _next_attempt(firing: FiringRecord) -> int:
-    """The attempt that is not recorded yet: if it is, the message ended between the two looks."""
+    """Returns the attempt without a record yet; if it has one, the message was settled between our
+    two queries."""
     return firing.attempt + (firing.status is FiringStatus.PLANNED)

@@ -1,6 +1,7 @@
-"""Why did it (not) fire at T: one answer, from the record and the rules.
+"""Answers why a schedule fired, or did not, at an instant.
 
-Here the facts are gathered; `why_answers` makes a sentence of them.
+This module collects the facts from the records and the rule; `why_answers` turns them into an
+answer.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tickwork.core.schedule.plan import EXCLUDED
 from tickwork.core.when import is_fixed_delay
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
-from tickwork.ops.schedules.views import fires_next, show_firing
+from tickwork.ops.schedules.views import next_fire_in_row, show_firing
 from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
 from tickwork.store.contract import Store
 
 SCHEDULER_ROLE, WORKER_ROLE = "scheduler", "worker"
 
-REACH = timedelta(days=800)
-"""So far back a slot is looked for: leap days come every four years, but who asks for those?"""
+LOOKBACK = timedelta(days=800)
+"""Time back in which the previous slot is searched. It is too short for a rule of leap days."""
 
 _OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 
@@ -36,8 +37,8 @@ _OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 class Why(Struct, frozen=True, kw_only=True):
     """The answer: a code for programs, a sentence for people, and the facts behind it.
 
-    `fired` is None while that is still open. `is_slot` is what the record says, and where it is
-    silent, the rule as it is now.
+    `fired` is None while it is undecided. `is_slot` comes from the record, or if there is none,
+    from the current rule.
     """
 
     schedule_id: UUID
@@ -51,7 +52,7 @@ class Why(Struct, frozen=True, kw_only=True):
     next_slot: datetime | None = None
 
     def show(self) -> dict[str, Any]:
-        """With the API's names."""
+        """Returns the answer as a dict with the API's field names."""
         return {
             "schedule_id": str(self.schedule_id),
             "at": when.iso(self.at),
@@ -66,21 +67,23 @@ class Why(Struct, frozen=True, kw_only=True):
 
 
 async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | None = None) -> Why:
-    """Why the schedule fired, or did not, at an instant; without one: at its latest slot, or the
-    first one if none has come yet."""
+    """Answers why the schedule fired, or did not, at an instant.
+
+    Without an instant it answers for the latest slot, or for the first one if none was due yet.
+    """
     if at is not None and at.tzinfo is None:
         fault = "must have a time zone offset, such as 2027-03-14T09:00:00Z"
         raise InvalidInput([FieldError("at", fault)])
     faults: list[FieldError] = []
     if at is not None and not Reader({}, faults).is_in_years("at", at):
         raise InvalidInput(faults)
-    schedule = await _resolve(store, scope, reference)
+    schedule = await _get_schedule(store, scope, reference)
     rule, now = await rule_now(store, scope, schedule), await store.now()
     if at is None:
         at = _latest_slot(schedule, rule, now)
     facts = await _facts(store, scope, schedule, rule, now, at)
     answer = answer_from(facts)
-    hindered = await _hindrances(store, scope, schedule, answer)
+    obstacles = await _obstacles(store, scope, schedule, answer)
     return Why(
         schedule_id=schedule.id,
         at=at,
@@ -89,21 +92,21 @@ async def why(store: Store, scope: Scope, reference: UUID | str, at: datetime | 
         or facts.message is not None,
         fired=answer.fired,
         code=answer.code,
-        answer=f"{answer.words[0].upper()}{answer.words[1:]}{hindered}.",
+        answer=f"{answer.words[0].upper()}{answer.words[1:]}{obstacles}.",
         firings=tuple(facts.firings),
         previous_slot=facts.previous,
         next_slot=facts.following,
     )
 
 
-async def _resolve(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
-    """A deleted one has given up its name, which another may have by now."""
+async def _get_schedule(store: Store, scope: Scope, reference: UUID | str) -> Schedule:
+    """As `get_schedule`, with a hint: a deleted schedule is found by its id only."""
     try:
         return await get_schedule(store, scope, reference)
     except NotFound as error:
         if isinstance(error.name, UUID):
             raise
-        hint = "one that was deleted has its id only: tickwork schedules list --status deleted"
+        hint = "find a deleted one by its id: tickwork schedules list --status deleted"
         raise NotFound(error.kind, error.name, hint) from None
 
 
@@ -116,14 +119,14 @@ async def _facts(
     waiting = await store.schedules.messages(scope, schedule.id, 1, since=at)
     slots = structs.replace(rule, max_firings=None)
     known = {schedule.next_slot, schedule.last_slot}
-    if is_fixed_delay(rule):  # Only what has a row is known: the others depend on runs to come.
+    if is_fixed_delay(rule):  # Other slots depend on when runs finish.
         is_slot, previous = at in known, _nearest(known, at, later=False)
         following = _nearest(known, at, later=True)
     else:
         is_slot = when.next_after(slots, just_before(at)) == at
         is_slot = is_slot or (isinstance(rule.timing, when.Once) and at == schedule.last_slot)
-        # What was before its creation never was a slot of this schedule.
-        first, last = max(just_before(schedule.created_at), at - REACH), just_before(at)
+        # Instants before its creation are not slots of this schedule.
+        first, last = max(just_before(schedule.created_at), at - LOOKBACK), just_before(at)
         if schedule.status in _OVER:
             last = min(last, schedule.changed_at)
         previous = when.last_between(slots, first, last)
@@ -145,9 +148,11 @@ async def _facts(
 
 
 def _covers(firing: FiringRecord, rule: when.Rule, at: datetime) -> bool | None:
-    """Whether an instant between the slots of a record is one of them. The rule knows, as far as it
-    is the one that they came from: it has the same first and last one, and as many. If not, nobody
-    knows any more."""
+    """Whether an instant is one of the slots that a record covers.
+
+    The current rule answers that if it is the rule that the slots came from: it has the same first
+    and last slot and the same number between them. Otherwise the answer is None: unknown.
+    """
     last = firing.last_slot
     if last is None or at in (firing.slot, last):
         return True
@@ -167,8 +172,8 @@ def _nearest(known: set[datetime | None], at: datetime, *, later: bool) -> datet
     return min(slots, default=None) if later else max(slots, default=None)
 
 
-async def _hindrances(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
-    """What stands in the way just now of a slot that waits."""
+async def _obstacles(store: Store, scope: Scope, schedule: Schedule, answer: Answer) -> str:
+    """Returns what prevents a waiting slot from running now."""
     roles = {"waiting": WORKER_ROLE, "planned": WORKER_ROLE, "not_planned": SCHEDULER_ROLE}
     role = roles.get(answer.code)
     if role is None:
@@ -179,7 +184,7 @@ async def _hindrances(store: Store, scope: Scope, schedule: Schedule, answer: An
         if queue.paused:
             found.append(f"queue {queue.name} is paused")
     except NotFound:
-        found.append(f"queue {schedule.definition.queue} is gone")
+        found.append(f"queue {schedule.definition.queue} does not exist")
     tenant = await store.tenants.get(scope, schedule.tenant)
     if tenant.suspended:
         found.append(f"tenant {tenant.id} is suspended")
@@ -190,18 +195,18 @@ async def _hindrances(store: Store, scope: Scope, schedule: Schedule, answer: An
 
 
 def _latest_slot(schedule: Schedule, rule: when.Rule, now: datetime) -> datetime:
-    """What somebody who names no time wants to know about. A day off is a slot here: why it did
-    not fire today is just the question then."""
+    """Returns the instant to explain if the caller gives none. A day off counts as a slot here,
+    because the question is then why it did not fire today."""
     until = min(now, schedule.changed_at) if schedule.status in _OVER else now
-    passed = {schedule.last_slot}
+    candidates = {schedule.last_slot}
     if is_fixed_delay(rule):
-        passed.add(schedule.next_slot)
+        candidates.add(schedule.next_slot)
     else:
         every = structs.replace(when.ignoring_days_off(rule), max_firings=None)
-        passed.add(when.last_between(every, max(schedule.created_at, until - REACH), until))
-    latest = max((slot for slot in passed if slot is not None and slot <= until), default=None)
+        candidates.add(when.last_between(every, max(schedule.created_at, until - LOOKBACK), until))
+    latest = max((slot for slot in candidates if slot is not None and slot <= until), default=None)
     if latest is not None:
         return latest
     if schedule.status in _OVER:
         return now
-    return schedule.last_slot or fires_next(schedule) or now
+    return schedule.last_slot or next_fire_in_row(schedule) or now

@@ -1,8 +1,7 @@
-"""What is said about a slot: pure, from the facts to a code and a sentence.
+"""Turns the facts about a slot into a code and a sentence, without I/O.
 
-The record comes first: what was written down about a slot is what happened. Where there is none,
-the message may still be on its way; and where there is neither, the rule, the bounds and the
-status say why there was nothing to do.
+The record of a slot decides. Without a record, its message decides. Without either, the rule, the
+start and end and the status of the schedule explain why nothing fired.
 """
 
 from __future__ import annotations
@@ -31,28 +30,31 @@ from tickwork.core.schedule.plan import (
 from tickwork.core.when import is_fixed_delay
 
 _REASONS = {
-    SKIPPED_MISSED: "it was late by more than its grace, and its missed policy left it out",
-    SKIPPED_OVERLAP: "an earlier firing was unfinished, and its overlap policy left it out",
+    SKIPPED_MISSED: "it was later than its grace allows, and its missed policy skips such slots",
+    SKIPPED_OVERLAP: "an earlier firing was unfinished, and its overlap policy skips such slots",
     PAUSED: "the schedule was paused",
     EXCLUDED: "its day is excluded, by its own list or by its calendar",
     PAST_END: "it is after the schedule's end",
     PLAN_ERROR: "the slot could not be planned",
-    DELETED: "the schedule was deleted before anybody began with it",
+    DELETED: "the schedule was deleted before a worker started it",
     "quota": "the tenant's quota was used up",
-    "expired": "nobody began with it before it expired",
+    "expired": "no worker started it before it expired",
 }
 
-_WAYS_OUT = {
+_REMEDIES = {
     ScheduleStatus.PAUSED: "resume it to let it fire again",
-    ScheduleStatus.PARKED: "put right what is wrong and resume it",
+    ScheduleStatus.PARKED: "fix the error and resume it",
     ScheduleStatus.COMPLETED: "it has no slot left",
 }
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """All that is known about an instant of a schedule; `rule` has the days of its calendar,
-    `previous` and `following` are its slots around the instant. Unless it `is_recorded`, all that
-    there is are records of several slots each, and whether it was one of them is not known."""
+    """Everything known about an instant of a schedule.
+
+    `rule` has the days of its calendar; `previous` and `following` are its slots around the
+    instant. If `is_recorded` is False, the records cover several slots each, and it is unknown
+    whether the instant was one of them.
+    """
 
     schedule: Schedule
     rule: when.Rule
@@ -67,7 +69,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """A code, whether it fired (None: that is open), and a sentence without its full stop."""
+    """A code, whether it fired (None: undecided), and a sentence without its full stop."""
 
     code: str
     fired: bool | None
@@ -75,7 +77,7 @@ class Answer(NamedTuple):
 
 
 def answer_from(facts: Facts) -> Answer:
-    """The answer that the facts give."""
+    """Returns the answer for the facts."""
     if facts.firings:
         return _from_record(facts)
     if facts.message is not None:
@@ -88,24 +90,24 @@ def answer_from(facts: Facts) -> Answer:
     if not facts.is_slot:
         return _no_slot(facts)
     if schedule.status is not ScheduleStatus.ACTIVE and _is_since(schedule, at):
-        return _standing_still(facts)
+        return _not_active(facts)
     if _is_used_up(facts):
         most = facts.rule.max_firings
-        then = "used up by slots before it" if at > facts.now else "used up before"
+        then = "used up by earlier slots" if at > facts.now else "used up before"
         words = f"{_verb(facts)}: its {most} firings are {then}"
         return Answer("max_firings", False, words.replace("its 1 firings are", "its one firing is"))
     if at > facts.now:
-        return _to_come(facts)
+        return _future(facts)
     if schedule.next_slot is not None and at >= schedule.next_slot:
         due = when.due_at(facts.rule, at)
         if due > facts.now:
-            return Answer("to_come", None, f"it is still to come: it is due {_said(due)}")
+            return Answer("to_come", None, f"it is due {_at(due)}")
         return Answer(
-            "not_planned", None, f"it was due {_said(due)}, and no leader has planned it yet"
+            "not_planned", None, f"it was due {_at(due)}, but no scheduler has planned it yet"
         )
     words = (
-        "there is no record of it any more: older than the retention, its message was purged, "
-        "or the rule was another one then"
+        "there is no record of it: it is older than the retention, its message was purged, "
+        "or the rule was different then"
     )
     return Answer("unknown", None, words)
 
@@ -120,20 +122,18 @@ def _from_record(facts: Facts) -> Answer:
     match last.status:
         case FiringStatus.SUCCEEDED | FiringStatus.PARTIAL:
             took = (last.finished_at - last.started_at).total_seconds()
-            words = (
-                f"it fired{late}: attempt {last.attempt} {last.status} {_said(last.finished_at)}"
-            )
+            words = f"it fired{late}: attempt {last.attempt} {last.status} {_at(last.finished_at)}"
             return Answer(str(last.status), True, f"{words}, after {took:.3f} s")
         case FiringStatus.FAILED:
-            rest = "it has not ended yet" if facts.message is not None else "no attempt followed"
+            rest = "it is not finished yet" if facts.message is not None else "it was not retried"
             words = f"it fired{late}, and failed {_times(tries)}{error}; {rest}"
             return Answer("failed", True, words)
         case FiringStatus.DEAD:
             words = f"it fired{late}, and died after {_attempts(tries)} ({last.reason}){error}"
             return Answer("dead", True, f"{words}; see its dead letter")
         case FiringStatus.EXPIRED if tries:
-            words = f"it fired{late}, and failed {_times(tries)}; it expired before it was tried"
-            return Answer(str(last.status), True, f"{words} again; see its dead letter")
+            words = f"it fired{late}, and failed {_times(tries)}; it expired before the next"
+            return Answer(str(last.status), True, f"{words} attempt; see its dead letter")
         case _:
             return _not_fired(last, error, is_certain=facts.is_recorded)
 
@@ -142,32 +142,32 @@ def _not_fired(last: FiringRecord, error: str, *, is_certain: bool) -> Answer:
     assert last.finished_at is not None
     reason = last.reason or str(last.status)
     why = f"{_REASONS.get(reason, reason)}{error}"
-    recorded = f"recorded {_said(last.finished_at)}"
+    recorded = f"recorded {_at(last.finished_at)}"
     if last.count == 1:
         return Answer(reason, False, f"it did not fire: {why}; {recorded}")
     run = f"{last.count} slots from {_iso(last.slot)} to {_iso(last.last_slot or last.slot)}"
     if is_certain:
         return Answer(reason, False, f"it did not fire: {why}; one of {run}; {recorded}")
-    words = f"it did not fire, but whether it was a slot is not known: there is one record of {run}"
-    return Answer("unknown", False, f"{words} ({why}), and the rule was another one then")
+    words = f"it did not fire; whether it was a slot is unknown: one record covers {run}"
+    return Answer("unknown", False, f"{words} ({why}), and the rule has changed since")
 
 
 def _from_message(message: Message, now: datetime) -> Answer:
     if message.state is State.CLAIMED:
-        return Answer("running", True, f"it is being handled: attempt {message.attempts + 1}")
+        return Answer("running", True, f"it is running: attempt {message.attempts + 1}")
     if message.state is State.BLOCKED:
-        return Answer("waiting", None, "it stands behind an earlier firing that is unfinished")
+        return Answer("waiting", None, "it is blocked by an earlier firing that is unfinished")
     if message.visible_at > now:
         if message.attempts:
-            words = f"attempt {message.attempts} failed; the next one comes"
-            return Answer("retrying", True, f"{words} {_said(message.visible_at)}")
-        return Answer("planned", None, f"it is planned, and comes {_said(message.visible_at)}")
+            words = f"attempt {message.attempts} failed; the next one is due"
+            return Answer("retrying", True, f"{words} {_at(message.visible_at)}")
+        return Answer("planned", None, f"it is planned, and due {_at(message.visible_at)}")
     seconds = (now - message.visible_at).total_seconds()
-    return Answer("waiting", None, f"it waits in its queue for a worker, for {seconds:.0f} s")
+    return Answer("waiting", None, f"it has waited in its queue for {seconds:.0f} s")
 
 
 def _before_creation(facts: Facts) -> Answer:
-    words = f"it did not fire: the schedule was made only {_said(facts.schedule.created_at)}"
+    words = f"it did not fire: the schedule was created later, {_at(facts.schedule.created_at)}"
     if facts.following is not None:
         words += f", and its first slot is {_iso(facts.following)}"
     return Answer("before_creation", False, words)
@@ -175,32 +175,32 @@ def _before_creation(facts: Facts) -> Answer:
 
 def _deleted(schedule: Schedule) -> Answer:
     fired = f"fired {_times(schedule.fired)}" if schedule.fired else "never fired"
-    deleted = f"the schedule was deleted {_said(schedule.changed_at)}"
+    deleted = f"the schedule was deleted {_at(schedule.changed_at)}"
     words = f"it does not fire: {deleted}; until then it {fired}"
     return Answer("deleted", False, words)
 
 
 def _is_since(schedule: Schedule, at: datetime) -> bool:
-    """Whether a slot fell to how its schedule stands: it came since then, or was left over."""
+    """Whether a slot was affected by the schedule's status: due after the change, or unplanned."""
     is_left = schedule.next_slot is not None and at >= schedule.next_slot
     return at >= schedule.changed_at or is_left
 
 
-def _standing_still(facts: Facts) -> Answer:
-    words = f"{_verb(facts)}: {_how_it_stands(facts.schedule)}"
+def _not_active(facts: Facts) -> Answer:
+    words = f"{_verb(facts)}: {_status_words(facts.schedule)}"
     return Answer(str(facts.schedule.status), False, words)
 
 
-def _how_it_stands(schedule: Schedule) -> str:
+def _status_words(schedule: Schedule) -> str:
     words = f"the schedule has been {schedule.status} since {_iso(schedule.changed_at)}"
     if schedule.last_error and schedule.status is not ScheduleStatus.COMPLETED:
         words += f" (its last error: {schedule.last_error})"
-    way_out = _WAYS_OUT.get(schedule.status)
-    return words if way_out is None else f"{words}; {way_out}"
+    remedy = _REMEDIES.get(schedule.status)
+    return words if remedy is None else f"{words}; {remedy}"
 
 
 def _is_used_up(facts: Facts) -> bool:
-    """Whether others use up its last firings before the instant comes."""
+    """Whether earlier slots use up `max_firings` before the instant."""
     most, schedule = facts.rule.max_firings, facts.schedule
     if most is None or is_fixed_delay(facts.rule):
         return False
@@ -211,15 +211,15 @@ def _is_used_up(facts: Facts) -> bool:
     return when.count_between(slots, just_before(schedule.next_slot), just_before(facts.at)) >= left
 
 
-def _to_come(facts: Facts) -> Answer:
+def _future(facts: Facts) -> Answer:
     at, overlap = facts.at, facts.schedule.definition.overlap
     due = when.due_at(facts.rule, at)
-    words = f"it is still to come, {_in_words(due - facts.now)} from now"
+    words = f"it is due in {_in_words(due - facts.now)}"
     if due != at:
-        words += f": it is due {_said(due)}"
+        words += f", {_at(due)}"
     planned = at - timedelta(seconds=AHEAD_SECONDS)
     if not overlap.is_decided_when_due and planned > facts.now:
-        words += f"; it becomes a message {_said(planned)}"
+        words += f"; its message is created {_at(planned)}"
     return Answer("to_come", None, words)
 
 
@@ -227,15 +227,15 @@ def _no_slot(facts: Facts) -> Answer:
     rule, at, schedule = facts.rule, facts.at, facts.schedule
     still = ""
     if schedule.status in (ScheduleStatus.PAUSED, ScheduleStatus.PARKED):
-        still = f"; besides, {_how_it_stands(schedule)}"
+        still = f"; also, {_status_words(schedule)}"
     if rule.start_at is not None and at < rule.start_at:
-        words = f"{_verb(facts)}: the schedule starts {_said(rule.start_at)}"
+        words = f"{_verb(facts)}: the schedule starts {_at(rule.start_at)}"
         if facts.following is not None:
             words += f", and its first slot is {_iso(facts.following)}"
         return Answer("before_start", False, words + still)
     if rule.end_at is not None and at > rule.end_at:
         ends = "ended" if rule.end_at <= facts.now else "ends"
-        words = f"{_verb(facts)}: the schedule {ends} {_said(rule.end_at)}"
+        words = f"{_verb(facts)}: the schedule {ends} {_at(rule.end_at)}"
         return Answer(PAST_END, False, words)
     if when.next_after(when.ignoring_days_off(rule), just_before(at)) == at:
         day = _local_day(rule, at)
@@ -249,14 +249,14 @@ def _no_slot(facts: Facts) -> Answer:
         for word, slot in (("previous", facts.previous), ("next", facts.following))
         if slot is not None
     ]
-    words = "that is none of its slots: " + (" and ".join(near) or "there is none around it")
+    words = "this is not one of its slots: " + (" and ".join(near) or "there are none near it")
     if is_fixed_delay(rule):
-        words += "; each comes some time after the end of the run before"
+        words += "; each slot is set when the run before it finishes"
     return Answer("no_slot", False, words + _clock_change(rule, at) + still)
 
 
 def _clock_change(rule: when.Rule, at: datetime) -> str:
-    """A word about daylight saving, where the day has a change of the clocks."""
+    """Returns a note if the clocks of the zone change on that day."""
     zone = ZoneInfo(rule.timezone)
     day = timedelta(hours=24)
     if (at - day).astimezone(zone).utcoffset() == (at + day).astimezone(zone).utcoffset():
@@ -281,16 +281,16 @@ def _attempts(number: int) -> str:
 
 
 def _in_words(span: timedelta) -> str:
-    """A length of time, no finer than one needs: 3 days 4 h, 4 h 5 min, 5 min 6 s."""
+    """Formats a duration with its two largest units: 3 days 4 h, 4 h 5 min, 5 min 6 s."""
     minutes, seconds = divmod(round(span.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     units = ((days, "day" if days == 1 else "days"), (hours, "h"), (minutes, "min"), (seconds, "s"))
-    said = [f"{number} {unit}" for number, unit in units if number]
-    return " ".join(said[:2]) or "0 s"
+    parts = [f"{number} {unit}" for number, unit in units if number]
+    return " ".join(parts[:2]) or "0 s"
 
 
-def _said(instant: datetime) -> str:
+def _at(instant: datetime) -> str:
     return f"at {_iso(instant)}"
 
 
