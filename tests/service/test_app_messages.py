@@ -162,7 +162,7 @@ async def test_a_delay_that_is_no_number_is_the_handlers_error(
         await work.send("30")
         await h.drain()
         (dead,) = await h.dead("work")
-        assert "a number of seconds is wanted, not str" in (dead.error or "")
+        assert "seconds must be a number, not str" in (dead.error or "")
 
 
 async def test_what_is_delayed_expires_after_its_delay_and_so_long_whatever_it_says(
