@@ -1,15 +1,16 @@
-"""Streaky: reminds people of their GitHub streak, once a day, if they have not committed yet.
+"""Streaky: a daily reminder for people who have not committed to GitHub yet.
 
 ```
-  settings.py   what the environment says
-  app.py        the declarations: queues, a unit of work, the start of a day
-  streak.py     how long a streak is: pure
-  github.py     what somebody committed
-  reminding.py  a reminder over Discord or Telegram
-  calling.py    what an answer of theirs means: again, later, never
-  users.py      the tables of the example, in Tickwork's own database
-  database.py   SQLite and PostgreSQL behind one face
-  stand_in.py   GitHub, Discord and Telegram on this machine
-  run.py        made-up users, and a day that can be watched
+  settings.py       settings from the environment
+  app.py            queues, handlers and the daily schedule
+  streak.py         how long a streak is (pure)
+  github.py         reads a user's commits
+  reminders.py      sends a reminder over Discord or Telegram
+  http_calls.py     turns HTTP responses into retry, snooze or permanent failure
+  users.py          the example's tables, in Tickwork's database
+  database.py       SQLite and PostgreSQL behind one interface
+  fake_services.py  GitHub, Discord and Telegram as a local server
+  run.py            creates sample users; starts a day and shows its progress
+  measure.py        measures how long a day takes
 ```
 """

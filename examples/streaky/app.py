@@ -1,6 +1,6 @@
-"""The declarations: two queues, a unit of work, a day that begins at noon.
+"""Two queues, one handler per user, and a schedule that starts a day at noon.
 
-`tickwork run examples.streaky.app:app` begins it, and handles what it is made of.
+`tickwork run examples.streaky.app:app` runs all of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from aiohttp import ClientSession, ClientTimeout
 
 from examples.streaky import github, settings
-from examples.streaky.reminding import remind
+from examples.streaky.reminders import send_reminder
 from examples.streaky.streak import Streak, streak_of
 from examples.streaky.users import ADD_CHECK, ADD_DAY, ADD_REMINDER, User, users
 from tickwork import Firing, Message, Tickwork
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 STREAKY = UUID("6f1d8a52-5b0e-4c0e-9a53-0d6f0f3f8c11")
 NOON = time(12, tzinfo=UTC)
 USEFUL_SECONDS = 10 * 3_600
-"""A reminder for today is worth nothing tomorrow."""
+"""Seconds after noon in which a reminder is useful."""
 
 
 @dataclass
 class Check:
-    """One user at one noon."""
+    """One user on one day."""
 
     user_id: int
     at: datetime
@@ -41,17 +41,17 @@ checks = app.queue(
     "checks",
     payload=Check,
     max_retries=settings.RETRIES,
-    timeout_seconds=settings.WALL_SECONDS,
+    timeout_seconds=settings.TIMEOUT_SECONDS,
     backoff=Exponential(base_seconds=settings.RETRY_SECONDS, factor=2.0, cap_seconds=600.0),
 )
 days = app.queue("days")
 
 
 async def start_day(day: date) -> RunningBatch:
-    """A batch with everybody who is to be checked on a day.
+    """Create a batch with a message for every user to check on that day.
 
-    Asked twice it is the same batch: its id follows from the day, and its items from the roster.
-    So a timer may repeat itself, and so may whoever was cut off in the middle.
+    Calling it again returns the same batch: its id depends on the day only, and its items come
+    from the stored roster.
     """
     at = datetime.combine(day, NOON)
     return await app.batch(
@@ -59,7 +59,7 @@ async def start_day(day: date) -> RunningBatch:
         [Check(user_id, at) for user_id in await users.roster(day)],
         batch_id=uuid5(STREAKY, day.isoformat()),
         completion_queue="days",
-        detached=True,  # In `daily`: there may be more users than fit into one transaction.
+        detached=True,  # There may be more users than fit into one transaction of `daily`.
         expires_after_seconds=USEFUL_SECONDS,
     )
 
@@ -69,19 +69,19 @@ async def start_day(day: date) -> RunningBatch:
     missed={"policy": "skip", "grace_seconds": USEFUL_SECONDS},
 )
 async def daily(firing: Firing[Any]) -> None:
-    """Every day, also if the workers were away at noon and are back in time."""
+    """Start the day at noon, or later if all workers were down at noon."""
     await start_day(firing.slot.date())
 
 
 @app.on(
     "checks",
     isolation=settings.ISOLATION,
-    max_concurrency=settings.SLOTS,
+    max_concurrency=settings.CONCURRENCY,
     **settings.LIMITS,
 )
 async def check(message: Message[Check]) -> None:
-    """One user's day: look, compute, and remind them if there is need. The rows commit with the
-    ack: however often this runs, there is one of each."""
+    """Check one user and send a reminder if needed. The rows commit with the ack, so there is one
+    of each however often this runs."""
     at = message.body.at
     user = await users.unchecked(message.body.user_id, at.date())
     if user is None:
@@ -91,25 +91,26 @@ async def check(message: Message[Check]) -> None:
     async with ClientSession(timeout=ClientTimeout(total=message.time_left())) as http:
         streak = streak_of(await github.commits(http, user, at), user.zone, at)
         if not streak.has_today:
-            reminder = text_for(user, streak)
-            await remind(http, user, text=reminder, key=key)
-    said = users.database.said
+            reminder = reminder_text(user, streak)
+            await send_reminder(http, user, text=reminder, key=key)
+    to_dialect = users.database.to_dialect
     with message.transaction() as rows:
-        rows.execute(said(ADD_CHECK), str(at.date()), user.id, streak.days, streak.has_today)
+        rows.execute(to_dialect(ADD_CHECK), str(at.date()), user.id, streak.days, streak.has_today)
         if reminder is not None:
-            rows.execute(said(ADD_REMINDER), key, user.id, reminder)
+            rows.execute(to_dialect(ADD_REMINDER), key, user.id, reminder)
 
 
 @app.on("days", type="batch.completed")
 async def day_done(message: Message[dict[str, Any]]) -> None:
-    """The last of a day's units has ended."""
-    done = message.body
-    numbers = (done["total"], done["completed"], done["failed"])
-    message.transaction().execute(users.database.said(ADD_DAY), done["batch_id"], *numbers)
+    """Record a completed day."""
+    batch = message.body
+    counts = (batch["total"], batch["completed"], batch["failed"])
+    statement = users.database.to_dialect(ADD_DAY)
+    message.transaction().execute(statement, batch["batch_id"], *counts)
 
 
-def text_for(user: User, streak: Streak) -> str:
-    """What a reminder says."""
+def reminder_text(user: User, streak: Streak) -> str:
+    """Return the text of a reminder."""
     if not streak.days:
         return f"{user.login}, a good day to begin a streak."
     days = "1 day" if streak.days == 1 else f"{streak.days} days"

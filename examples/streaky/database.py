@@ -1,7 +1,7 @@
-"""Reading and writing tables of one's own, on SQLite and PostgreSQL alike.
+"""Reads and writes the example's tables, on SQLite and PostgreSQL alike.
 
-Statements are written with `?`; PostgreSQL gets its `$1`, `$2` …. A connection is made when it is
-first needed: a handler may run in this process or in one of its own.
+Statements use `?`; for PostgreSQL they are translated to `$1`, `$2` …. A connection is opened on
+first use, because a handler may run in another process.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ CONNECTIONS_MAX = 4
 
 
 class Database(Protocol):
-    """One database, by its URL."""
+    """One database."""
 
-    def said(self, statement: str) -> str:
-        """A statement with the placeholders of this database."""
+    def to_dialect(self, statement: str) -> str:
+        """Return the statement with this database's placeholders."""
 
     async def fetch(self, statement: str, *values: Any) -> Sequence[Row]:
-        """The rows that a statement answers."""
+        """Return the rows of a query."""
 
     async def write(self, *statements: tuple[str, Sequence[Row]]) -> None:
-        """Statements, each for some rows of values; all of them happen, or none."""
+        """Run statements, each with its rows of values, in one transaction."""
 
     async def close(self) -> None:
-        """Lets go of it."""
+        """Close the connections."""
 
 
 def database_at(url: str) -> Database:
-    """The database of Tickwork's URL."""
+    """Return the database at a URL of Tickwork's form."""
     return Sqlite(url) if url.startswith("sqlite:") else Postgres(url)
 
 
 class Sqlite:
-    """A file. Reads are of a row or two, too short to be worth a thread."""
+    """A SQLite file. Reads return one or two rows, too few to be worth a thread."""
 
     def __init__(self, url: str) -> None:
         self._path = url.removeprefix("sqlite:///")
         self._connection: sqlite3.Connection | None = None
 
-    def said(self, statement: str) -> str:
+    def to_dialect(self, statement: str) -> str:
         return statement
 
     async def fetch(self, statement: str, *values: Any) -> Sequence[Row]:
@@ -75,26 +75,26 @@ class Sqlite:
 
 
 class Postgres:
-    """A server, over a small pool: a thousand units take turns for a read each."""
+    """A PostgreSQL server, with a small connection pool shared by all handlers."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
 
-    def said(self, statement: str) -> str:
+    def to_dialect(self, statement: str) -> str:
         numbers = itertools.count(1)
         return re.sub(r"\?", lambda _: f"${next(numbers)}", statement)
 
     async def fetch(self, statement: str, *values: Any) -> Sequence[Row]:
         pool = await self._open()
-        return [tuple(row) for row in await pool.fetch(self.said(statement), *values)]
+        return [tuple(row) for row in await pool.fetch(self.to_dialect(statement), *values)]
 
     async def write(self, *statements: tuple[str, Sequence[Row]]) -> None:
         pool = await self._open()
         async with pool.acquire() as connection, connection.transaction():
             for statement, rows in statements:
-                await connection.executemany(self.said(statement), rows)
+                await connection.executemany(self.to_dialect(statement), rows)
 
     async def close(self) -> None:
         if self._pool is not None:

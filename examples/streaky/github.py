@@ -1,4 +1,4 @@
-"""What somebody committed, by GitHub's GraphQL API."""
+"""Reads a user's commits from GitHub's GraphQL API."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from examples.streaky import calling, settings
+from examples.streaky import http_calls, settings
 from examples.streaky.users import User
 from tickwork import Permanent
 
-# GitHub gives no more than a year at once.
+# GitHub returns at most one year per request.
 LOOK_BACK = timedelta(days=364)
 LOOK_AHEAD = timedelta(days=1)
 
@@ -31,30 +31,30 @@ query ($login: String!, $from: DateTime!, $to: DateTime!) {
 
 
 async def commits(http: ClientSession, user: User, at: datetime) -> list[datetime]:
-    """When they committed in the year up to the end of that day, in repositories that count."""
+    """Return the times of a year's commits, up to the end of that day, in matching repositories."""
     variables = {
         "login": user.login,
         "from": (at - LOOK_BACK).isoformat(),
         "to": (at + LOOK_AHEAD).isoformat(),
     }
-    answer = await calling.post(
+    response = await http_calls.post(
         http,
         f"{settings.GITHUB}/graphql",
         body={"query": QUERY, "variables": variables},
         headers={"Authorization": f"Bearer {user.token}"},
     )
-    return _counting(answer, user)
+    return _commit_times(response, user)
 
 
-def _counting(answer: Any, user: User) -> list[datetime]:
-    if answer.get("errors") or answer["data"]["user"] is None:
-        raise Permanent(f"GitHub knows no {user.login}: {answer.get('errors')}")
-    collection = answer["data"]["user"]["contributionsCollection"]
-    # The user's own pattern: it may be one that takes for ever. See the README on budgets.
-    counts = re.compile(user.repositories)
+def _commit_times(response: Any, user: User) -> list[datetime]:
+    if response.get("errors") or response["data"]["user"] is None:
+        raise Permanent(f"GitHub has no user {user.login}: {response.get('errors')}")
+    collection = response["data"]["user"]["contributionsCollection"]
+    # The user's own pattern may take forever. The README shows how a CPU limit handles that.
+    pattern = re.compile(user.repositories)
     return [
-        datetime.fromisoformat(each["occurredAt"])
-        for found in collection["commitContributionsByRepository"]
-        if counts.search(found["repository"]["nameWithOwner"])
-        for each in found["contributions"]["nodes"]
+        datetime.fromisoformat(node["occurredAt"])
+        for entry in collection["commitContributionsByRepository"]
+        if pattern.search(entry["repository"]["nameWithOwner"])
+        for node in entry["contributions"]["nodes"]
     ]

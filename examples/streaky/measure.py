@@ -1,9 +1,8 @@
-"""How long a day takes in one process; and the same calls in a plain loop, without Tickwork.
+"""Measures how long a day takes in one process, with and without Tickwork.
 
-`STREAKY_SLOTS=1000 python -m examples.streaky.measure` checks everybody of a new day, here, and
-prints the seconds from the worker's start to the completed batch. With `--here` nobody is called:
-units wait in this process for as long as the seed's did, so that no HTTP is measured. `--beside`
-also takes the time of the plain loop.
+`STREAKY_CONCURRENCY=1000 python -m examples.streaky.measure` runs a new day in this process and
+prints the seconds from the worker's start to the completed batch. `--simulate` replaces the HTTP
+calls by waits of the same length. `--compare` also runs the same calls in a plain loop.
 """
 
 from __future__ import annotations
@@ -18,112 +17,116 @@ from typing import Any, NamedTuple
 
 from aiohttp import ClientSession
 
-from examples.streaky import calling, github, settings
+from examples.streaky import github, http_calls, settings
 from examples.streaky.app import NOON, app, start_day
-from examples.streaky.reminding import remind
+from examples.streaky.reminders import send_reminder
 from examples.streaky.users import User, users
-from tickwork.core.message.batch import Batch, BatchStatus
 
 FETCH_SECONDS, COMPUTE_SECONDS, NOTIFY_SECONDS = 1.5, 0.5, 1.0
-"""What a user took in the seed."""
+"""Seconds that one user took in the original blog post."""
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
-SCHEDULED = Path("/proc/thread-self/schedstat")
+SCHEDULER_STATS = Path("/proc/thread-self/schedstat")
 
-NOTHING: dict[str, Any] = {
+NO_COMMITS: dict[str, Any] = {
     "data": {"user": {"contributionsCollection": {"commitContributionsByRepository": []}}}
 }
 
 
-async def pretended(
+async def simulated_post(
     http: ClientSession, url: str, *, body: dict[str, Any], headers: dict[str, str]
 ) -> Any:
-    """An answer that takes its time: nobody ever committed."""
+    """Wait as long as the real call and return a user without commits."""
     assert not http.closed
     assert body
     assert headers
     is_fetch = url.endswith("/graphql")
     await asyncio.sleep(FETCH_SECONDS + COMPUTE_SECONDS if is_fetch else NOTIFY_SECONDS)
-    return NOTHING
+    return NO_COMMITS
 
 
-class Took(NamedTuple):
-    """What a day took, and what came of it. While it was `crowded_out` the loop had work to do,
-    and other programs had the processors."""
+class Result(NamedTuple):
+    """How long a day took and its counts. For `cpu_wait_seconds` of it, other programs used the
+    processors while this one was ready to run."""
 
     seconds: float
-    crowded_out_seconds: float
-    ended: Batch
+    cpu_wait_seconds: float
+    completed: int
+    total: int
 
 
-def crowded_out_seconds() -> float:
-    """So long this thread was ready to run and did not; known on Linux."""
-    return int(SCHEDULED.read_text().split()[1]) / 1e9 if SCHEDULED.exists() else 0.0
+def cpu_wait_seconds() -> float:
+    """Seconds this thread was ready to run but did not; known on Linux only."""
+    if not SCHEDULER_STATS.exists():
+        return 0.0
+    return int(SCHEDULER_STATS.read_text().split()[1]) / 1e9
 
 
-async def with_tickwork(day: date) -> Took:
-    """A day, from the worker's start to the completed batch."""
+async def with_tickwork(day: date) -> Result:
+    """Run a day, from the worker's start to the completed batch."""
     batch = await start_day(day)
-    began, crowded = time.perf_counter(), crowded_out_seconds()
+    started, cpu_wait = time.perf_counter(), cpu_wait_seconds()
     async with app.running():
         progress = await batch.progress()
-        while progress.status is not BatchStatus.COMPLETED:
-            await asyncio.sleep(LOOK_SECONDS)
+        while progress.status != "completed":
+            await asyncio.sleep(POLL_SECONDS)
             progress = await batch.progress()
-        seconds = time.perf_counter() - began
-        return Took(seconds, crowded_out_seconds() - crowded, progress)
+        seconds = time.perf_counter() - started
+        waited = cpu_wait_seconds() - cpu_wait
+        return Result(seconds, waited, progress.completed, progress.total)
 
 
-async def without(day: date) -> float:
-    """The seconds of the same calls, so many at a time: nothing is stored, nothing repeated."""
+async def without_tickwork(day: date) -> float:
+    """Return the seconds that the same calls take in a plain loop, with nothing stored."""
     at = datetime.combine(day, NOON)
     due = [await users.unchecked(each, date.min) for each in await users.roster(day)]
-    free = asyncio.Semaphore(settings.SLOTS or len(due))
+    limit = asyncio.Semaphore(settings.CONCURRENCY or len(due))
 
-    async def unit(user: User) -> None:
-        async with free, ClientSession() as http:
+    async def check(user: User) -> None:
+        async with limit, ClientSession() as http:
             await github.commits(http, user, at)
-            await remind(http, user, text="", key=f"without/{user.id}")
+            await send_reminder(http, user, text="", key=f"without/{user.id}")
 
-    began = time.perf_counter()
-    await asyncio.gather(*(unit(user) for user in due if user is not None))
-    return time.perf_counter() - began
+    started = time.perf_counter()
+    await asyncio.gather(*(check(user) for user in due if user is not None))
+    return time.perf_counter() - started
 
 
-async def run(given: argparse.Namespace) -> None:
-    """Measures, and prints."""
-    if given.here:
-        calling.post = pretended
-    took = await with_tickwork(given.day)
+async def run(arguments: argparse.Namespace) -> None:
+    """Measure and print."""
+    if arguments.simulate:
+        http_calls.post = simulated_post
+    result = await with_tickwork(arguments.day)
     print(
-        f"{took.ended.completed} of {took.ended.total} users, {settings.SLOTS} slots: "
-        f"{took.seconds:.2f} s, crowded out for {took.crowded_out_seconds:.2f} s of it",
+        f"{result.completed} of {result.total} users, concurrency {settings.CONCURRENCY}: "
+        f"{result.seconds:.2f} s, of which {result.cpu_wait_seconds:.2f} s waiting for a CPU",
         flush=True,
     )
-    if given.beside:
-        print(f"without Tickwork: {await without(given.day):.2f} s", flush=True)
+    if arguments.compare:
+        seconds = await without_tickwork(arguments.day)
+        print(f"without Tickwork: {seconds:.2f} s", flush=True)
     await users.database.close()
 
 
-def in_loop(work: Coroutine[Any, Any, None]) -> None:
-    """On the loop that `tickwork run` takes."""
+def run_on_uvloop(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Use the event loop that `tickwork run` uses: uvloop, if it is installed."""
     try:
         import uvloop
-    except ImportError:  # There is none for this system.
-        asyncio.run(work)
+    except ImportError:
+        asyncio.run(coroutine)
     else:
-        uvloop.run(work)
+        uvloop.run(coroutine)
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m examples.streaky.measure")
     today = datetime.now(UTC).date()
     parser.add_argument("--day", type=date.fromisoformat, default=today)
-    parser.add_argument("--here", action="store_true")
-    parser.add_argument("--beside", action="store_true")
-    in_loop(run(parser.parse_args()))
+    parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--compare", action="store_true")
+    run_on_uvloop(run(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m examples.streaky.run users 1000` and `… run day`: people, and a day to watch."""
+"""`python -m examples.streaky.run users 1000` creates users; `… run day` runs and shows a day."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from datetime import UTC, date, datetime
 
 from examples.streaky.app import app, start_day
 from examples.streaky.users import User, users
-from tickwork.core.message.batch import BatchStatus
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
-def made_up(number: int) -> User:
-    """Somebody the stand-in knows."""
+def sample_user(number: int) -> User:
+    """Return a user that the fake services know."""
     channel = "telegram" if number % 4 == 1 else "discord"
     return User(
         id=number,
@@ -28,14 +27,14 @@ def made_up(number: int) -> User:
 
 
 async def add_users(count: int) -> None:
-    """Makes the tables, and so many users."""
-    await app.open()  # The file must be there, and be Tickwork's, before others write to it.
+    """Create the tables and `count` users."""
+    await app.open()  # Creates Tickwork's own tables in the same file.
     await users.create_tables()
-    await users.add(made_up(number) for number in range(count))
+    await users.add(sample_user(number) for number in range(count))
 
 
 async def watch_day(day: date) -> None:
-    """Starts a day, or finds the one that was started, and shows how far it is."""
+    """Start a day, or find the one that was started, and print its progress until it is done."""
     batch = await start_day(day)
     print(f"batch {batch.id}")
     while True:
@@ -44,25 +43,25 @@ async def watch_day(day: date) -> None:
             f"{now.total} users: {now.pending} pending, {now.processing} processing, "
             f"{now.completed} completed, {now.failed} failed"
         )
-        if now.status is BatchStatus.COMPLETED:
+        if now.status == "completed":
             return
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-async def run(given: argparse.Namespace) -> None:
-    """Does what was asked for."""
+async def run(arguments: argparse.Namespace) -> None:
+    """Run a command and close the databases."""
     try:
-        if given.command == "users":
-            await add_users(given.count)
+        if arguments.command == "users":
+            await add_users(arguments.count)
         else:
-            await watch_day(given.day or datetime.now(UTC).date())
+            await watch_day(arguments.day or datetime.now(UTC).date())
     finally:
         await users.database.close()
         await app.close()
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m examples.streaky.run")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("users").add_argument("count", type=int)

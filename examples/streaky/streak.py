@@ -1,4 +1,4 @@
-"""How long a streak is. Pure: commits and a moment in, a number out."""
+"""Computes how long a streak is. Pure: commits and a time in, a number out."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ DAY = timedelta(days=1)
 
 
 class Streak(NamedTuple):
-    """So many days in a row, today included if it has a commit. Without one the streak still
-    stands, and ends tonight."""
+    """Number of consecutive days with a commit, and whether today is one of them.
+
+    A day without a commit does not end the streak until it is over.
+    """
 
     days: int
     has_today: bool
 
 
 def streak_of(commits: Iterable[datetime], zone: str, at: datetime) -> Streak:
-    """The streak at a moment, in days as they pass where the person lives.
+    """Return the streak at a time, in days of the user's zone.
 
-    What was committed after that moment, but still on that day, counts: who checks late must
-    not remind somebody who has committed meanwhile.
+    Commits after `at` but on the same day count: a late check must not remind someone who has
+    committed in the meantime.
     """
-    there = ZoneInfo(zone)
-    today = at.astimezone(there).date()
-    days = {commit.astimezone(there).date() for commit in commits}
+    user_zone = ZoneInfo(zone)
+    today = at.astimezone(user_zone).date()
+    days = {commit.astimezone(user_zone).date() for commit in commits}
     has_today = today in days
     last = today if has_today else today - DAY
     length = 0

@@ -1,14 +1,14 @@
-"""The tables of the example. They are in Tickwork's own database, so that what a unit writes can
-commit with its ack.
+"""The example's tables. They are in Tickwork's database, so that a handler's rows commit with its
+ack.
 
 | table | a row is |
 |---|---|
-| streaky_users | somebody who wants to be reminded |
-| streaky_starts | a day that was started |
-| streaky_rosters | somebody who is to be checked on a day: who that is does not change afterwards |
-| streaky_checks | what a unit found out: one per user and day |
-| streaky_reminders | a reminder that was sent: at most one per user and day |
-| streaky_days | a day that is done, with its numbers |
+| streaky_users | a user who wants reminders |
+| streaky_starts | a started day |
+| streaky_rosters | a user to check on a day; fixed when the day starts |
+| streaky_checks | the result of a check: one per user and day |
+| streaky_reminders | a sent reminder: at most one per user and day |
+| streaky_days | a completed day with its counts |
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ADD_CHECK = "INSERT INTO streaky_checks VALUES (?, ?, ?, ?)"
 ADD_REMINDER = "INSERT INTO streaky_reminders VALUES (?, ?, ?)"
 ADD_DAY = "INSERT INTO streaky_days VALUES (?, ?, ?, ?)"
 
-# One transaction: the roster of a day is made once, also if two start the day at the same moment.
+# One transaction, so that two concurrent starts of a day create one roster.
 START = "INSERT INTO streaky_starts VALUES (?, FALSE) ON CONFLICT DO NOTHING"
 FILL_ROSTER = """
     INSERT INTO streaky_rosters (day, user_id)
@@ -64,7 +64,7 @@ FIND = """
 
 
 class User(NamedTuple):
-    """Somebody to be reminded. The token stays here: a message only names its user."""
+    """A user. The token stays in this table; a message carries only the user's id."""
 
     id: int
     login: str
@@ -77,21 +77,21 @@ class User(NamedTuple):
 
 
 class Users:
-    """The tables, as the example asks them."""
+    """Queries on the example's tables."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def create_tables(self) -> None:
-        """Makes what is not there."""
+        """Create missing tables."""
         await self.database.write(*((table, [()]) for table in TABLES))
 
     async def add(self, users: Iterable[User]) -> None:
-        """New ones."""
+        """Insert users."""
         await self.database.write((ADD_USER, list(users)))
 
     async def roster(self, day: date) -> Sequence[int]:
-        """Who is to be checked on a day; asked again, the answer is the same."""
+        """Return the users to check on a day; the same on every call."""
         name = day.isoformat()
         await self.database.write(
             *((each, [(name,)]) for each in (START, FILL_ROSTER, KEEP_ROSTER))
@@ -99,7 +99,7 @@ class Users:
         return [user_id for (user_id,) in await self.database.fetch(ROSTER, name)]
 
     async def unchecked(self, user_id: int, day: date) -> User | None:
-        """The user, unless they are gone or were checked on that day."""
+        """Return the user, or None if they were deleted or checked already."""
         found = await self.database.fetch(FIND, user_id, day.isoformat())
         return User(*found[0]) if found else None
 

@@ -1,4 +1,4 @@
-"""The example on each store."""
+"""Fixtures: the example on each store."""
 
 from collections.abc import AsyncIterator
 
@@ -13,8 +13,7 @@ from tests.stores.home import Home
 async def streaky(
     request: pytest.FixtureRequest, home: Home, children: Children
 ) -> AsyncIterator[Streaky]:
-    """Streaky on an empty database; a test's `@pytest.mark.parametrize` may say its settings,
-    indirectly."""
+    """Streaky on an empty database. Its settings may come from an indirect parameter."""
     store = await home.open()
     made = Streaky(children, home, store, **getattr(request, "param", {}))
     yield made

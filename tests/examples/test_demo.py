@@ -1,4 +1,4 @@
-"""The demo that `make run` runs: a whole node, seen from outside within a minute."""
+"""The demo of `make run`: a whole node, observed from outside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def free_port() -> int:
         return port
 
 
-def test_a_newcomer_sees_it_work(tmp_path: Path) -> None:
+def test_the_demo_handles_messages_and_fires_its_schedule(tmp_path: Path) -> None:
     port, database = free_port(), f"sqlite:///{tmp_path}/demo.db"
     environment = {
         **os.environ,
@@ -50,7 +50,7 @@ def test_a_newcomer_sees_it_work(tmp_path: Path) -> None:
     try:
         base = f"http://127.0.0.1:{port}"
 
-        def leads_all() -> bool:
+        def is_leading_all_shards() -> bool:
             try:
                 cluster = httpx.get(f"{base}/v1/cluster").json()
             except httpx.TransportError:
@@ -58,11 +58,11 @@ def test_a_newcomer_sees_it_work(tmp_path: Path) -> None:
             nodes = [(each["roles"], len(each["shards"])) for each in cluster["nodes"]]
             return nodes == [(["api", "scheduler", "worker"], 64)]
 
-        eventually_blocking(leads_all, timeout_seconds=60)
+        eventually_blocking(is_leading_all_shards, timeout_seconds=60)
         tickwork("queues", "send", "greetings", '{"name": "Ada"}')
         eventually_blocking(lambda: "hello, Ada!" in output.read_text(), timeout_seconds=60)
         tickwork("schedules", "trigger", "tick")
-        eventually_blocking(lambda: "tick: the minute" in output.read_text(), timeout_seconds=60)
+        eventually_blocking(lambda: "tick: " in output.read_text(), timeout_seconds=60)
         (listed,) = json.loads(tickwork("schedules", "list", "--json"))
         assert (listed["name"], listed["status"]) == ("tick", "active")
         assert "slot" in tickwork("why", "tick")

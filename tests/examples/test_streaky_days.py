@@ -1,4 +1,4 @@
-"""A day of Streaky, with a worker and a stand-in in processes of their own, on both stores."""
+"""A day of Streaky, with the worker and the fake services as processes, on both stores."""
 
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.examples.streaky_kit import (
     Streaky,
     expected_checks,
     expected_keys,
-    people,
+    sample_users,
 )
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
@@ -24,22 +24,22 @@ from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.testing import harness
 
-FOREVER = r"^(.+)+!$"
-"""A pattern that takes 2^n steps for a name of n letters."""
+CATASTROPHIC_PATTERN = r"^(.+)+!$"
+"""A regular expression that takes 2^n steps for a name of n letters."""
 
 
 async def keys(streaky: Streaky) -> list[str]:
     return [key for key, *_ in await streaky.rows("streaky_reminders")]
 
 
-async def test_everybody_is_checked_once_and_only_who_has_not_committed_is_reminded(
+async def test_everyone_is_checked_once_and_only_users_without_a_commit_are_reminded(
     streaky: Streaky, children: Children
 ) -> None:
-    users = people(24)
-    away = users[22]._replace(id=100, is_active=False)
+    users = sample_users(24)
+    inactive = users[22]._replace(id=100, is_active=False)
     without_token = users[23]._replace(id=101, token=None)
-    await streaky.prepare([*users, away, without_token])
-    await streaky.stand_in()
+    await streaky.prepare([*users, inactive, without_token])
+    await streaky.fake_services()
     worker, day = streaky.worker(), streaky.day()
     await day.succeeded(WAIT_SECONDS)
     assert day.lines()[0] == f"batch {BATCH}"
@@ -68,17 +68,15 @@ async def test_everybody_is_checked_once_and_only_who_has_not_committed_is_remin
     await worker.succeeded(WAIT_SECONDS)
 
 
-async def test_a_day_begins_by_itself_at_noon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With everybody who is active and has a token then; a day that is too late is left out."""
+async def test_a_day_starts_at_noon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It includes all active users with a token. A day that would start too late is skipped."""
     users = Users(database_at(f"sqlite:///{tmp_path / 'users.db'}"))
     monkeypatch.setattr(app, "users", users)
     await users.create_tables()
-    first, *others = people(3)
+    first, *others = sample_users(3)
     await users.add([*others, first._replace(is_active=False)])
-    begins = datetime.combine(DAY, time(11), UTC)
-    async with harness(app.app, start=begins) as h:
+    start = datetime.combine(DAY, time(11), UTC)
+    async with harness(app.app, start=start) as h:
         await h.advance(minutes=59)
         assert await h.store.batches.list(DEFAULT, 9) == ()
         await h.advance(minutes=1)
@@ -92,12 +90,12 @@ async def test_a_day_begins_by_itself_at_noon(
     await users.database.close()
 
 
-async def test_a_bad_credential_is_dead_at_once_and_the_day_is_done_without_it(
+async def test_a_bad_credential_becomes_a_dead_letter_and_the_day_completes(
     streaky: Streaky, home: Home
 ) -> None:
-    users = people(6)
+    users = sample_users(6)
     await streaky.prepare([*users, users[1]._replace(id=100, token="revoked")])  # noqa: S106
-    await streaky.stand_in()
+    await streaky.fake_services()
     streaky.worker()
     await streaky.start()
     ended = await streaky.done()
@@ -112,27 +110,27 @@ async def test_a_bad_credential_is_dead_at_once_and_the_day_is_done_without_it(
     assert "revoked" not in str(letter)
 
 
-async def test_units_come_through_when_what_they_call_was_away_broken_and_busy(
+async def test_checks_succeed_after_the_services_were_down_broken_and_rate_limited(
     streaky: Streaky, home: Home
 ) -> None:
-    users = people(8)
+    users = sample_users(8)
     await streaky.prepare(users)
-    streaky.worker()  # There is nobody at the other end yet.
+    streaky.worker()  # The services are not running yet.
     await streaky.start()
     store = await home.open()
 
-    async def have_all_tried() -> bool:
+    async def all_have_failed_once() -> bool:
         return (await store.queues.counts(DEFAULT, "checks")).delayed == 8
 
-    await eventually(have_all_tried, timeout_seconds=WAIT_SECONDS)
+    await eventually(all_have_failed_once, timeout_seconds=WAIT_SECONDS)
     await store.close()
-    await streaky.stand_in()
+    await streaky.fake_services()
     await streaky.faults(failing=True)
 
-    async def have_all_been_refused() -> bool:
+    async def all_have_been_requested() -> bool:
         return len((await streaky.seen())["fetched"]) == 8
 
-    await eventually(have_all_been_refused, timeout_seconds=WAIT_SECONDS)
+    await eventually(all_have_been_requested, timeout_seconds=WAIT_SECONDS)
     await streaky.faults(limited=3)
     ended = await streaky.done()
     assert (ended.completed, ended.failed) == (8, 0)
@@ -142,17 +140,19 @@ async def test_units_come_through_when_what_they_call_was_away_broken_and_busy(
 
 @pytest.mark.parametrize(
     "streaky",
-    [{"ISOLATION": "process", "SLOTS": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
+    [{"ISOLATION": "process", "CONCURRENCY": 3, "CPU_SECONDS": 1, "RETRIES": 0}],
     indirect=True,
     ids=["process"],
 )
-async def test_who_burns_the_processor_is_cut_off_and_the_others_finish(
+async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     streaky: Streaky, home: Home
 ) -> None:
-    users = people(12)
-    burning = [each._replace(id=each.id + 100, repositories=FOREVER) for each in users[:2]]
+    users = sample_users(12)
+    burning = [
+        each._replace(id=each.id + 100, repositories=CATASTROPHIC_PATTERN) for each in users[:2]
+    ]
     await streaky.prepare([*users, *burning])
-    await streaky.stand_in()
+    await streaky.fake_services()
     streaky.worker()
     await streaky.start()
     ended = await streaky.done()

@@ -1,11 +1,11 @@
-"""GitHub, Discord and Telegram on this machine: their shapes, with settable latency and faults.
+"""GitHub, Discord and Telegram as one local server, with configurable latency and faults.
 
-`python -m examples.streaky.stand_in --port 8099 --github-seconds 1.5 --notify-seconds 1`
+`python -m examples.streaky.fake_services --port 8099 --github-seconds 1.5 --notify-seconds 1`
 
-A login that ends in a number says what it did: `user-17` committed on each of the 17 % 7 days
-before the asked one, and on that day itself if the number is even. A token must begin with
-`good`. `GET /seen` tells what was asked of it; `PUT /faults` with `{"failing": true}` makes every
-call fail with 502, with `{"limited": 3}` the next three with 429.
+The number in a login defines its commits: `user-17` committed on each of the 17 % 7 days before
+the requested day, and on that day itself if the number is even. A valid token starts with `good`.
+`GET /seen` returns the requests received. `PUT /faults` with `{"failing": true}` makes every call
+fail with 502, with `{"limited": 3}` the next three with 429.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from aiohttp import web
 
 DAY = timedelta(days=1)
 REPOSITORY = "a-repository-with-a-rather-long-name"
-WAITING_MAX = 4_096
-"""So many may knock at once."""
+CONNECTION_BACKLOG_MAX = 4_096
+"""Maximum number of connections waiting to be accepted."""
 
 
-class StandIn:
-    """The three of them, and what they saw."""
+class FakeServices:
+    """The three services and the requests they received."""
 
     def __init__(self, *, github_seconds: float, notify_seconds: float) -> None:
         self._github_seconds, self._notify_seconds = github_seconds, notify_seconds
@@ -36,7 +36,7 @@ class StandIn:
         self._texts: dict[str, str] = {}
 
     def application(self) -> web.Application:
-        """All routes."""
+        """Return the web application."""
         application = web.Application()
         application.add_routes(
             [
@@ -50,18 +50,20 @@ class StandIn:
         return application
 
     async def github(self, request: web.Request) -> web.Response:
-        """POST /graphql: the contributions of one user."""
-        asked = (await request.json())["variables"]
-        self._fetched[asked["login"]] += 1
+        """POST /graphql: return the contributions of one user."""
+        variables = (await request.json())["variables"]
+        self._fetched[variables["login"]] += 1
         await asyncio.sleep(self._github_seconds)
         if fault := self._fault():
             return fault
         if not request.headers.get("Authorization", "").startswith("Bearer good"):
             return web.json_response({"message": "Bad credentials"}, status=401)
-        noon = datetime.fromisoformat(asked["to"]) - DAY
-        nodes = [{"occurredAt": each.isoformat(), "commitCount": 1} for each in _days(asked, noon)]
+        noon = datetime.fromisoformat(variables["to"]) - DAY
+        nodes = [
+            {"occurredAt": each.isoformat(), "commitCount": 1} for each in _days(variables, noon)
+        ]
         found = {
-            "repository": {"nameWithOwner": f"{asked['login']}/{REPOSITORY}"},
+            "repository": {"nameWithOwner": f"{variables['login']}/{REPOSITORY}"},
             "contributions": {"nodes": nodes},
         }
         collection = {"commitContributionsByRepository": [found]}
@@ -70,7 +72,7 @@ class StandIn:
     async def discord(self, request: web.Request) -> web.Response:
         """POST /api/webhooks/ID/TOKEN?wait=true"""
         text = (await request.json())["content"]
-        number = await self._take(request, text)
+        number = await self._accept(request, text)
         if isinstance(number, web.Response):
             return number
         return web.json_response(
@@ -79,27 +81,27 @@ class StandIn:
 
     async def telegram(self, request: web.Request) -> web.Response:
         """POST /botTOKEN/sendMessage"""
-        said = await request.json()
-        number = await self._take(request, said["text"])
+        body = await request.json()
+        number = await self._accept(request, body["text"])
         if isinstance(number, web.Response):
             return number
-        message = {"message_id": number, "chat": {"id": said["chat_id"]}, "text": said["text"]}
+        message = {"message_id": number, "chat": {"id": body["chat_id"]}, "text": body["text"]}
         return web.json_response({"ok": True, "result": message})
 
     async def seen(self, _: web.Request) -> web.Response:
-        """How often each user was asked for, each key was sent, and what was said."""
+        """GET /seen: requests per user, notifications per key, and their texts."""
         seen = {"fetched": self._fetched, "notified": self._notified, "texts": self._texts}
         return web.json_response(seen)
 
     async def faults(self, request: web.Request) -> web.Response:
-        """Sets what goes wrong from now on."""
+        """PUT /faults: set the faults of the following requests."""
         wanted = await request.json()
         self._is_failing = bool(wanted.get("failing", False))
         self._limited = int(wanted.get("limited", 0))
         return web.json_response(wanted)
 
-    async def _take(self, request: web.Request, text: str) -> int | web.Response:
-        """One message; the same key again is the same message."""
+    async def _accept(self, request: web.Request, text: str) -> int | web.Response:
+        """Store a notification; the same key again is the same notification."""
         await asyncio.sleep(self._notify_seconds)
         if fault := self._fault():
             return fault
@@ -118,25 +120,27 @@ class StandIn:
         return None
 
 
-def _days(asked: dict[str, Any], noon: datetime) -> list[datetime]:
-    number = int(re.sub(r"\D", "", asked["login"]) or 0)
+def _days(variables: dict[str, Any], noon: datetime) -> list[datetime]:
+    number = int(re.sub(r"\D", "", variables["login"]) or 0)
     days = [noon - DAY * back for back in range(1, number % 7 + 1)]
     return [noon, *days] if number % 2 == 0 else days
 
 
 def main() -> None:
-    """Serves until it is told to stop."""
-    parser = argparse.ArgumentParser(prog="python -m examples.streaky.stand_in")
+    """Serve until stopped."""
+    parser = argparse.ArgumentParser(prog="python -m examples.streaky.fake_services")
     parser.add_argument("--port", type=int, default=8099)
     parser.add_argument("--github-seconds", type=float, default=1.5)
     parser.add_argument("--notify-seconds", type=float, default=1.0)
-    given = parser.parse_args()
-    stand_in = StandIn(github_seconds=given.github_seconds, notify_seconds=given.notify_seconds)
+    arguments = parser.parse_args()
+    services = FakeServices(
+        github_seconds=arguments.github_seconds, notify_seconds=arguments.notify_seconds
+    )
     web.run_app(
-        stand_in.application(),
+        services.application(),
         host="127.0.0.1",
-        port=given.port,
-        backlog=WAITING_MAX,
+        port=arguments.port,
+        backlog=CONNECTION_BACKLOG_MAX,
         access_log=None,
         print=lambda line: print(line, flush=True),
     )
