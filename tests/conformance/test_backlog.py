@@ -70,7 +70,7 @@ async def assert_room(store: Store, body: bytes = QUARTER, *, quarters: int = 1)
     await assert_full(store)
 
 
-async def test_a_queue_may_be_full_to_the_last_byte(store: Store) -> None:
+async def test_a_queue_can_be_filled_to_its_last_byte(store: Store) -> None:
     await make_full(store)
     with pytest.raises(BacklogFull, match=WORK) as raised:
         await send(store, body=BYTE)
@@ -87,7 +87,7 @@ WAYS: dict[str, Callable[[Store], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_does_not_fit_is_refused_as_a_whole(store: Store, way: str) -> None:
+async def test_a_batch_that_does_not_fit_is_refused_as_a_whole(store: Store, way: str) -> None:
     await make_queue(store, backlog_bytes_max=LIMIT)
     for _ in range(3):
         await send(store, body=QUARTER)
@@ -98,7 +98,7 @@ async def test_what_does_not_fit_is_refused_as_a_whole(store: Store, way: str) -
     await assert_room(store, QUARTER[1:])
 
 
-async def test_of_very_many_the_pieces_that_fit_are_stored(store: Store) -> None:
+async def test_a_bulk_send_stores_the_chunks_that_fit(store: Store) -> None:
     await make_queue(store, backlog_bytes_max=LIMIT)
     with pytest.raises(BacklogFull):
         await store.messages.send_bulk(DEFAULT, WORK, news(6_000, body=b"x" * 40))
@@ -109,14 +109,14 @@ async def test_of_very_many_the_pieces_that_fit_are_stored(store: Store) -> None
 
 
 @pytest.mark.parametrize("fields", [{"delay_seconds": 60}, {"key": "a"}, {"priority": 0}])
-async def test_every_message_counts_wherever_it_stands(
+async def test_messages_in_every_state_count_towards_the_backlog(
     store: Store, fields: dict[str, Any]
 ) -> None:
     await make_full(store, **fields)
     await assert_full(store)
 
 
-async def test_every_tenants_messages_count(store: Store) -> None:
+async def test_messages_of_every_tenant_count_towards_the_backlog(store: Store) -> None:
     await make_queue(store, scope=SYSTEM, backlog_bytes_max=LIMIT)
     for scope in await make_tenants(store, "a", "b", "c", "d"):
         await send(store, scope=scope, body=QUARTER)
@@ -125,7 +125,7 @@ async def test_every_tenants_messages_count(store: Store) -> None:
             await send(store, scope=scope, body=BYTE)
 
 
-async def test_what_is_handed_out_or_comes_back_still_counts(store: Store) -> None:
+async def test_claimed_and_retried_messages_still_count(store: Store) -> None:
     await make_full(store)
     messages = await pull(store)
     await assert_full(store)
@@ -139,7 +139,7 @@ async def test_an_ack_frees_its_bytes(store: Store) -> None:
     await assert_room(store)
 
 
-async def test_an_event_that_is_acked_unseen_frees_its_bytes(store: Store) -> None:
+async def test_a_duplicate_acked_without_running_frees_its_bytes(store: Store) -> None:
     await make_queue(store, backlog_bytes_max=LIMIT)
     await send(store, event_id="paid-1", body=b"")
     await settle(store, ack(await pull_one(store)))
@@ -149,7 +149,7 @@ async def test_an_event_that_is_acked_unseen_frees_its_bytes(store: Store) -> No
     await assert_room(store, quarters=4)
 
 
-async def test_a_death_frees_its_bytes(store: Store) -> None:
+async def test_a_dead_letter_frees_its_bytes(store: Store) -> None:
     await make_full(store)
     await settle(store, dead(await claim_one(store, limit=1), reason="x"))
     assert len(await letters(store)) == 1
@@ -179,7 +179,7 @@ async def test_a_cancelled_batch_frees_its_bytes(store: Store) -> None:
     await assert_room(store, quarters=4)
 
 
-async def test_a_repeat_takes_no_room(store: Store) -> None:
+async def test_a_repeated_send_takes_no_bytes(store: Store) -> None:
     first, *_ = await make_full(store)
     await store.messages.send(DEFAULT, WORK, first)
     assert await counts(store) == Counts(ready=4)
@@ -187,7 +187,7 @@ async def test_a_repeat_takes_no_room(store: Store) -> None:
     await assert_room(store)
 
 
-async def test_a_copy_that_is_there_already_takes_no_room(store: Store) -> None:
+async def test_a_repeated_copy_takes_no_bytes(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "first")
     await store.subscriptions.put(DEFAULT, "paid", WORK)
@@ -200,7 +200,7 @@ async def test_a_copy_that_is_there_already_takes_no_room(store: Store) -> None:
     assert await counts(store) == Counts(ready=6)
 
 
-async def test_a_settlement_with_a_send_that_does_not_fit_does_not_happen(
+async def test_a_settlement_whose_send_does_not_fit_is_rolled_back(
     home: Home, store: Store
 ) -> None:
     await make_full(store)
@@ -220,7 +220,7 @@ async def test_a_settlement_with_a_send_that_does_not_fit_does_not_happen(
     assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_an_end_makes_room_for_what_is_sent_with_it(store: Store) -> None:
+async def test_an_ack_frees_bytes_for_the_sends_of_its_settlement(store: Store) -> None:
     """Else a full queue whose messages follow each other could never move again."""
     await make_full(store)
     first, second, *_ = await pull(store)
@@ -233,7 +233,7 @@ async def test_an_end_makes_room_for_what_is_sent_with_it(store: Store) -> None:
     await assert_full(store)
 
 
-async def test_one_settlement_that_does_not_fit_does_not_fail_its_neighbours(
+async def test_a_settlement_that_does_not_fit_does_not_fail_others_in_its_group(
     store: Store,
 ) -> None:
     await make_full(store)
@@ -252,7 +252,7 @@ async def test_one_settlement_that_does_not_fit_does_not_fail_its_neighbours(
     assert await counts(store, "before") == Counts(claimed=1)
 
 
-async def test_one_send_that_does_not_fit_does_not_fail_its_neighbours(store: Store) -> None:
+async def test_a_send_that_does_not_fit_does_not_fail_others_in_its_group(store: Store) -> None:
     await make_full(store)
     await make_queue(store, "other")
     answers = await asyncio.gather(
@@ -276,7 +276,7 @@ async def test_a_replay_that_does_not_fit_replays_none(store: Store) -> None:
     assert await counts(store) == Counts(ready=3, dead=2)
 
 
-async def test_a_batch_that_does_not_fit_goes_on_when_there_is_room(store: Store) -> None:
+async def test_filling_a_batch_continues_when_bytes_are_free_again(store: Store) -> None:
     await make_full(store)
     batch_id, items = new_id(), news(2, body=QUARTER)
     with pytest.raises(BacklogFull):
@@ -289,7 +289,7 @@ async def test_a_batch_that_does_not_fit_goes_on_when_there_is_room(store: Store
     await assert_full(store)
 
 
-async def test_a_full_subscriber_refuses_for_all(store: Store) -> None:
+async def test_a_full_subscriber_refuses_the_whole_send(store: Store) -> None:
     await make_full(store)
     await make_queue(store, "events")
     await store.subscriptions.put(DEFAULT, "paid", WORK)
@@ -299,7 +299,7 @@ async def test_a_full_subscriber_refuses_for_all(store: Store) -> None:
     await send(store, queue="events", type="other", body=BYTE)
 
 
-async def test_a_dead_letter_queue_takes_everything_and_then_is_full(store: Store) -> None:
+async def test_a_dead_letter_queue_accepts_messages_beyond_its_cap(store: Store) -> None:
     await make_full(store)
     await make_queue(store, "source", dead_letter_queue=WORK)
     moved = await send(store, queue="source", body=QUARTER)
@@ -312,7 +312,9 @@ async def test_a_dead_letter_queue_takes_everything_and_then_is_full(store: Stor
     assert moved.id in ids(await pull(store))
 
 
-async def test_what_comes_in_any_case_makes_no_room_for_what_is_sent_with_it(store: Store) -> None:
+async def test_messages_exempt_from_the_cap_free_no_bytes_for_sends_beside_them(
+    store: Store,
+) -> None:
     await make_full(store)
     await make_queue(store, "dying", dead_letter_queue=WORK)
     await send(store, queue="dying")
@@ -324,7 +326,7 @@ async def test_what_comes_in_any_case_makes_no_room_for_what_is_sent_with_it(sto
     assert await counts(store) == Counts(ready=5)
 
 
-async def test_a_queue_that_is_too_full_takes_no_send_with_an_end_either(store: Store) -> None:
+async def test_a_queue_over_its_cap_refuses_a_send_of_a_settlement(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 6, body=QUARTER)
     await make_queue(store, backlog_bytes_max=LIMIT)
@@ -337,7 +339,7 @@ async def test_a_queue_that_is_too_full_takes_no_send_with_an_end_either(store: 
     assert await counts(store) == Counts(ready=1, claimed=3)
 
 
-async def test_a_completion_event_is_taken_by_a_full_queue(store: Store) -> None:
+async def test_a_full_queue_accepts_a_completion_event(store: Store) -> None:
     await make_full(store)
     await make_queue(store, "items")
     batch = await create_batch(store, [], queue="items", completion_queue=WORK)
@@ -345,7 +347,7 @@ async def test_a_completion_event_is_taken_by_a_full_queue(store: Store) -> None
     assert await counts(store) == Counts(ready=5)
 
 
-async def test_a_limit_that_comes_later_counts_what_is_there(store: Store) -> None:
+async def test_a_cap_set_later_counts_the_messages_already_stored(store: Store) -> None:
     await make_queue(store)
     for _ in range(5):
         await send(store, body=QUARTER)
@@ -360,7 +362,7 @@ async def test_a_limit_that_comes_later_counts_what_is_there(store: Store) -> No
     await assert_room(store)
 
 
-async def test_sends_at_once_fill_a_queue_and_then_it_is_full(
+async def test_concurrent_sends_never_exceed_the_cap(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """What was under way at the same moment may pass the limit; what comes later does not."""

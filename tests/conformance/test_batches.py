@@ -80,7 +80,7 @@ def breaking(items: list[NewMessage], at: int) -> Iterator[NewMessage]:
     raise Interrupted
 
 
-async def test_a_batch_is_its_items_and_their_number(store: Store, clock: VirtualClock) -> None:
+async def test_a_batch_counts_its_items(store: Store, clock: VirtualClock) -> None:
     queue_id = await make_queue(store)
     items = news(3)
     batch = await create_batch(store, items)
@@ -103,7 +103,9 @@ async def test_a_batch_is_its_items_and_their_number(store: Store, clock: Virtua
     assert {message.batch_id for message in found} == {batch.id}
 
 
-async def test_progress_equals_the_items_at_every_step(store: Store, clock: VirtualClock) -> None:
+async def test_progress_equals_the_item_states_at_every_step(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     batch = await create_batch(store, news(8))
     node = await join(store)
@@ -128,7 +130,7 @@ async def test_progress_equals_the_items_at_every_step(store: Store, clock: Virt
     assert (done.status, done.completed_at) == (BatchStatus.COMPLETED, clock.now())
 
 
-async def test_an_item_says_what_became_of_it(store: Store, clock: VirtualClock) -> None:
+async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, retention_seconds=600)
     fine, poison, purged, deleted, old = items = news(5)
     batch = await create_batch(store, items)
@@ -151,7 +153,7 @@ async def test_an_item_says_what_became_of_it(store: Store, clock: VirtualClock)
     assert running == (BatchItem(purged.id, ItemStatus.PROCESSING, None, None),)
 
 
-async def test_purged_and_deleted_and_expired_items_have_failed(
+async def test_purged_deleted_and_expired_items_count_as_failed(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -173,7 +175,7 @@ async def test_purged_and_deleted_and_expired_items_have_failed(
         assert [item.reason for item in failed] == [way, way]
 
 
-async def test_a_replayed_item_counts_no_more(store: Store) -> None:
+async def test_a_replayed_item_is_not_counted_again(store: Store) -> None:
     await make_queue(store)
     batch = await create_batch(store, news(1))
     await kill_all(store)
@@ -195,20 +197,20 @@ async def test_items_are_listed_page_by_page(store: Store) -> None:
     assert [item.id for item in found] == sorted(ids(items))
 
 
-async def test_a_batch_may_be_made_of_whatever_gives_messages(store: Store) -> None:
+async def test_a_batch_accepts_any_iterable_of_messages(store: Store) -> None:
     await make_queue(store)
     batch = await create_batch(store, (new() for _ in range(5)))
     assert (batch.total, batch.status) == (5, BatchStatus.RUNNING)
 
 
-async def test_many_items_come_in_pieces(store: Store) -> None:
+async def test_many_items_are_stored_in_chunks(store: Store) -> None:
     await make_queue(store)
     batch = await create_batch(store, (new() for _ in range(MANY)))
     assert numbers(batch) == (MANY, 0, 0, 0)
     assert await counts(store) == Counts(ready=MANY)
 
 
-async def test_a_batch_that_was_interrupted_goes_on_where_it_stopped(store: Store) -> None:
+async def test_a_repeated_create_continues_an_interrupted_batch(store: Store) -> None:
     await make_queue(store)
     items, batch_id = news(MANY), new_id()
     with pytest.raises(Interrupted):
@@ -226,7 +228,7 @@ async def test_a_batch_that_was_interrupted_goes_on_where_it_stopped(store: Stor
     assert numbers(whole) == (MANY - 10, 0, 10, 0)
 
 
-async def test_a_batch_whose_items_ended_while_it_was_filling_is_completed_when_whole(
+async def test_a_batch_whose_items_ended_while_filling_completes_when_sealed(
     store: Store,
 ) -> None:
     await make_queue(store)
@@ -241,7 +243,7 @@ async def test_a_batch_whose_items_ended_while_it_was_filling_is_completed_when_
     assert (whole.status, whole.total) == (BatchStatus.COMPLETED, filling.total)
 
 
-async def test_a_whole_batch_is_only_looked_at(store: Store) -> None:
+async def test_repeating_a_complete_create_changes_nothing(store: Store) -> None:
     await make_queue(store)
     items, batch_id = news(3), new_id()
     await create_batch(store, items, batch_id=batch_id)
@@ -254,7 +256,7 @@ async def test_a_whole_batch_is_only_looked_at(store: Store) -> None:
             await create_batch(store, other, batch_id=batch_id)
 
 
-async def test_one_batch_id_is_one_queues(store: Store) -> None:
+async def test_a_batch_id_belongs_to_one_queue(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     batch = await create_batch(store, news(1))
@@ -283,7 +285,9 @@ async def test_an_item_whose_id_is_in_use_is_a_conflict(store: Store, twice: str
     assert (whole.status, whole.total) == (BatchStatus.RUNNING, 3)
 
 
-async def test_a_bad_item_is_refused_by_its_number_and_the_batch_may_go_on(store: Store) -> None:
+async def test_an_invalid_item_is_refused_by_its_index_and_the_batch_can_continue(
+    store: Store,
+) -> None:
     await make_queue(store)
     items, batch_id = news(4), new_id()
     with pytest.raises(InvalidInput) as raised:
@@ -294,7 +298,7 @@ async def test_a_bad_item_is_refused_by_its_number_and_the_batch_may_go_on(store
     assert (whole.status, whole.total) == (BatchStatus.RUNNING, 4)
 
 
-async def test_of_a_batch_whose_beginning_is_refused_nothing_is_stored(store: Store) -> None:
+async def test_a_batch_whose_first_chunk_is_refused_stores_nothing(store: Store) -> None:
     await make_queue(store)
     batch_id = new_id()
     for items in ([new(priority=10)], breaking(news(3), 2)):
@@ -303,7 +307,9 @@ async def test_of_a_batch_whose_beginning_is_refused_nothing_is_stored(store: St
     assert await store.batches.list(DEFAULT, 10) == ()
 
 
-async def test_a_batch_has_its_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_has_a_maximum_number_of_items(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tickwork.core.limits.BATCH_ITEMS_MAX", 10)
     await make_queue(store)
     with pytest.raises(InvalidInput) as raised:
@@ -313,9 +319,7 @@ async def test_a_batch_has_its_limit(store: Store, monkeypatch: pytest.MonkeyPat
     assert batch.total == 10
 
 
-async def test_a_batch_that_nobody_goes_on_filling_is_closed(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_an_abandoned_batch_is_sealed(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     batch_id, items = new_id(), news(MANY, body=b"")
     with pytest.raises(Interrupted):
@@ -332,7 +336,7 @@ async def test_a_batch_that_nobody_goes_on_filling_is_closed(
         await create_batch(store, items, batch_id=batch_id)
 
 
-async def test_the_latest_batches_come_first(store: Store, clock: VirtualClock) -> None:
+async def test_batches_are_listed_latest_first(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = []
     for size in (1, 0, 2):
@@ -344,7 +348,7 @@ async def test_the_latest_batches_come_first(store: Store, clock: VirtualClock) 
     assert await store.batches.list(DEFAULT, 2) == (made[2], made[1])
 
 
-async def test_batches_are_a_tenants_own(store: Store) -> None:
+async def test_a_tenant_sees_only_its_own_batches(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     owner, stranger = await make_tenants(store, "owner", "stranger")
     batch = await create_batch(store, news(2), scope=owner)
@@ -364,14 +368,14 @@ async def test_batches_are_a_tenants_own(store: Store) -> None:
     assert numbers(await progress(store, batch, scope=stranger)) == (0, 0, 1, 0)
 
 
-async def test_the_systems_own_batches_are_the_default_tenants(store: Store) -> None:
+async def test_the_systems_batches_belong_to_the_default_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     batch = await create_batch(store, news(1), scope=SYSTEM)
     assert batch.tenant == DEFAULT.tenant
     assert await store.batches.get(DEFAULT, batch.id) == batch
 
 
-async def test_items_are_not_copied_to_subscribers(store: Store) -> None:
+async def test_batch_items_are_not_copied_to_subscribers(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "audit")
     await store.subscriptions.put(DEFAULT, "paid", "audit")
@@ -379,7 +383,7 @@ async def test_items_are_not_copied_to_subscribers(store: Store) -> None:
     assert await counts(store, "audit") == Counts()
 
 
-async def test_a_batch_made_twice_at_once_is_made_once(
+async def test_a_batch_created_twice_concurrently_is_created_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -63,7 +63,7 @@ async def get(store: Store, batch_id: UUID) -> Batch:
     return await store.batches.get(DEFAULT, batch_id)
 
 
-async def test_a_batch_is_made_whole_with_the_end_of_a_message(
+async def test_a_settlement_stores_a_batch_with_all_its_items(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queues(store)
@@ -80,7 +80,7 @@ async def test_a_batch_is_made_whole_with_the_end_of_a_message(
     assert (event.type, event.source) == (BATCH_COMPLETED, str(made.id))
 
 
-async def test_a_batch_of_none_is_completed_at_once(store: Store) -> None:
+async def test_an_empty_batch_completes_at_once(store: Store) -> None:
     await make_queues(store)
     made = whole(queue=ITEMS, completion_queue=DONE)
     await settle(store, ack(await held(store), batches=(made,)))
@@ -89,14 +89,14 @@ async def test_a_batch_of_none_is_completed_at_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ending", [ack, retry, release, dead])
-async def test_whatever_the_end_is_the_batch_comes_with_it(store: Store, ending: type) -> None:
+async def test_every_kind_of_ending_stores_its_batch(store: Store, ending: type) -> None:
     await make_queues(store)
     made = whole(news(2), queue=ITEMS)
     await settle(store, ending((await held(store)), batches=(made,)))
     assert numbers(await get(store, made.id)) == (BatchStatus.RUNNING, 2, 0, 0)
 
 
-async def test_of_an_ending_that_does_not_count_nothing_is_made(
+async def test_a_refused_or_duplicate_ending_stores_no_batch(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queues(store)
@@ -123,7 +123,9 @@ async def test_of_an_ending_that_does_not_count_nothing_is_made(
 
 
 @pytest.mark.parametrize("fault", ["item", "twice", "batch", "nowhere", "full"])
-async def test_a_batch_that_cannot_be_made_undoes_everything(store: Store, fault: str) -> None:
+async def test_a_batch_that_cannot_be_stored_rolls_back_the_settlement(
+    store: Store, fault: str
+) -> None:
     await make_queues(store, backlog_bytes_max=128_000)
     message = await held(store)
     taken = await send(store, queue=DONE)
@@ -147,7 +149,7 @@ async def test_a_batch_that_cannot_be_made_undoes_everything(store: Store, fault
     assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_one_settlement_that_fails_does_not_fail_its_neighbours(store: Store) -> None:
+async def test_a_failing_settlement_does_not_fail_others_in_its_group(store: Store) -> None:
     """Also where they travel together."""
     await make_queues(store)
     await send_many(store, 3)
@@ -160,7 +162,7 @@ async def test_one_settlement_that_fails_does_not_fail_its_neighbours(store: Sto
     assert await counts(store, ITEMS) == Counts(ready=2)
 
 
-async def test_a_batch_that_is_there_is_the_same_one(store: Store) -> None:
+async def test_repeating_a_stored_batch_stores_nothing_new(store: Store) -> None:
     """So a handler that names its batch makes it once, however often it is told to."""
     await make_queues(store)
     await send_many(store, 3)
@@ -193,7 +195,7 @@ async def test_a_batch_belongs_to_the_tenant_of_its_message(store: Store) -> Non
     assert event.tenant == "one"
 
 
-async def test_what_is_too_much_or_wrong_is_named(store: Store) -> None:
+async def test_too_many_or_invalid_items_are_refused_by_field(store: Store) -> None:
     await make_queues(store)
     message = await held(store)
     with pytest.raises(InvalidInput, match=r"batches\[1\].items\[1\].priority"):
@@ -205,7 +207,7 @@ async def test_what_is_too_much_or_wrong_is_named(store: Store) -> None:
     assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_as_many_items_as_there_may_be_are_made_at_once(store: Store) -> None:
+async def test_a_settlement_stores_a_batch_of_the_maximum_size(store: Store) -> None:
     await make_queues(store)
     message = await held(store)
     made = whole(news(ENDING_ITEMS_MAX), queue=ITEMS)
@@ -214,7 +216,7 @@ async def test_as_many_items_as_there_may_be_are_made_at_once(store: Store) -> N
     assert (await counts(store, ITEMS)).ready == ENDING_ITEMS_MAX
 
 
-async def test_the_item_of_a_batch_may_be_what_makes_the_next_one(store: Store) -> None:
+async def test_an_item_of_one_batch_can_create_the_next_batch(store: Store) -> None:
     """The last item of one ends, and the other begins, in one settlement."""
     await make_queues(store)
     batch = await create_batch(store, news(1, key="a"), completion_queue=DONE)
@@ -226,7 +228,7 @@ async def test_the_item_of_a_batch_may_be_what_makes_the_next_one(store: Store) 
     assert await counts(store, DONE) == Counts(ready=2)
 
 
-async def test_with_the_callers_rows_it_is_all_or_nothing(
+async def test_a_batch_and_the_callers_rows_commit_together_or_not_at_all(
     store: Store, home: Home, clock: VirtualClock
 ) -> None:
     await make_queues(store)

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 NEW_YEAR, MAY_DAY, CHRISTMAS = date(2026, 1, 1), date(2026, 5, 1), date(2026, 12, 25)
 
 
-async def test_a_calendar_has_its_days_in_order_and_once(store: Store, clock: VirtualClock) -> None:
+async def test_a_calendar_stores_its_days_sorted_and_unique(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await store.calendars.put(DEFAULT, "feasts", [CHRISTMAS, NEW_YEAR, CHRISTMAS])
     assert made == Calendar(
         tenant="default",
@@ -32,9 +34,7 @@ async def test_a_calendar_has_its_days_in_order_and_once(store: Store, clock: Vi
         await store.calendars.get(DEFAULT, "others")
 
 
-async def test_other_days_are_another_version_and_the_same_days_are_not(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_only_different_days_make_a_new_version(store: Store, clock: VirtualClock) -> None:
     first = await store.calendars.put(DEFAULT, "feasts", [NEW_YEAR])
     clock.advance(seconds=1)
     assert await store.calendars.put(DEFAULT, "feasts", [NEW_YEAR]) == first
@@ -45,7 +45,7 @@ async def test_other_days_are_another_version_and_the_same_days_are_not(
     assert (third.days, third.version > second.version) == ((), True)
 
 
-async def test_calendars_are_a_tenants_own(store: Store) -> None:
+async def test_a_tenant_sees_only_its_own_calendars(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     await store.calendars.put(one, "feasts", [NEW_YEAR])
     with pytest.raises(NotFound):
@@ -77,7 +77,7 @@ async def test_a_calendar_in_use_is_not_deleted(store: Store, clock: VirtualCloc
         await store.calendars.delete(DEFAULT, "feasts")
 
 
-async def test_a_leader_is_told_the_version_of_a_schedules_calendar(
+async def test_a_due_schedule_carries_the_version_of_its_calendar(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -94,9 +94,7 @@ async def test_a_leader_is_told_the_version_of_a_schedules_calendar(
     assert all(not each.rule.holidays for each in await look(store, leader))
 
 
-async def test_a_calendar_that_comes_again_is_not_what_it_was(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_recreated_calendar_has_a_new_version(store: Store, clock: VirtualClock) -> None:
     first = await store.calendars.put(DEFAULT, "closed", [date(2026, 1, 6)])
     await store.calendars.delete(DEFAULT, "closed")
     clock.advance(seconds=1)

@@ -34,7 +34,7 @@ from tickwork.store.contract import Store
 CAP = 3
 
 
-async def test_no_more_is_handed_out_than_the_cap(store: Store) -> None:
+async def test_a_tenant_never_has_more_claims_than_its_cap(store: Store) -> None:
     await make_queue(store, tenant_claimed_max=CAP)
     sent = await send_many(store, 10)
     assert ids(await pull(store, limit=2)) == ids(sent[:2])
@@ -44,7 +44,9 @@ async def test_no_more_is_handed_out_than_the_cap(store: Store) -> None:
 
 
 @pytest.mark.parametrize("fate", [ack, retry, release, dead])
-async def test_what_ends_makes_room(store: Store, fate: Callable[[Message], Ending]) -> None:
+async def test_a_settled_message_frees_a_claim_of_the_cap(
+    store: Store, fate: Callable[[Message], Ending]
+) -> None:
     await make_queue(store, tenant_claimed_max=CAP)
     await send_many(store, 10)
     first, *_ = await pull(store)
@@ -54,7 +56,9 @@ async def test_what_ends_makes_room(store: Store, fate: Callable[[Message], Endi
 
 
 @pytest.mark.parametrize("way", ["death", "leave", "lease"])
-async def test_what_is_given_back_makes_room(store: Store, clock: VirtualClock, way: str) -> None:
+async def test_a_released_message_frees_a_claim_of_the_cap(
+    store: Store, clock: VirtualClock, way: str
+) -> None:
     await make_queue(store, tenant_claimed_max=CAP)
     await send_many(store, 10)
     node = await join(store)
@@ -71,7 +75,7 @@ async def test_what_is_given_back_makes_room(store: Store, clock: VirtualClock, 
     assert len(await pull(store)) == CAP
 
 
-async def test_push_and_pull_and_what_runs_apart_count_together(
+async def test_push_pull_and_separate_claims_share_one_cap(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, tenant_claimed_max=CAP)
@@ -90,9 +94,7 @@ async def test_push_and_pull_and_what_runs_apart_count_together(
     assert await claim(store, again) == ()
 
 
-async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_cap_leaves(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_separate_claims_stay_within_the_cap(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 10)
     await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
@@ -115,7 +117,7 @@ async def test_each_tenant_has_its_own_cap(store: Store) -> None:
     assert await counts(store, scope=two) == Counts(ready=7, claimed=CAP)
 
 
-async def test_who_is_at_the_cap_keeps_nothing_from_the_others(store: Store) -> None:
+async def test_a_tenant_at_its_cap_does_not_block_other_tenants(store: Store) -> None:
     await make_queue(store, scope=SYSTEM, tenant_claimed_max=CAP)
     busy, *others = await make_tenants(store, "busy", "b", "c", "d")
     await send_many(store, 100, scope=busy, priority=9)
@@ -125,14 +127,14 @@ async def test_who_is_at_the_cap_keeps_nothing_from_the_others(store: Store) -> 
     assert len(await pull(store, scope=SYSTEM, limit=6)) == 6
 
 
-async def test_each_queue_counts_for_itself(store: Store) -> None:
+async def test_each_queue_counts_its_claims_separately(store: Store) -> None:
     for queue in ("one", "two"):
         await make_queue(store, queue, tenant_claimed_max=CAP)
         await send_many(store, 5, queue=queue)
         assert len(await pull(store, queue=queue)) == CAP
 
 
-async def test_a_new_cap_counts_from_then_on(store: Store) -> None:
+async def test_a_changed_cap_applies_to_the_next_claim(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 20)
     held = await pull(store, limit=5)
@@ -148,7 +150,7 @@ async def test_a_new_cap_counts_from_then_on(store: Store) -> None:
     assert len(await pull(store)) == 7
 
 
-async def test_what_waits_behind_its_key_is_not_handed_out(store: Store) -> None:
+async def test_a_blocked_message_is_not_claimed_under_a_cap(store: Store) -> None:
     await make_queue(store, tenant_claimed_max=2)
     for _ in range(3):
         await send(store, key="a")
@@ -158,7 +160,7 @@ async def test_what_waits_behind_its_key_is_not_handed_out(store: Store) -> None
     assert (await pull_one(store)).key == "a"
 
 
-async def test_many_claims_at_once_never_pass_the_cap(
+async def test_concurrent_claims_never_exceed_the_cap(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM, tenant_claimed_max=5)
@@ -176,7 +178,7 @@ async def test_many_claims_at_once_never_pass_the_cap(
         await other.close()
 
 
-async def test_the_cap_holds_while_messages_come_and_go(
+async def test_the_cap_holds_while_messages_are_sent_and_settled(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, tenant_claimed_max=CAP)

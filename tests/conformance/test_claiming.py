@@ -33,7 +33,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def test_a_claimed_message_is_what_was_stored_with_a_number_and_a_holder(
+async def test_a_claimed_message_is_the_stored_one_with_a_claim_number_and_a_holder(
     store: Store,
 ) -> None:
     await make_queue(store)
@@ -45,13 +45,15 @@ async def test_a_claimed_message_is_what_was_stored_with_a_number_and_a_holder(
     assert await store.messages.get(DEFAULT, WORK, sent.id) == claimed
 
 
-async def test_an_empty_queue_hands_out_nothing(store: Store) -> None:
+async def test_a_claim_on_an_empty_queue_returns_nothing(store: Store) -> None:
     await make_queue(store)
     assert await claim(store, await join(store)) == ()
     assert await pull(store) == ()
 
 
-async def test_oldest_visible_comes_first(store: Store, clock: VirtualClock) -> None:
+async def test_the_oldest_visible_message_is_claimed_first(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     sent = [await send(store, delay_seconds=delay) for delay in (5, 1, 4, 0, 3)]
     clock.advance(seconds=10)
@@ -60,7 +62,7 @@ async def test_oldest_visible_comes_first(store: Store, clock: VirtualClock) -> 
     assert ids(await claim(store, await join(store))) == by_visibility
 
 
-async def test_of_equally_old_the_first_made_comes_first(store: Store) -> None:
+async def test_of_equally_old_messages_the_lowest_id_is_claimed_first(store: Store) -> None:
     await make_queue(store)
     sent = await send_many(store, 20)
     node = await join(store)
@@ -68,7 +70,9 @@ async def test_of_equally_old_the_first_made_comes_first(store: Store) -> None:
     assert found == [ids(sent[start : start + 5]) for start in (0, 5, 10, 15)]
 
 
-async def test_priority_nine_comes_first_and_zero_last(store: Store, clock: VirtualClock) -> None:
+async def test_priority_nine_is_claimed_first_and_zero_last(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     sent: dict[int, UUID] = {}
     for priority in (4, 0, 9, 1, 8):
@@ -79,7 +83,7 @@ async def test_priority_nine_comes_first_and_zero_last(store: Store, clock: Virt
     assert ids(await claim(store, node)) == [sent[4], sent[1], sent[0]]
 
 
-async def test_a_claim_hands_out_at_most_its_limit_and_the_next_one_the_rest(store: Store) -> None:
+async def test_a_claim_returns_at_most_its_limit_and_the_next_one_the_rest(store: Store) -> None:
     await make_queue(store)
     sent = await send_many(store, 7)
     node = await join(store)
@@ -88,7 +92,7 @@ async def test_a_claim_hands_out_at_most_its_limit_and_the_next_one_the_rest(sto
     assert sorted(id_ for each in found for id_ in ids(each)) == sorted(ids(sent))
 
 
-async def test_claims_at_once_never_hand_out_one_message_twice(store: Store) -> None:
+async def test_concurrent_claims_never_return_one_message_twice(store: Store) -> None:
     await make_queue(store)
     sent = await send_many(store, 100)
     nodes = [await join(store) for _ in range(10)]
@@ -99,7 +103,7 @@ async def test_claims_at_once_never_hand_out_one_message_twice(store: Store) -> 
     assert sorted([*handed_out, *ids(rest)]) == sorted(ids(sent))
 
 
-async def test_two_stores_on_one_database_never_hand_out_one_message_twice(
+async def test_two_stores_on_one_database_never_claim_one_message_twice(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     other = await home.open(clock)
@@ -143,7 +147,7 @@ async def test_every_claim_of_a_message_has_a_higher_number(
     assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(store: Store) -> None:
+async def test_a_paused_queue_is_not_claimed_from_until_it_is_resumed(store: Store) -> None:
     await make_queue(store)
     await send(store)
     node = await join(store)
@@ -154,7 +158,7 @@ async def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(store: Store
     assert len(await claim(store, node)) == 1
 
 
-async def test_what_is_handed_out_can_be_settled_while_its_queue_is_paused(store: Store) -> None:
+async def test_a_claimed_message_can_be_settled_while_its_queue_is_paused(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 2)
     first, second = await claim(store, await join(store))
@@ -164,9 +168,7 @@ async def test_what_is_handed_out_can_be_settled_while_its_queue_is_paused(store
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_only_a_node_whose_lease_runs_is_handed_anything(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_only_a_node_with_a_valid_lease_can_claim(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     node = await join(store, ttl_seconds=15)
@@ -177,7 +179,7 @@ async def test_only_a_node_whose_lease_runs_is_handed_anything(
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_dead_node_is_told_so_also_where_nothing_waits(
+async def test_a_claim_of_an_expired_node_fails_even_on_an_empty_queue(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -193,7 +195,7 @@ async def test_a_dead_node_is_told_so_also_where_nothing_waits(
         await claim(store, node)
 
 
-async def test_a_pull_needs_no_node(store: Store) -> None:
+async def test_a_pull_claim_needs_no_node(store: Store) -> None:
     await make_queue(store)
     await send(store)
     holder = new_id()
@@ -201,14 +203,14 @@ async def test_a_pull_needs_no_node(store: Store) -> None:
     assert (message.claim, message.holder) == (1, holder)
 
 
-async def test_an_unknown_queue_hands_out_nothing(store: Store) -> None:
+async def test_a_claim_on_an_unknown_queue_is_refused(store: Store) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         await claim(store, await join(store), queue="nowhere")
     with pytest.raises(NotFound, match="nowhere"):
         await pull(store, queue="nowhere")
 
 
-async def test_what_comes_back_is_handed_out_again_in_its_place(
+async def test_a_released_message_is_claimed_in_its_old_order(
     store: Store, clock: VirtualClock
 ) -> None:
     """Also when claims have long gone past that place."""
@@ -225,7 +227,7 @@ async def test_what_comes_back_is_handed_out_again_in_its_place(
     assert ids(await pull(store)) == [early.id, waiting.id]
 
 
-async def test_a_message_of_higher_priority_overtakes_what_waits(store: Store) -> None:
+async def test_a_message_of_higher_priority_overtakes_waiting_ones(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 3)
     assert len(await pull(store, limit=1)) == 1
@@ -233,7 +235,7 @@ async def test_a_message_of_higher_priority_overtakes_what_waits(store: Store) -
     assert ids(await pull(store, limit=1)) == [urgent.id]
 
 
-async def test_looking_hands_out_nothing(store: Store, clock: VirtualClock) -> None:
+async def test_peeking_claims_nothing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send_many(store, 3)
     await send(store, delay_seconds=1)
@@ -247,7 +249,7 @@ async def test_looking_hands_out_nothing(store: Store, clock: VirtualClock) -> N
     assert len(await store.messages.peek(DEFAULT, WORK, ALL)) == 1
 
 
-async def test_nothing_ordinary_is_handed_out_apart(store: Store) -> None:
+async def test_a_separate_claim_returns_only_suspects(store: Store) -> None:
     await make_queue(store)
     await send(store)
     assert await claim(store, await join(store), separate=True) == ()

@@ -34,7 +34,7 @@ def _until(at: datetime | None, clock: VirtualClock) -> float | None:
     return None if at is None else (at - clock.now()) / timedelta(seconds=1)
 
 
-async def test_the_next_message_is_the_first_whose_time_is_to_come(
+async def test_next_visible_at_is_the_earliest_future_time(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -51,7 +51,7 @@ async def test_the_next_message_is_the_first_whose_time_is_to_come(
     assert await next_seconds(store, clock) is None
 
 
-async def test_what_comes_back_later_is_to_come(store: Store, clock: VirtualClock) -> None:
+async def test_next_visible_at_includes_delayed_retries(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store)
@@ -66,16 +66,14 @@ async def test_what_comes_back_later_is_to_come(store: Store, clock: VirtualCloc
     assert await next_seconds(store, clock) is None
 
 
-async def test_who_waits_behind_its_key_is_not_to_come_by_itself(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_next_visible_at_ignores_blocked_messages(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, key="a", delay_seconds=60)
     await send(store, key="a", delay_seconds=10)
     assert await next_seconds(store, clock) == 60
 
 
-async def test_a_tenant_sees_its_own_and_the_system_everybodys(
+async def test_next_visible_at_is_per_tenant_and_for_the_system_over_all(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -88,7 +86,7 @@ async def test_a_tenant_sees_its_own_and_the_system_everybodys(
     assert await next_seconds(store, clock) is None
 
 
-async def test_the_next_expiry_is_the_first_of_nodes_leases_and_messages(
+async def test_next_expiry_is_the_earliest_of_nodes_leases_and_messages(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -105,7 +103,7 @@ async def test_the_next_expiry_is_the_first_of_nodes_leases_and_messages(
     assert await next_expiry(store, clock) is None
 
 
-async def test_what_a_node_holds_ends_with_the_node(store: Store, clock: VirtualClock) -> None:
+async def test_a_claim_of_a_node_expires_with_its_node(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, expires_after_seconds=10)
     await claim_one(store, await join(store, ttl_seconds=30))

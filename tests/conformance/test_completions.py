@@ -73,7 +73,7 @@ async def assert_told(store: Store, batch_id: UUID, *, completed: int, failed: i
     }
 
 
-async def test_the_last_item_tells(store: Store, clock: VirtualClock) -> None:
+async def test_the_last_item_sends_the_completion_event(store: Store, clock: VirtualClock) -> None:
     await make_both(store)
     batch = await create_batch(store, news(3), completion_queue=DONE)
     for message in await pull(store):
@@ -84,7 +84,9 @@ async def test_the_last_item_tells(store: Store, clock: VirtualClock) -> None:
     assert (done.status, done.completed_at) == (BatchStatus.COMPLETED, clock.now())
 
 
-async def test_a_batch_of_none_tells_at_once(store: Store, clock: VirtualClock) -> None:
+async def test_an_empty_batch_sends_its_completion_event_at_once(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_both(store)
     batch = await create_batch(store, [], completion_queue=DONE)
     assert (batch.status, batch.total) == (BatchStatus.COMPLETED, 0)
@@ -95,7 +97,7 @@ async def test_a_batch_of_none_tells_at_once(store: Store, clock: VirtualClock) 
     assert await counts(store, DONE) == Counts(ready=1)
 
 
-async def test_one_settlement_may_end_all(store: Store) -> None:
+async def test_one_settlement_can_complete_a_batch(store: Store) -> None:
     await make_both(store)
     batch = await create_batch(store, news(50), completion_queue=DONE)
     await settle(store, *map(ack, await pull(store)))
@@ -103,7 +105,7 @@ async def test_one_settlement_may_end_all(store: Store) -> None:
 
 
 @pytest.mark.parametrize("way", ["dead", "purge", "delete", "expiry", "cancel", "lease"])
-async def test_however_the_last_item_ends_it_tells(
+async def test_every_kind_of_ending_can_complete_a_batch(
     store: Store, clock: VirtualClock, way: str
 ) -> None:
     await make_queue(store, max_retries=0)
@@ -129,7 +131,9 @@ async def test_however_the_last_item_ends_it_tells(
     await assert_told(store, batch.id, completed=1, failed=1)
 
 
-async def test_it_is_told_once_whatever_comes_later(store: Store, clock: VirtualClock) -> None:
+async def test_the_completion_event_is_sent_once_whatever_happens_later(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_both(store)
     items, batch_id = news(2), new_id()
     await create_batch(store, items, batch_id=batch_id, completion_queue=DONE)
@@ -143,7 +147,7 @@ async def test_it_is_told_once_whatever_comes_later(store: Store, clock: Virtual
     assert await counts(store, DONE) == Counts()
 
 
-async def test_last_items_that_end_at_once_tell_once(
+async def test_last_items_settled_concurrently_send_one_completion_event(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_both(store)
@@ -164,7 +168,7 @@ async def test_last_items_that_end_at_once_tell_once(
         await other.close()
 
 
-async def test_progress_adds_up_at_every_moment_while_many_work(
+async def test_progress_adds_up_at_every_moment_under_concurrency(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_both(store)
@@ -199,7 +203,7 @@ async def test_progress_adds_up_at_every_moment_while_many_work(
         await other.close()
 
 
-async def test_subscribers_are_told_as_well(store: Store) -> None:
+async def test_subscribers_get_a_copy_of_the_completion_event(store: Store) -> None:
     await make_both(store)
     await make_queue(store, "audit")
     for queue in (DONE, "audit"):
@@ -214,7 +218,7 @@ async def test_subscribers_are_told_as_well(store: Store) -> None:
     assert await counts(store, "audit") == Counts(ready=1, claimed=1)
 
 
-async def test_an_event_that_still_waits_is_not_told_again(
+async def test_a_waiting_completion_event_is_not_sent_again(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -231,7 +235,7 @@ async def test_an_event_that_still_waits_is_not_told_again(
     assert await counts(store, "audit") == Counts()
 
 
-async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(
+async def test_a_batch_without_a_completion_queue_completes_too(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     await make_queue(store)
@@ -247,7 +251,7 @@ async def test_where_nobody_is_to_be_told_it_is_completed_all_the_same(
     assert f"batch {made[-1].id} has ended, and its completion queue nowhere is not there" in warned
 
 
-async def test_a_completion_queue_may_be_made_later_and_a_tenants_own_comes_first(
+async def test_a_completion_queue_can_be_created_later_and_a_tenants_own_takes_precedence(
     store: Store,
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -262,7 +266,7 @@ async def test_a_completion_queue_may_be_made_later_and_a_tenants_own_comes_firs
     assert (told.tenant, told.source) == ("default", str(shared.id))
 
 
-async def test_a_cancelled_batch_ends_what_is_not_handed_out(
+async def test_cancelling_a_batch_ends_its_unclaimed_items(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_both(store)
@@ -283,7 +287,7 @@ async def test_a_cancelled_batch_ends_what_is_not_handed_out(
     await assert_told(store, batch.id, completed=1, failed=4)
 
 
-async def test_a_cancelled_item_that_comes_back_is_not_ended_by_that(store: Store) -> None:
+async def test_a_claimed_item_of_a_cancelled_batch_can_be_retried(store: Store) -> None:
     """What is handed out goes on: also if it is retried."""
     await make_both(store)
     batch = await create_batch(store, news(1), completion_queue=DONE)
@@ -296,7 +300,9 @@ async def test_a_cancelled_item_that_comes_back_is_not_ended_by_that(store: Stor
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-async def test_of_a_batch_that_is_cancelled_so_nobody_is_told(store: Store, is_whole: bool) -> None:
+async def test_a_batch_cancelled_silently_sends_no_completion_event(
+    store: Store, is_whole: bool
+) -> None:
     await make_both(store)
     await store.subscriptions.put(DEFAULT, BATCH_COMPLETED, DONE)
     items, batch_id = news(MANY, body=b""), new_id()
@@ -326,12 +332,12 @@ async def test_of_a_batch_that_is_cancelled_so_nobody_is_told(store: Store, is_w
     assert await counts(store, DONE) == Counts()
 
 
-async def test_what_does_not_exist_is_not_cancelled(store: Store) -> None:
+async def test_cancelling_an_unknown_batch_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.batches.cancel(DEFAULT, new_id())
 
 
-async def test_what_was_accepted_is_told_after_a_crash(home: Home, clock: VirtualClock) -> None:
+async def test_a_completion_event_is_sent_after_a_crash(home: Home, clock: VirtualClock) -> None:
     store = await home.open(clock)
     await make_both(store)
     batch = await create_batch(store, news(3), completion_queue=DONE)
@@ -351,7 +357,7 @@ async def test_what_was_accepted_is_told_after_a_crash(home: Home, clock: Virtua
 
 
 @pytest.mark.parametrize("fate", [Fate.ACK, Fate.DEAD])
-async def test_its_event_takes_no_room_from_what_is_sent_with_the_last_end(
+async def test_a_completion_event_takes_no_bytes_from_sends_of_the_last_settlement(
     store: Store, fate: Fate
 ) -> None:
     """The event comes after it, whatever the cap says; then the queue has more than it may."""
@@ -367,7 +373,7 @@ async def test_its_event_takes_no_room_from_what_is_sent_with_the_last_end(
         await send(store, queue=DONE, body=b"")
 
 
-async def test_a_last_end_whose_send_does_not_fit_completes_nothing(store: Store) -> None:
+async def test_a_last_settlement_whose_send_does_not_fit_completes_nothing(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, DONE, backlog_bytes_max=LIMIT)
     batch = await create_batch(store, news(1), completion_queue=DONE)
@@ -383,7 +389,7 @@ async def test_a_last_end_whose_send_does_not_fit_completes_nothing(store: Store
     assert await counts(store, DONE) == Counts(ready=2)
 
 
-async def test_the_event_of_an_empty_batch_takes_no_room_from_one_that_is_made_with_it(
+async def test_the_event_of_an_empty_batch_takes_no_bytes_from_a_batch_stored_with_it(
     store: Store,
 ) -> None:
     await make_queue(store)

@@ -46,7 +46,7 @@ async def moved(store: Store) -> Message:
     return message
 
 
-async def test_what_dies_is_recorded_and_moves(store: Store, clock: VirtualClock) -> None:
+async def test_a_dead_message_is_recorded_and_moved(store: Store, clock: VirtualClock) -> None:
     await make_both(store)
     sent = await send(store, **EVERYTHING)
     message = await pull_one(store)
@@ -77,7 +77,9 @@ async def test_what_dies_is_recorded_and_moves(store: Store, clock: VirtualClock
 
 
 @pytest.mark.parametrize("way", ["handler", "lease", "lost", "expiry", "retention"])
-async def test_every_way_of_dying_moves(store: Store, clock: VirtualClock, way: str) -> None:
+async def test_every_way_of_dying_moves_the_message(
+    store: Store, clock: VirtualClock, way: str
+) -> None:
     await make_both(store)
     sent = await send(store, expires_after_seconds=30 if way == "expiry" else None)
     if way == "handler":
@@ -99,7 +101,7 @@ async def test_every_way_of_dying_moves(store: Store, clock: VirtualClock, way: 
     assert ids(await pull(store, queue=GRAVE)) == [sent.id]
 
 
-async def test_without_such_a_queue_it_is_only_recorded(store: Store) -> None:
+async def test_without_a_dead_letter_queue_a_dead_message_is_only_recorded(store: Store) -> None:
     await make_queue(store, dead_letter_queue=GRAVE)
     await send(store)
     assert len(await kill_all(store)) == 1
@@ -110,7 +112,7 @@ async def test_without_such_a_queue_it_is_only_recorded(store: Store) -> None:
     assert await counts(store, GRAVE) == Counts(ready=1)
 
 
-async def test_a_tenants_own_dead_letter_queue_comes_first(store: Store) -> None:
+async def test_a_tenants_own_dead_letter_queue_takes_precedence(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, scope=SYSTEM, dead_letter_queue=GRAVE)
     for scope in (SYSTEM, one):
@@ -137,7 +139,7 @@ async def test_a_moved_message_waits_behind_those_of_its_key(
     assert await ack_all(store, queue=GRAVE) == ids([first, *sent])
 
 
-async def test_a_moved_message_is_not_copied(store: Store) -> None:
+async def test_a_moved_message_is_not_copied_to_subscribers(store: Store) -> None:
     await make_both(store)
     await make_queue(store, "audit")
     await send(store, type="paid")
@@ -147,7 +149,7 @@ async def test_a_moved_message_is_not_copied(store: Store) -> None:
     assert await counts(store, GRAVE) == Counts(ready=1)
 
 
-async def test_an_item_that_moves_has_failed_and_is_no_item_any_more(store: Store) -> None:
+async def test_a_moved_batch_item_has_failed_and_left_its_batch(store: Store) -> None:
     await make_both(store)
     item = new()
     batch = await create_batch(store, [item])
@@ -159,7 +161,7 @@ async def test_an_item_that_moves_has_failed_and_is_no_item_any_more(store: Stor
     assert (after.failed, after.completed) == (1, 0)
 
 
-async def test_what_moved_may_die_again_and_be_replayed_from_both(store: Store) -> None:
+async def test_a_moved_message_can_die_again_and_be_replayed_from_both_queues(store: Store) -> None:
     await make_both(store)
     sent = await send(store)
     await kill_all(store)
@@ -171,7 +173,7 @@ async def test_what_moved_may_die_again_and_be_replayed_from_both(store: Store) 
         assert await counts(store, queue) == Counts(ready=1)
 
 
-async def test_two_queues_may_be_each_others_dead_letter_queue(store: Store) -> None:
+async def test_two_queues_can_be_each_others_dead_letter_queue(store: Store) -> None:
     await make_queue(store, "one", dead_letter_queue="two")
     await make_queue(store, "two", dead_letter_queue="one")
     sent = await send(store, queue="one")
@@ -181,7 +183,7 @@ async def test_two_queues_may_be_each_others_dead_letter_queue(store: Store) -> 
     assert len(await letters(store, "one")) == 2
 
 
-async def test_while_it_lies_there_its_id_is_in_use(store: Store) -> None:
+async def test_the_id_of_a_moved_message_is_in_use(store: Store) -> None:
     await make_both(store)
     sent = await send(store)
     await kill_all(store)
@@ -192,7 +194,9 @@ async def test_while_it_lies_there_its_id_is_in_use(store: Store) -> None:
     assert await counts(store) == Counts(ready=1, dead=1)
 
 
-async def test_several_die_and_move_at_once(store: Store, clock: VirtualClock) -> None:
+async def test_several_messages_die_and_move_in_one_settlement(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_both(store)
     sent = [await send(store, key=key) for key in ("a", "b", None, None)]
     await claim(store, await join(store))
@@ -203,7 +207,7 @@ async def test_several_die_and_move_at_once(store: Store, clock: VirtualClock) -
     assert await counts(store) == Counts(dead=4)
 
 
-async def test_what_dies_at_once_keeps_the_order_of_its_key(
+async def test_messages_that_die_together_keep_the_order_of_their_key(
     store: Store, clock: VirtualClock
 ) -> None:
     """Whether it waited too long or expired, and whichever of them expired first."""
@@ -217,7 +221,7 @@ async def test_what_dies_at_once_keeps_the_order_of_its_key(
     assert await ack_all(store, queue=GRAVE) == ids(sent)
 
 
-async def test_what_is_sent_with_a_death_comes_behind_it(store: Store) -> None:
+async def test_a_send_of_a_dead_messages_settlement_is_ordered_behind_it(store: Store) -> None:
     await make_both(store)
     sent = await send(store, key="a")
     following = sending(GRAVE, key="a")

@@ -47,7 +47,7 @@ async def several(store: Store, clock: VirtualClock, number: int) -> list[DeadLe
     return [*await letters(store)]
 
 
-async def test_a_letter_is_what_its_message_was(store: Store) -> None:
+async def test_a_dead_letter_has_all_fields_of_its_message(store: Store) -> None:
     await make_queue(store)
     sent = await send(store, type="paid", key="a", body=b"[1]")
     (letter,) = await kill_all(store, error="ValueError: order 4711 is unknown")
@@ -57,7 +57,7 @@ async def test_a_letter_is_what_its_message_was(store: Store) -> None:
     assert (letter.resolution, letter.edited_at, letter.replayed_as) == (None, None, None)
 
 
-async def test_a_letter_without_an_error_of_its_own_has_the_last_one(store: Store) -> None:
+async def test_a_dead_letter_without_an_error_has_the_messages_last_error(store: Store) -> None:
     await make_queue(store)
     await send(store)
     await settle(store, retry(await pull_one(store), error="busy"))
@@ -66,7 +66,7 @@ async def test_a_letter_without_an_error_of_its_own_has_the_last_one(store: Stor
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3])
-async def test_a_message_is_dead_after_so_many_leases_that_ran_out(
+async def test_a_message_is_dead_after_its_maximum_of_expired_leases(
     store: Store, clock: VirtualClock, max_retries: int
 ) -> None:
     await make_queue(store, max_retries=max_retries)
@@ -82,7 +82,7 @@ async def test_a_message_is_dead_after_so_many_leases_that_ran_out(
     assert (letter.reason, letter.attempts) == (REASON_MAX_RETRIES, max_retries + 1)
 
 
-async def test_letters_are_listed_oldest_first_page_by_page(
+async def test_dead_letters_are_listed_oldest_first_in_pages(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -99,7 +99,7 @@ async def test_letters_are_listed_oldest_first_page_by_page(
     assert found == [*everything]
 
 
-async def test_paging_goes_on_after_a_letter_that_was_resolved_meanwhile(
+async def test_paging_continues_after_a_dead_letter_that_was_resolved_meanwhile(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -112,7 +112,7 @@ async def test_paging_goes_on_after_a_letter_that_was_resolved_meanwhile(
     assert await letters(store) == (first, third)
 
 
-async def test_a_selection_has_to_fit_in_everything(store: Store, clock: VirtualClock) -> None:
+async def test_a_selection_matches_all_its_conditions(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     for reason, error, type_ in (
         ("timeout", "after 3 s", "paid"),
@@ -145,7 +145,9 @@ async def test_a_selection_has_to_fit_in_everything(store: Store, clock: Virtual
         assert await found(fingerprint=nobodys or "-") == []
 
 
-async def test_letters_that_died_alike_are_a_group(store: Store, clock: VirtualClock) -> None:
+async def test_dead_letters_with_the_same_error_are_one_group(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     for number in range(5):
         await send(store, type="paid" if number < 4 else None)
@@ -171,7 +173,7 @@ async def test_letters_that_died_alike_are_a_group(store: Store, clock: VirtualC
     assert await store.dead_letters.groups(DEFAULT, WORK, ALL) == groups[1:]
 
 
-async def test_a_letter_may_be_mended(store: Store, clock: VirtualClock) -> None:
+async def test_an_open_dead_letter_can_be_edited(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, body=b"{}")
     (letter,) = await kill_all(store)
@@ -187,7 +189,7 @@ async def test_a_letter_may_be_mended(store: Store, clock: VirtualClock) -> None
     assert (fixed.resolution, fixed.replayed_as) == (Resolution.FIXED, message.id)
 
 
-async def test_what_is_resolved_is_not_mended(store: Store) -> None:
+async def test_a_resolved_dead_letter_cannot_be_edited(store: Store) -> None:
     await make_queue(store)
     await send(store)
     (letter,) = await kill_all(store)
@@ -199,7 +201,7 @@ async def test_what_is_resolved_is_not_mended(store: Store) -> None:
     assert (await store.dead_letters.get(DEFAULT, letter.id)).body == letter.body
 
 
-async def test_a_letter_is_not_mended_beyond_the_limit_of_a_body(store: Store) -> None:
+async def test_an_edited_body_must_stay_within_the_body_limit(store: Store) -> None:
     await make_queue(store)
     await send(store)
     (letter,) = await kill_all(store)
@@ -208,7 +210,9 @@ async def test_a_letter_is_not_mended_beyond_the_limit_of_a_body(store: Store) -
     assert await letters(store) == (letter,)
 
 
-async def test_a_discarded_letter_is_kept_but_not_shown(store: Store, clock: VirtualClock) -> None:
+async def test_a_discarded_dead_letter_is_kept_but_not_listed(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     first, second, third = await several(store, clock, 3)
     assert await store.dead_letters.discard(DEFAULT, WORK, Selection(limit=2)) == 2
@@ -224,7 +228,7 @@ async def test_a_discarded_letter_is_kept_but_not_shown(store: Store, clock: Vir
     assert await counts(store) == Counts()
 
 
-async def test_a_queue_with_open_letters_is_not_deleted(store: Store) -> None:
+async def test_a_queue_with_open_dead_letters_is_not_deleted(store: Store) -> None:
     await make_queue(store)
     await send(store)
     (letter,) = await kill_all(store)
@@ -235,7 +239,7 @@ async def test_a_queue_with_open_letters_is_not_deleted(store: Store) -> None:
     assert (await store.dead_letters.get(DEFAULT, letter.id)).resolution is not None
 
 
-async def test_letters_are_a_queues_own(store: Store) -> None:
+async def test_dead_letters_belong_to_one_queue(store: Store) -> None:
     for queue in (WORK, "other"):
         await make_queue(store, queue)
         await send(store, queue=queue)
@@ -248,7 +252,7 @@ async def test_letters_are_a_queues_own(store: Store) -> None:
     assert await letters(store, "other") == (others,)
 
 
-async def test_letters_are_a_tenants_own(store: Store) -> None:
+async def test_a_tenant_sees_only_its_own_dead_letters(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     owner, stranger = await make_tenants(store, "owner", "stranger")
     await send(store, scope=owner)
@@ -270,7 +274,7 @@ async def test_letters_are_a_tenants_own(store: Store) -> None:
         assert await letters(store, scope=scope) == (letter,)
 
 
-async def test_the_system_replays_each_tenants_letters_as_theirs(store: Store) -> None:
+async def test_the_system_replays_dead_letters_under_their_own_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for scope in await make_tenants(store, "one", "two"):
         await send(store, scope=scope)
@@ -281,7 +285,7 @@ async def test_the_system_replays_each_tenants_letters_as_theirs(store: Store) -
         assert message.tenant == name
 
 
-async def test_expired_messages_are_letters_as_well(store: Store, clock: VirtualClock) -> None:
+async def test_expired_messages_become_dead_letters(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, type="paid", expires_after_seconds=1)
     clock.advance(seconds=1)
@@ -295,7 +299,7 @@ async def test_expired_messages_are_letters_as_well(store: Store, clock: Virtual
     assert not (await settle(store, ack(message))).refused
 
 
-async def test_a_letter_dies_again_as_a_letter_of_its_own(store: Store) -> None:
+async def test_a_replayed_message_that_dies_again_is_a_new_dead_letter(store: Store) -> None:
     await make_queue(store)
     await send(store)
     (first,) = await kill_all(store)

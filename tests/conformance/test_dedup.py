@@ -48,7 +48,7 @@ async def do_event(store: Store, event_id: str = PAID, *, scope: Scope = DEFAULT
     await settle(store, ack(await pull_one(store, scope=scope)), scope=scope)
 
 
-async def test_a_double_of_a_done_event_is_acked_unseen(store: Store) -> None:
+async def test_a_duplicate_of_a_done_event_is_acked_without_running(store: Store) -> None:
     await make_queue(store)
     await do_event(store)
     await send(store, event_id=PAID)
@@ -57,7 +57,7 @@ async def test_a_double_of_a_done_event_is_acked_unseen(store: Store) -> None:
     assert await counts(store) == Counts()
 
 
-async def test_a_claim_goes_on_to_what_is_not_done(store: Store) -> None:
+async def test_a_claim_skips_duplicates_and_returns_the_next_message(store: Store) -> None:
     await make_queue(store)
     await do_event(store)
     for _ in range(50):
@@ -67,7 +67,9 @@ async def test_a_claim_goes_on_to_what_is_not_done(store: Store) -> None:
     assert await counts(store) == Counts(claimed=5)
 
 
-async def test_an_answer_is_full_where_there_is_enough(store: Store, clock: VirtualClock) -> None:
+async def test_a_claim_is_full_despite_duplicates_if_enough_messages_wait(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     await do_event(store)
     expected = []
@@ -81,7 +83,7 @@ async def test_an_answer_is_full_where_there_is_enough(store: Store, clock: Virt
     assert ids(await claim(store, node)) == expected[14:]
 
 
-async def test_a_claim_for_all_tenants_goes_on_as_well(store: Store) -> None:
+async def test_a_system_claim_skips_duplicates_too(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     expected = []
     for scope in await make_tenants(store, "a", "b", "c"):
@@ -92,7 +94,9 @@ async def test_a_claim_for_all_tenants_goes_on_as_well(store: Store) -> None:
     assert sorted(ids(await pull(store, scope=SYSTEM, limit=12))) == sorted(expected)
 
 
-async def test_what_must_run_apart_is_acked_unseen_too(store: Store, clock: VirtualClock) -> None:
+async def test_a_duplicate_suspect_is_acked_without_running_too(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     sent = [await send(store, event_id=event_id) for event_id in (PAID, None)]
     for _ in range(2):
@@ -104,7 +108,7 @@ async def test_what_must_run_apart_is_acked_unseen_too(store: Store, clock: Virt
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_the_place_of_a_double_is_not_for_one_that_must_be_alone(
+async def test_a_suspect_that_must_run_alone_does_not_fill_the_gap_of_a_duplicate(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -118,7 +122,7 @@ async def test_the_place_of_a_double_is_not_for_one_that_must_be_alone(
     assert [ids(each) for each in found] == [[other.id], [deadlier.id]]
 
 
-async def test_a_double_that_is_not_visible_waits_for_its_time(
+async def test_a_delayed_duplicate_is_acked_when_it_becomes_visible(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -131,7 +135,7 @@ async def test_a_double_that_is_not_visible_waits_for_its_time(
     assert await counts(store) == Counts()
 
 
-async def test_a_double_is_one_where_nobody_asks_for_more(store: Store) -> None:
+async def test_a_duplicate_in_a_paused_queue_is_not_acked(store: Store) -> None:
     """A paused queue hands out nothing, and acks nothing unseen."""
     await make_queue(store)
     await do_event(store)
@@ -141,7 +145,9 @@ async def test_a_double_is_one_where_nobody_asks_for_more(store: Store) -> None:
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_double_frees_its_key_and_the_next_is_had_at_once(store: Store) -> None:
+async def test_a_duplicate_frees_its_key_and_the_same_claim_returns_the_next_message(
+    store: Store,
+) -> None:
     await make_queue(store)
     await do_event(store)
     for _ in range(3):
@@ -152,7 +158,7 @@ async def test_a_double_frees_its_key_and_the_next_is_had_at_once(store: Store) 
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_a_double_in_a_batch_is_a_completed_item(store: Store) -> None:
+async def test_a_duplicate_in_a_batch_is_a_completed_item(store: Store) -> None:
     await make_queue(store)
     await do_event(store)
     item = new(event_id=PAID)
@@ -164,7 +170,7 @@ async def test_a_double_in_a_batch_is_a_completed_item(store: Store) -> None:
     assert (ended.id, ended.reason) == (item.id, None)
 
 
-async def test_doubles_are_known_per_queue_and_tenant(store: Store) -> None:
+async def test_duplicates_are_detected_per_queue_and_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     await make_queue(store, "other", scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
@@ -177,7 +183,9 @@ async def test_doubles_are_known_per_queue_and_tenant(store: Store) -> None:
     assert sorted(each.tenant for each in other) == ["one", "two"]
 
 
-async def test_of_two_in_flight_one_wins_and_the_third_is_not_handed_out(store: Store) -> None:
+async def test_of_two_duplicates_in_flight_one_wins_and_a_third_is_not_claimed(
+    store: Store,
+) -> None:
     await make_queue(store)
     for _ in range(2):
         await send(store, event_id=PAID)
@@ -189,7 +197,7 @@ async def test_of_two_in_flight_one_wins_and_the_third_is_not_handed_out(store: 
     assert await counts(store) == Counts()
 
 
-async def test_many_claims_at_once_hand_out_no_double(
+async def test_concurrent_claims_return_no_duplicate(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -210,7 +218,7 @@ async def test_many_claims_at_once_hand_out_no_double(
         await other.close()
 
 
-async def test_after_fifteen_days_an_event_may_run_again(store: Store, clock: VirtualClock) -> None:
+async def test_an_event_can_run_again_after_fifteen_days(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await do_event(store)
     clock.advance(seconds=EVENT_RETENTION_SECONDS - 1)
@@ -223,7 +231,7 @@ async def test_after_fifteen_days_an_event_may_run_again(store: Store, clock: Vi
     assert ids(await pull(store)) == [again.id]
 
 
-async def test_a_replay_is_an_event_of_its_own(store: Store) -> None:
+async def test_a_replay_is_a_new_event(store: Store) -> None:
     """Else it would be taken for a double of one that was done meanwhile."""
     await make_queue(store)
     await send(store, event_id=PAID)
@@ -237,7 +245,7 @@ async def test_a_replay_is_an_event_of_its_own(store: Store) -> None:
 
 
 @pytest.mark.parametrize("event_id", ["Paid-1", "paid-1 ", "päid"])
-async def test_another_event_is_another_event(store: Store, event_id: str) -> None:
+async def test_different_events_are_not_duplicates(store: Store, event_id: str) -> None:
     await make_queue(store)
     await do_event(store)
     await send(store, event_id=event_id)

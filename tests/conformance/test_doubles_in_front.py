@@ -33,7 +33,7 @@ async def make_doubles(store: Store, number: int = MANY, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
-async def test_a_message_behind_many_doubles_is_found(
+async def test_a_claim_finds_a_message_behind_many_duplicates(
     store: Store, clock: VirtualClock, limit: int
 ) -> None:
     await make_queue(store)
@@ -44,7 +44,9 @@ async def test_a_message_behind_many_doubles_is_found(
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_a_node_and_the_system_find_it_too(store: Store, clock: VirtualClock) -> None:
+async def test_a_claim_of_a_node_or_the_system_finds_it_too(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store, scope=SYSTEM)
     await make_doubles(store)
     clock.advance(seconds=1)
@@ -54,14 +56,14 @@ async def test_a_node_and_the_system_find_it_too(store: Store, clock: VirtualClo
     assert ids(await claim(store, node, limit=1)) == [sent[1].id]
 
 
-async def test_one_of_less_priority_is_found_too(store: Store) -> None:
+async def test_a_claim_finds_a_message_of_lower_priority_behind_duplicates(store: Store) -> None:
     await make_queue(store)
     await make_doubles(store, priority=9)
     sent = await send(store, priority=0)
     assert ids(await pull(store, limit=1)) == [sent.id]
 
 
-async def test_one_behind_doubles_of_its_key_is_found_too(store: Store) -> None:
+async def test_a_claim_finds_a_message_behind_duplicates_of_its_key(store: Store) -> None:
     await make_queue(store)
     await make_doubles(store, key="a")
     sent = await send(store, key="a")
@@ -69,7 +71,9 @@ async def test_one_behind_doubles_of_its_key_is_found_too(store: Store) -> None:
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_many_keys_of_doubles_are_in_nobodys_way(store: Store, clock: VirtualClock) -> None:
+async def test_duplicates_of_many_keys_do_not_hide_a_message(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     await make_doubles(store, 0)
     for number in range(MANY):
@@ -79,7 +83,7 @@ async def test_many_keys_of_doubles_are_in_nobodys_way(store: Store, clock: Virt
     assert ids(await pull(store, limit=1)) == [sent.id]
 
 
-async def test_doubles_count_in_the_rate(store: Store, clock: VirtualClock) -> None:
+async def test_duplicates_count_towards_the_rate_limit(store: Store, clock: VirtualClock) -> None:
     """They were handed out, if only to the store itself."""
     await make_queue(store, rate_per_second=10)
     await make_doubles(store, 12)

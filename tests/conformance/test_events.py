@@ -55,7 +55,7 @@ async def test_an_event_is_remembered_after_its_message_is_gone(
         await other.close()
 
 
-async def test_two_doubles_in_flight_have_one_winner(store: Store) -> None:
+async def test_two_duplicates_in_flight_have_one_winner(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     for number in range(10):
@@ -70,7 +70,7 @@ async def test_two_doubles_in_flight_have_one_winner(store: Store) -> None:
     assert await counts(store, "next") == Counts(ready=10)
 
 
-async def test_two_doubles_in_one_settlement_have_one_winner(store: Store) -> None:
+async def test_two_duplicates_in_one_settlement_have_one_winner(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     for _ in range(3):
@@ -86,7 +86,7 @@ async def test_two_doubles_in_one_settlement_have_one_winner(store: Store) -> No
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-async def test_of_two_doubles_in_one_settlement_the_first_given_wins(
+async def test_of_two_duplicates_in_one_settlement_the_first_wins(
     store: Store, key: str | None
 ) -> None:
     await make_queue(store)
@@ -99,14 +99,14 @@ async def test_of_two_doubles_in_one_settlement_the_first_given_wins(
     assert (result.refused, result.duplicates) == ((), (first.current_claim,))
 
 
-async def test_messages_without_an_event_are_never_doubles(store: Store) -> None:
+async def test_messages_without_an_event_id_are_never_duplicates(store: Store) -> None:
     await make_queue(store)
     for _ in range(3):
         await send(store)
     assert await settle(store, *(ack(each) for each in await pull(store))) == SettleResult()
 
 
-async def test_an_event_is_known_per_queue(store: Store) -> None:
+async def test_events_are_remembered_per_queue(store: Store) -> None:
     for queue in ("one", "two"):
         await make_queue(store, queue)
         await send(store, queue=queue, event_id="paid-1")
@@ -114,7 +114,7 @@ async def test_an_event_is_known_per_queue(store: Store) -> None:
         assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_an_event_is_known_per_tenant(store: Store) -> None:
+async def test_events_are_remembered_per_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for scope in await make_tenants(store, "one", "two"):
         await send(store, scope=scope, event_id="paid-1")
@@ -123,7 +123,9 @@ async def test_an_event_is_known_per_tenant(store: Store) -> None:
 
 
 @pytest.mark.parametrize("fate", [retry, release, dead])
-async def test_only_an_ack_makes_an_event_done(store: Store, fate: Callable[..., Ending]) -> None:
+async def test_only_an_ack_marks_an_event_as_done(
+    store: Store, fate: Callable[..., Ending]
+) -> None:
     await make_queue(store)
     for _ in range(2):
         await send(store, event_id="paid-1")
@@ -132,7 +134,7 @@ async def test_only_an_ack_makes_an_event_done(store: Store, fate: Callable[...,
     assert await settle(store, ack(two)) == SettleResult()
 
 
-async def test_a_refused_ack_makes_no_event_done(store: Store) -> None:
+async def test_a_refused_ack_does_not_mark_an_event_as_done(store: Store) -> None:
     await make_queue(store)
     for _ in range(2):
         await send(store, event_id="paid-1")
@@ -142,7 +144,7 @@ async def test_a_refused_ack_makes_no_event_done(store: Store) -> None:
     assert await settle(store, ack(two)) == SettleResult()
 
 
-async def test_a_double_may_still_be_retried(store: Store) -> None:
+async def test_a_duplicate_can_still_be_retried(store: Store) -> None:
     await make_queue(store)
     for _ in range(2):
         await send(store, event_id="paid-1")

@@ -41,7 +41,7 @@ async def test_many_priorities_do_not_make_a_tenants_share_larger(
     assert message.id in ids(await pull(store, scope=SYSTEM, limit=10))
 
 
-async def test_tenants_with_much_get_equal_shares(store: Store) -> None:
+async def test_tenants_with_large_backlogs_get_equal_shares(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for scope in await make_tenants(store, "a", "b", "c", "d"):
         await send_many(store, 50, scope=scope)
@@ -49,7 +49,7 @@ async def test_tenants_with_much_get_equal_shares(store: Store) -> None:
     assert Counter(message.tenant for message in found) == dict.fromkeys("abcd", 10)
 
 
-async def test_what_one_tenant_does_not_take_the_others_get(store: Store) -> None:
+async def test_unused_shares_go_to_other_tenants(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     rich, poor = await make_tenants(store, "rich", "poor")
     await send_many(store, 50, scope=rich)
@@ -59,7 +59,7 @@ async def test_what_one_tenant_does_not_take_the_others_get(store: Store) -> Non
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-async def test_every_tenant_has_its_turn_before_anyone_has_a_second(
+async def test_every_tenant_has_a_turn_before_any_tenant_has_a_second(
     store: Store, limit: int
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -74,7 +74,7 @@ async def test_every_tenant_has_its_turn_before_anyone_has_a_second(
     assert max(served.values()) <= 2
 
 
-async def test_within_a_tenant_the_order_stays(store: Store, clock: VirtualClock) -> None:
+async def test_messages_of_one_tenant_stay_in_order(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, scope=SYSTEM)
     one, other = await make_tenants(store, "one", "other")
     sent: dict[str, list[object]] = {"one": [], "other": []}
@@ -89,7 +89,7 @@ async def test_within_a_tenant_the_order_stays(store: Store, clock: VirtualClock
         assert [message.id for message in found if message.tenant == tenant] == expected
 
 
-async def test_nobody_waits_behind_more_lanes_than_one_look_finds(
+async def test_no_tenant_starves_if_there_are_more_tenants_than_one_query_returns(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("lanes", "sqlite.claiming", "postgres.claiming"):

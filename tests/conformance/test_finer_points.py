@@ -47,7 +47,7 @@ async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 # Keys
 
 
-async def test_deleting_who_waits_moves_nothing_of_its_head(
+async def test_deleting_a_blocked_message_does_not_change_the_head_of_its_key(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -60,7 +60,7 @@ async def test_deleting_who_waits_moves_nothing_of_its_head(
     assert await ack_all(store) == ids([head, behind[0], behind[2]])
 
 
-async def test_who_waits_and_expires_moves_nothing_of_its_head(
+async def test_an_expired_blocked_message_does_not_change_the_head_of_its_key(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -73,7 +73,7 @@ async def test_who_waits_and_expires_moves_nothing_of_its_head(
     assert await counts(store) == Counts(ready=1, dead=1)
 
 
-async def test_a_head_is_as_old_as_before_when_who_waits_is_deleted(
+async def test_the_age_of_a_key_head_is_unchanged_when_a_blocked_message_is_deleted(
     store: Store, clock: VirtualClock
 ) -> None:
     """Its place among other messages, and its end by retention, hang on that."""
@@ -91,7 +91,7 @@ async def test_a_head_is_as_old_as_before_when_who_waits_is_deleted(
 
 @pytest.mark.parametrize("is_keyed_first", [True, False])
 @pytest.mark.parametrize("way", ["batch", "bulk"])
-async def test_of_two_with_one_id_in_one_call_the_first_counts(
+async def test_of_two_messages_with_one_id_in_one_call_the_first_is_stored(
     store: Store, way: str, is_keyed_first: bool
 ) -> None:
     """With a key or without: which of the two kinds is stored first is nobody's business."""
@@ -127,7 +127,7 @@ async def test_a_duplicate_ack_records_no_firing(store: Store, clock: VirtualClo
     assert firing.run == one.run
 
 
-async def test_of_two_doubles_in_one_settlement_one_is_recorded(
+async def test_of_two_duplicates_in_one_settlement_one_records_a_firing(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -142,7 +142,7 @@ async def test_of_two_doubles_in_one_settlement_one_is_recorded(
 # Suspension
 
 
-async def test_what_a_suspended_tenant_has_waiting_grows_too_old_all_the_same(
+async def test_messages_of_a_suspended_tenant_still_expire(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM, retention_seconds=100)
@@ -159,7 +159,7 @@ async def test_what_a_suspended_tenant_has_waiting_grows_too_old_all_the_same(
     assert sorted(each.tenant for each in dead) == ["resting"] * 2 + ["working"] * 2
 
 
-async def test_what_a_suspended_tenant_has_in_its_own_queue_grows_too_old_too(
+async def test_messages_in_a_suspended_tenants_own_queue_still_expire(
     store: Store, clock: VirtualClock
 ) -> None:
     (scope,) = await make_tenants(store, "resting")
@@ -181,7 +181,7 @@ def breaking(items: list[NewMessage], after: int) -> Iterator[NewMessage]:
     raise ConnectionResetError
 
 
-async def test_a_repeat_with_fewer_items_than_are_stored_is_a_conflict(
+async def test_repeating_a_batch_with_fewer_items_than_stored_is_a_conflict(
     store: Store, other: Store
 ) -> None:
     await make_queue(store)

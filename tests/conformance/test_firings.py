@@ -48,7 +48,7 @@ async def slot_message(
     return await pull_one(store)
 
 
-async def test_an_ending_records_what_became_of_its_slot(store: Store, clock: VirtualClock) -> None:
+async def test_an_ending_records_a_firing_for_its_slot(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     schedule_id, slot = new_id(), clock.now()
     message = await slot_message(store, clock, schedule_id, run=2, catch_up=True)
@@ -76,7 +76,7 @@ async def test_an_ending_records_what_became_of_its_slot(store: Store, clock: Vi
     )
 
 
-async def test_each_attempt_is_a_row_of_its_own(store: Store, clock: VirtualClock) -> None:
+async def test_each_attempt_is_a_separate_row(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     schedule_id, begin = new_id(), clock.now()
     failed = FiringResult(status=FiringStatus.FAILED)
@@ -98,7 +98,7 @@ async def test_each_attempt_is_a_row_of_its_own(store: Store, clock: VirtualCloc
     assert await store.firings.list(DEFAULT, schedule_id, 2) == newest_first[:2]
 
 
-async def test_a_pull_lease_that_runs_out_is_an_attempt_on_record(
+async def test_an_expired_pull_lease_is_recorded_as_an_attempt(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, max_retries=1)
@@ -115,9 +115,7 @@ async def test_a_pull_lease_that_runs_out_is_an_attempt_on_record(
     ]
 
 
-async def test_an_ending_that_did_not_count_records_nothing(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_refused_ending_records_no_firing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     schedule_id = new_id()
     message = await slot_message(store, clock, schedule_id)
@@ -134,7 +132,9 @@ async def test_a_message_without_a_slot_has_no_firings(store: Store) -> None:
     assert await counts(store) == Counts()
 
 
-async def test_firings_are_a_schedules_and_a_tenants_own(store: Store, clock: VirtualClock) -> None:
+async def test_firings_are_listed_per_schedule_and_tenant(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store, scope=SYSTEM)
     schedule_id = new_id()
     one, two = await make_tenants(store, "one", "two")
@@ -148,9 +148,7 @@ async def test_firings_are_a_schedules_and_a_tenants_own(store: Store, clock: Vi
     assert await store.firings.list(two, schedule_id, ALL) == ()
 
 
-async def test_a_bad_firing_is_refused_with_its_settlement(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_an_invalid_firing_refuses_its_settlement(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     schedule_id = new_id()
     message = await slot_message(store, clock, schedule_id)

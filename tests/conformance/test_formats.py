@@ -23,7 +23,7 @@ from tickwork.errors import StoreBroken
 from tickwork.store.contract import Store
 
 
-async def test_what_is_newer_is_not_handed_out(home: Home, store: Store) -> None:
+async def test_a_message_of_a_newer_format_is_not_claimed(home: Home, store: Store) -> None:
     await make_queue(store)
     newer, *others = await send_many(store, 4)
     await make_newer(home, newer.id)
@@ -33,7 +33,7 @@ async def test_what_is_newer_is_not_handed_out(home: Home, store: Store) -> None
     assert await counts(store) == Counts(ready=1, claimed=3)
 
 
-async def test_what_is_newer_keeps_nobody_else_waiting(home: Home, store: Store) -> None:
+async def test_a_message_of_a_newer_format_does_not_delay_others(home: Home, store: Store) -> None:
     await make_queue(store)
     for message in await send_many(store, 20):
         await make_newer(home, message.id)
@@ -41,7 +41,7 @@ async def test_what_is_newer_keeps_nobody_else_waiting(home: Home, store: Store)
     assert ids(await pull(store, limit=1)) == [known.id]
 
 
-async def test_what_is_newer_and_must_run_apart_waits_too(
+async def test_a_suspect_of_a_newer_format_is_not_claimed(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -53,7 +53,7 @@ async def test_what_is_newer_and_must_run_apart_waits_too(
     assert await claim(store, await join(store), separate=True) == ()
 
 
-async def test_what_is_newer_is_not_read(home: Home, store: Store) -> None:
+async def test_reading_a_message_of_a_newer_format_is_an_error(home: Home, store: Store) -> None:
     await make_queue(store)
     sent = await send(store)
     await make_newer(home, sent.id)
@@ -65,7 +65,9 @@ async def test_what_is_newer_is_not_read(home: Home, store: Store) -> None:
             await act
 
 
-async def test_what_is_newer_holds_its_key_and_may_be_deleted(home: Home, store: Store) -> None:
+async def test_a_message_of_a_newer_format_keeps_its_key_and_can_be_deleted(
+    home: Home, store: Store
+) -> None:
     await make_queue(store)
     newer = await send(store, key="a")
     behind = await send(store, key="a")

@@ -38,7 +38,7 @@ async def test_a_dead_letter_frees_its_key(store: Store) -> None:
     assert (letter.message_id, letter.key) == (first.id, "a")
 
 
-async def test_a_lease_that_used_up_its_attempts_frees_its_key(
+async def test_a_lease_that_expired_on_the_last_attempt_frees_its_key(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, max_retries=0)
@@ -64,9 +64,7 @@ async def test_a_head_that_expires_frees_its_key(store: Store, clock: VirtualClo
     assert ids(await pull(store)) == [third.id]
 
 
-async def test_what_waits_behind_its_key_expires_in_its_own_time(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_blocked_message_expires_at_its_own_time(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     first, middle, last = [
         await send(store, key="a", expires_after_seconds=expiry) for expiry in (None, 60, None)
@@ -79,7 +77,7 @@ async def test_what_waits_behind_its_key_expires_in_its_own_time(
     assert await ack_all(store) == [first.id, last.id]
 
 
-async def test_what_waits_behind_its_key_is_kept_however_long(
+async def test_retention_of_a_blocked_message_counts_from_when_it_is_unblocked(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, retention_seconds=60)
@@ -94,7 +92,9 @@ async def test_what_waits_behind_its_key_is_kept_however_long(
     assert ids(await pull(store)) == [second.id]
 
 
-async def test_all_of_a_key_may_expire_at_once(store: Store, clock: VirtualClock) -> None:
+async def test_all_messages_of_a_key_can_expire_in_one_pass(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     for _ in range(5):
         await send(store, key="a", expires_after_seconds=60)
@@ -106,7 +106,7 @@ async def test_all_of_a_key_may_expire_at_once(store: Store, clock: VirtualClock
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-async def test_a_deleted_message_leaves_its_key_to_the_next(store: Store, which: int) -> None:
+async def test_a_deleted_message_frees_its_key(store: Store, which: int) -> None:
     await make_queue(store)
     sent = [await send(store, key="a") for _ in range(3)]
     gone = sent.pop(which)
@@ -115,7 +115,7 @@ async def test_a_deleted_message_leaves_its_key_to_the_next(store: Store, which:
     assert await ack_all(store) == ids(sent)
 
 
-async def test_a_purge_takes_who_waits_and_frees_the_key(store: Store) -> None:
+async def test_a_purge_deletes_blocked_messages_and_frees_the_key(store: Store) -> None:
     await make_queue(store)
     for _ in range(3):
         await send(store, key="a")
@@ -132,7 +132,7 @@ async def test_a_purge_takes_who_waits_and_frees_the_key(store: Store) -> None:
     assert await ack_all(store) == [after.id]
 
 
-async def test_a_purge_of_a_tenants_own_frees_its_key_and_nobody_elses(store: Store) -> None:
+async def test_a_tenants_purge_frees_only_its_own_keys(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     for scope in (one, two):
@@ -152,7 +152,7 @@ async def test_a_cancelled_batch_frees_its_keys(store: Store) -> None:
     assert await ack_all(store) == [outside.id]
 
 
-async def test_the_delay_of_one_who_waits_is_kept(store: Store, clock: VirtualClock) -> None:
+async def test_an_unblocked_message_keeps_its_delay(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, key="a")
     second = await send(store, key="a", delay_seconds=60)
@@ -164,7 +164,9 @@ async def test_the_delay_of_one_who_waits_is_kept(store: Store, clock: VirtualCl
     assert ids(await pull(store)) == [second.id]
 
 
-async def test_who_comes_forward_is_visible_from_then_on(store: Store, clock: VirtualClock) -> None:
+async def test_an_unblocked_message_is_visible_from_then_on(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     await send(store, key="a")
     second = await send(store, key="a")
@@ -175,7 +177,7 @@ async def test_who_comes_forward_is_visible_from_then_on(store: Store, clock: Vi
     assert (forward.state, forward.visible_at) == (State.READY, clock.now())
 
 
-async def test_an_ack_and_a_send_of_one_key_in_one_settlement(store: Store) -> None:
+async def test_one_settlement_can_ack_and_send_messages_of_one_key(store: Store) -> None:
     await make_queue(store)
     await send(store, key="a")
     behind = await send(store, key="a")

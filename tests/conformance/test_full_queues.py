@@ -49,7 +49,7 @@ async def make_overfull(store: Store, **fields: Any) -> list[NewMessage]:
 
 @pytest.mark.parametrize("fields", [{}, {"key": "a"}, {"delay_seconds": 60}])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_repeat_of_what_is_stored_is_not_refused(
+async def test_repeating_a_stored_message_is_not_refused(
     store: Store, way: str, fields: dict[str, Any]
 ) -> None:
     _, last = await make_overfull(store, **fields)
@@ -58,14 +58,14 @@ async def test_a_repeat_of_what_is_stored_is_not_refused(
     assert await counts(store) == before
 
 
-async def test_a_repeat_of_what_is_handed_out_is_not_refused(store: Store) -> None:
+async def test_repeating_a_claimed_message_is_not_refused(store: Store) -> None:
     first, _ = await make_overfull(store)
     assert (await pull_one(store, limit=1)).id == first.id
     await store.messages.send(DEFAULT, WORK, first)
     assert await counts(store) == Counts(ready=1, claimed=1)
 
 
-async def test_a_repeat_of_what_was_copied_is_not_refused(store: Store) -> None:
+async def test_repeating_a_copied_message_is_not_refused(store: Store) -> None:
     """Neither by its own queue nor by the one that has the copy."""
     await make_queue(store, "source")
     await make_queue(store)
@@ -78,7 +78,7 @@ async def test_a_repeat_of_what_was_copied_is_not_refused(store: Store) -> None:
     assert await counts(store) == await counts(store, "source") == Counts(ready=2)
 
 
-async def test_what_is_new_beside_a_repeat_is_refused_with_it(store: Store) -> None:
+async def test_a_new_message_beside_a_repeated_one_refuses_both(store: Store) -> None:
     _, last = await make_overfull(store)
     fresh = new(body=b"x")
     with pytest.raises(BacklogFull):
@@ -86,7 +86,7 @@ async def test_what_is_new_beside_a_repeat_is_refused_with_it(store: Store) -> N
     assert await counts(store) == Counts(ready=2)
 
 
-async def test_a_repeat_takes_no_room(store: Store) -> None:
+async def test_a_repeated_message_takes_no_bytes(store: Store) -> None:
     """What is free is free to the last byte, however often the rest is repeated."""
     await make_queue(store, backlog_bytes_max=LESS)
     sent = await send(store, body=BODY)

@@ -43,9 +43,7 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 # claim and claim
 
 
-async def test_a_claim_passes_by_what_another_is_about_to_hand_out(
-    home: Home, store: Store
-) -> None:
+async def test_a_claim_skips_rows_that_another_claim_has_locked(home: Home, store: Store) -> None:
     """SKIP LOCKED: neither the same message, nor a wait for it."""
     await make_queue(store)
     first, second = await send_many(store, 2)
@@ -63,7 +61,9 @@ async def test_a_claim_passes_by_what_another_is_about_to_hand_out(
     assert await claim(store, node) == ()
 
 
-async def test_a_claim_apart_passes_by_too(home: Home, store: Store, clock: VirtualClock) -> None:
+async def test_a_separate_claim_skips_locked_rows_too(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
     """SKIP LOCKED in the statement of its own that such a message has."""
     await make_queue(store)
     first, second = await send_many(store, 2)
@@ -81,7 +81,7 @@ async def test_a_claim_apart_passes_by_too(home: Home, store: Store, clock: Virt
 # claim and the end of its node
 
 
-async def test_a_node_in_the_middle_of_a_claim_is_not_taken_for_dead(
+async def test_a_node_in_the_middle_of_a_claim_is_not_reaped(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The claim holds its node (FOR KEY SHARE): else the message would be held by nobody."""
@@ -101,7 +101,7 @@ async def test_a_node_in_the_middle_of_a_claim_is_not_taken_for_dead(
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_who_is_being_taken_for_dead_is_handed_nothing(home: Home, store: Store) -> None:
+async def test_a_node_that_is_being_reaped_claims_nothing(home: Home, store: Store) -> None:
     """The claim asks for its node's row, and waits for whoever is ending it."""
     await make_queue(store)
     await send(store)
@@ -117,7 +117,7 @@ async def test_who_is_being_taken_for_dead_is_handed_nothing(home: Home, store: 
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_what_must_run_apart_is_not_handed_to_the_dead_either(
+async def test_a_node_that_is_being_reaped_claims_no_suspects_either(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The same lock, in the statement of its own that such a message has."""
@@ -138,7 +138,7 @@ async def test_what_must_run_apart_is_not_handed_to_the_dead_either(
             await claiming
 
 
-async def test_leaving_waits_for_a_claim_and_gives_back_what_it_took(
+async def test_leaving_waits_for_a_running_claim_and_releases_its_messages(
     home: Home, store: Store
 ) -> None:
     """The node is taken (FOR UPDATE) before what it holds is looked for."""
@@ -157,7 +157,7 @@ async def test_leaving_waits_for_a_claim_and_gives_back_what_it_took(
     assert await settle(store, ack(message)) == SettleResult(refused=(message.current_claim,))
 
 
-async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(
+async def test_a_node_that_is_being_renewed_is_not_reaped(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The reaper passes by a locked node, and looks at it anew once it has it."""
@@ -177,7 +177,9 @@ async def test_a_node_that_is_being_renewed_is_not_taken_for_dead(
 # send, claim, delete
 
 
-async def test_a_message_is_claimed_when_its_send_has_committed(home: Home, store: Store) -> None:
+async def test_a_message_is_claimable_only_after_its_send_has_committed(
+    home: Home, store: Store
+) -> None:
     """Not before; and not lost either, when claims have gone past its place meanwhile."""
     await make_queue(store)
     node = await join(store)
@@ -192,7 +194,7 @@ async def test_a_message_is_claimed_when_its_send_has_committed(home: Home, stor
     assert ids(await claim(store, node)) == [early.id]
 
 
-async def test_a_repeat_while_the_first_is_on_its_way_is_one_message(
+async def test_a_repeat_during_the_first_send_is_one_message(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The id is unique: the repeat waits for the first, and then leaves it alone."""
@@ -219,7 +221,7 @@ async def test_a_repeat_while_the_first_is_on_its_way_is_one_message(
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_queue_is_not_deleted_under_a_send(home: Home, store: Store) -> None:
+async def test_a_queue_is_not_deleted_during_a_send(home: Home, store: Store) -> None:
     """The send holds its queue (FOR KEY SHARE); the delete looks for messages once it has it."""
     await make_queue(store)
     async with barrier(home.url, before=SEND) as held:
@@ -234,7 +236,7 @@ async def test_a_queue_is_not_deleted_under_a_send(home: Home, store: Store) -> 
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_send_does_not_go_into_a_queue_that_is_being_deleted(
+async def test_a_send_into_a_queue_that_is_being_deleted_is_refused(
     home: Home, store: Store
 ) -> None:
     """The send waits for the queue, and finds it gone."""
@@ -252,7 +254,7 @@ async def test_a_send_does_not_go_into_a_queue_that_is_being_deleted(
 
 
 @pytest.mark.parametrize("what", ["purge", "delete"])
-async def test_what_is_being_handed_out_is_neither_purged_nor_deleted(
+async def test_a_message_that_is_being_claimed_is_neither_purged_nor_deleted(
     home: Home, store: Store, what: str
 ) -> None:
     """The state is looked at again once the row is free."""
@@ -274,7 +276,7 @@ async def test_what_is_being_handed_out_is_neither_purged_nor_deleted(
     assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_what_is_being_handed_out_does_not_expire(
+async def test_a_message_that_is_being_claimed_does_not_expire(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """SKIP LOCKED, and the state looked at again: by expiry and by retention alike."""

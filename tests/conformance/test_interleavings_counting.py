@@ -58,7 +58,7 @@ async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 # send and ack of one key
 
 
-async def test_who_comes_while_the_one_before_is_acked_is_not_stuck(
+async def test_a_message_sent_while_the_one_before_it_is_acked_is_not_stuck(
     home: Home, store: Store, other: Store
 ) -> None:
     """The key is taken after the message is gone, and who waits is looked for after that."""
@@ -77,7 +77,7 @@ async def test_who_comes_while_the_one_before_is_acked_is_not_stuck(
     assert ids(await pull(store)) == [sent.id]
 
 
-async def test_an_ack_waits_for_who_is_about_to_come_behind_it(
+async def test_an_ack_waits_for_a_send_of_the_same_key(
     home: Home, store: Store, other: Store
 ) -> None:
     """The send holds its key until it commits: the ack finds the message, and lets it go."""
@@ -95,7 +95,7 @@ async def test_an_ack_waits_for_who_is_about_to_come_behind_it(
     assert ids(await pull(store)) == [behind.id]
 
 
-async def test_of_two_first_messages_of_a_key_one_is_first(
+async def test_of_two_concurrent_first_messages_of_a_key_one_is_the_head(
     home: Home, store: Store, other: Store
 ) -> None:
     """The key's row is made once: the second send waits for the first, and stands behind it."""
@@ -112,7 +112,7 @@ async def test_of_two_first_messages_of_a_key_one_is_first(
     assert await ack_all(store) == [first.id, second.id]
 
 
-async def test_a_send_that_fails_leaves_no_key_behind(home: Home, store: Store) -> None:
+async def test_a_failed_send_leaves_no_key_blocked(home: Home, store: Store) -> None:
     """The place is reserved in the transaction of the send, and goes with it."""
     await make_queue(store)
     async with rival(home.url) as taken:
@@ -132,7 +132,9 @@ async def test_a_send_that_fails_leaves_no_key_behind(home: Home, store: Store) 
 # replay and replay
 
 
-async def test_of_two_replays_of_a_letter_one_sends(home: Home, store: Store, other: Store) -> None:
+async def test_of_two_replays_of_a_dead_letter_one_sends(
+    home: Home, store: Store, other: Store
+) -> None:
     """The letter is resolved by whoever finds it open in the statement that resolves it."""
     await make_queue(store)
     await send(store)
@@ -152,7 +154,7 @@ async def test_of_two_replays_of_a_letter_one_sends(home: Home, store: Store, ot
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_discard_while_a_letter_is_replayed_finds_nothing(
+async def test_a_discard_skips_a_dead_letter_that_is_being_replayed(
     home: Home, store: Store, other: Store
 ) -> None:
     """The same fence, for the other way to resolve."""
@@ -171,7 +173,7 @@ async def test_a_discard_while_a_letter_is_replayed_finds_nothing(
     assert await letters(store) == ()
 
 
-async def test_a_letter_that_is_being_replayed_is_not_edited(
+async def test_a_dead_letter_that_is_being_replayed_is_not_edited(
     home: Home, store: Store, other: Store
 ) -> None:
     """The edit waits for the row, and finds it resolved: no edit is silently lost."""
@@ -197,7 +199,9 @@ async def test_a_letter_that_is_being_replayed_is_not_edited(
 # the last items of a batch
 
 
-async def test_two_last_acks_at_once_complete_once(home: Home, store: Store, other: Store) -> None:
+async def test_two_concurrent_last_acks_complete_a_batch_once(
+    home: Home, store: Store, other: Store
+) -> None:
     """Whoever commits last sees that all has ended; compare-and-set lets one tell."""
     await make_queue(store)
     await make_queue(store, "done")
@@ -215,7 +219,7 @@ async def test_two_last_acks_at_once_complete_once(home: Home, store: Store, oth
     assert await counts(store, "done") == Counts(ready=1)
 
 
-async def test_the_reaper_beside_the_last_ack_tells_no_second_time(
+async def test_the_reaper_during_the_last_ack_sends_no_second_event(
     home: Home, store: Store, other: Store
 ) -> None:
     """The event is sent in the transaction that sets `completed_at`, by whoever sets it."""
@@ -234,7 +238,9 @@ async def test_the_reaper_beside_the_last_ack_tells_no_second_time(
     assert await counts(store, "done") == Counts(ready=1)
 
 
-async def test_what_a_crash_left_untold_the_reaper_tells(home: Home, store: Store) -> None:
+async def test_the_reaper_sends_the_completion_event_that_a_crash_left_out(
+    home: Home, store: Store
+) -> None:
     """The items ended, and whoever ended them died before the completion."""
     await make_queue(store)
     await make_queue(store, "done")
@@ -262,7 +268,7 @@ async def test_what_a_crash_left_untold_the_reaper_tells(home: Home, store: Stor
 # claim and claim under a cap
 
 
-async def test_a_claim_under_a_cap_waits_for_the_one_before_it(
+async def test_a_claim_under_a_cap_waits_for_a_concurrent_one(
     home: Home, store: Store, other: Store
 ) -> None:
     """Claims of a queue with a cap take the queue: each sees what the other took."""

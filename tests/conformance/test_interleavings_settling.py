@@ -56,7 +56,7 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
 
 @pytest.mark.parametrize("fate", [*Fate])
-async def test_who_settles_while_the_reaper_gives_back_is_refused(
+async def test_a_settlement_during_the_reapers_release_is_refused(
     home: Home, store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
     """The fence is looked at again once the row is free: the holder is no longer the holder."""
@@ -83,7 +83,7 @@ async def test_who_settles_while_the_reaper_gives_back_is_refused(
 
 
 @pytest.mark.parametrize("deaths", [0, LOST_CLAIMS_MAX - 1])
-async def test_what_is_acked_while_its_node_is_ended_stays_acked(
+async def test_a_message_acked_while_its_node_is_reaped_stays_acked(
     home: Home, store: Store, clock: VirtualClock, deaths: int
 ) -> None:
     """Neither given back nor buried: the reaper's statements have the fence, too."""
@@ -105,7 +105,7 @@ async def test_what_is_acked_while_its_node_is_ended_stays_acked(
     assert await letters(store) == ()
 
 
-async def test_the_reaper_passes_by_a_lease_that_is_being_settled(
+async def test_the_reaper_skips_a_lease_that_is_being_settled(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """SKIP LOCKED: one slow settlement does not hold up the reaper."""
@@ -166,7 +166,7 @@ async def test_of_two_settlements_in_two_processes_one_counts(
     assert await counts(store, "next") == Counts(ready=1)
 
 
-async def test_of_two_doubles_in_two_processes_one_counts(
+async def test_of_two_duplicates_in_two_processes_one_counts(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The event is unique: the second waits for the first to commit, and then is the double."""

@@ -72,7 +72,7 @@ async def rival(home: Home, store: Store) -> AsyncIterator[Rival]:
         connection.close()
 
 
-async def test_a_claim_does_not_hand_out_what_another_has_handed_out(
+async def test_a_claim_does_not_return_what_another_process_claimed(
     home: Home, store: Store
 ) -> None:
     await make_queue(store)
@@ -88,7 +88,7 @@ async def test_a_claim_does_not_hand_out_what_another_has_handed_out(
         assert ids(await other.ends_before(claiming)) == [second.id]
 
 
-async def test_who_was_taken_for_dead_meanwhile_is_handed_nothing(home: Home, store: Store) -> None:
+async def test_a_node_reaped_meanwhile_claims_nothing(home: Home, store: Store) -> None:
     await make_queue(store)
     await send(store)
     node = await join(store)
@@ -100,7 +100,7 @@ async def test_who_was_taken_for_dead_meanwhile_is_handed_nothing(home: Home, st
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_who_settles_after_the_reaper_gave_back_is_refused(home: Home, store: Store) -> None:
+async def test_a_settlement_after_the_reapers_release_is_refused(home: Home, store: Store) -> None:
     await make_queue(store)
     await send(store)
     message = await claim_one(store)
@@ -112,7 +112,7 @@ async def test_who_settles_after_the_reaper_gave_back_is_refused(home: Home, sto
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_the_reaper_leaves_alone_what_was_settled_meanwhile(
+async def test_the_reaper_skips_messages_settled_meanwhile(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -146,7 +146,7 @@ async def test_a_queue_with_a_new_message_is_not_deleted(
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_send_does_not_go_into_a_queue_that_was_deleted(home: Home, store: Store) -> None:
+async def test_a_send_into_a_queue_deleted_meanwhile_is_refused(home: Home, store: Store) -> None:
     queue_id = await make_queue(store)
     async with rival(home, store) as other:
         other.does("DELETE FROM tickwork_queues WHERE id = ?", queue_id.bytes)
@@ -157,7 +157,9 @@ async def test_a_send_does_not_go_into_a_queue_that_was_deleted(home: Home, stor
     assert await counts(store) == Counts()
 
 
-async def test_what_another_took_back_did_not_happen(home: Home, store: Store) -> None:
+async def test_a_transaction_that_another_process_rolled_back_has_no_effect(
+    home: Home, store: Store
+) -> None:
     await make_queue(store)
     sent = await send(store)
     node = await join(store)

@@ -59,7 +59,9 @@ async def test_the_callers_rows_commit_with_the_settlement(store: Store, ledger:
     assert await counts(store, "next") == Counts(ready=1)
 
 
-async def test_what_the_caller_raises_undoes_everything(store: Store, ledger: Ledger) -> None:
+async def test_an_exception_of_the_caller_rolls_back_everything(
+    store: Store, ledger: Ledger
+) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 2)
@@ -74,7 +76,7 @@ async def test_what_the_caller_raises_undoes_everything(store: Store, ledger: Le
     assert await settle(store, ack(one), ack(two)) == SettleResult()
 
 
-async def test_what_the_callers_own_statement_raises_arrives_unchanged(
+async def test_an_error_of_the_callers_statement_is_raised_unchanged(
     store: Store, ledger: Ledger
 ) -> None:
     await make_queue(store)
@@ -87,7 +89,7 @@ async def test_what_the_callers_own_statement_raises_arrives_unchanged(
     assert await settle(store, ack(two)) == SettleResult()
 
 
-async def test_one_lost_claim_undoes_everything(
+async def test_one_lost_claim_rolls_back_everything(
     store: Store, ledger: Ledger, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -106,7 +108,7 @@ async def test_one_lost_claim_undoes_everything(
     assert await settle(store, ack(held)) == SettleResult()
 
 
-async def test_the_double_of_an_event_undoes_everything(store: Store, ledger: Ledger) -> None:
+async def test_a_duplicate_event_rolls_back_everything(store: Store, ledger: Ledger) -> None:
     """What was done for the event is in the ledger already; a plain ack makes the double go."""
     await make_queue(store)
     for _ in range(2):
@@ -120,7 +122,9 @@ async def test_the_double_of_an_event_undoes_everything(store: Store, ledger: Le
     assert await settle(store, ack(two)) == SettleResult(duplicates=(two.current_claim,))
 
 
-async def test_a_bad_or_lost_send_undoes_everything(store: Store, ledger: Ledger) -> None:
+async def test_an_invalid_or_undeliverable_send_rolls_back_everything(
+    store: Store, ledger: Ledger
+) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store)
@@ -132,7 +136,7 @@ async def test_a_bad_or_lost_send_undoes_everything(store: Store, ledger: Ledger
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_joint_settlements_at_once_stay_apart(store: Store, ledger: Ledger) -> None:
+async def test_concurrent_joint_settlements_are_isolated(store: Store, ledger: Ledger) -> None:
     await make_queue(store)
     await send_many(store, 12)
     messages = await pull(store)
@@ -153,7 +157,7 @@ async def test_joint_settlements_at_once_stay_apart(store: Store, ledger: Ledger
     assert await counts(store) == Counts(claimed=1, dead=11)
 
 
-async def test_keys_and_batches_and_letters_go_on_with_the_callers_rows(
+async def test_keys_batches_and_dead_letters_commit_with_the_callers_rows(
     store: Store, ledger: Ledger
 ) -> None:
     await make_queue(store, "grave")

@@ -66,7 +66,7 @@ async def settled_at_once(
     return {place: type(each) for place, each in enumerate(answers) if each is not None}
 
 
-async def test_one_that_fails_harms_none_of_its_neighbours(
+async def test_a_failing_settlement_does_not_fail_others_in_its_group(
     store: Store, ledger: Ledger, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -98,7 +98,9 @@ async def test_one_that_fails_harms_none_of_its_neighbours(
     assert await ledger.entries() == booked
 
 
-async def test_two_ends_of_one_handing_out_at_once_are_one(store: Store, ledger: Ledger) -> None:
+async def test_of_two_concurrent_endings_of_one_claim_one_counts(
+    store: Store, ledger: Ledger
+) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 2)
@@ -110,7 +112,9 @@ async def test_two_ends_of_one_handing_out_at_once_are_one(store: Store, ledger:
     assert f"of {two.id}" in await ledger.entries()
 
 
-async def test_two_of_one_event_at_once_have_one_effect(store: Store, ledger: Ledger) -> None:
+async def test_two_concurrent_settlements_of_one_event_have_one_effect(
+    store: Store, ledger: Ledger
+) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     for event in ("paid-1", "paid-2", "paid-1"):
@@ -123,7 +127,7 @@ async def test_two_of_one_event_at_once_have_one_effect(store: Store, ledger: Le
     assert len(await ledger.entries()) == 2
 
 
-async def test_a_full_queue_is_the_trouble_of_those_who_send_to_it(
+async def test_a_full_queue_fails_only_the_settlements_that_send_to_it(
     store: Store, ledger: Ledger
 ) -> None:
     await make_queue(store)
@@ -143,7 +147,7 @@ async def test_a_full_queue_is_the_trouble_of_those_who_send_to_it(
     assert await ledger.entries() == sorted(each.entry for each in joints[::2])
 
 
-async def test_a_batch_that_ends_at_one_moment_is_complete(store: Store, ledger: Ledger) -> None:
+async def test_a_batch_whose_items_settle_together_completes(store: Store, ledger: Ledger) -> None:
     """More than go into one group."""
     await make_queue(store)
     await make_queue(store, "next")

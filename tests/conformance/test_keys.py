@@ -42,7 +42,7 @@ from tickwork.core.model import DEFAULT, LOST_CLAIMS_ALONE, SYSTEM, Counts, Endi
 from tickwork.store.contract import Store
 
 
-async def test_of_one_key_one_is_in_flight_and_the_others_wait_behind_it(store: Store) -> None:
+async def test_one_message_of_a_key_is_in_flight_and_the_others_are_blocked(store: Store) -> None:
     await make_queue(store)
     sent = [await send(store, key="a") for _ in range(3)]
     assert await counts(store) == Counts(ready=1, blocked=2)
@@ -57,14 +57,14 @@ async def test_of_one_key_one_is_in_flight_and_the_others_wait_behind_it(store: 
     assert await ack_all(store) == ids(sent[1:])
 
 
-async def test_other_keys_and_messages_without_one_do_not_wait(store: Store) -> None:
+async def test_other_keys_and_messages_without_a_key_are_not_blocked(store: Store) -> None:
     await make_queue(store)
     sent = [await send(store, key=key) for key in ("a", "b", None, "A", "a ", None, "ä")]
     assert ids(await pull(store)) == ids(sent)
 
 
 @pytest.mark.parametrize("way", ["batch", "bulk", "settlement", "settlement of many"])
-async def test_the_order_of_one_call_is_the_order_of_its_keys(store: Store, way: str) -> None:
+async def test_messages_of_one_call_keep_their_order_per_key(store: Store, way: str) -> None:
     await make_queue(store)
     await make_queue(store, "before")
     # Not in the order of their ids: what sorts by id must not lean on that.
@@ -90,7 +90,7 @@ async def test_the_order_of_one_call_is_the_order_of_its_keys(store: Store, way:
 
 
 @pytest.mark.parametrize("fate", [retry, release])
-async def test_what_comes_back_later_holds_its_key(
+async def test_a_delayed_retry_keeps_its_key(
     store: Store, clock: VirtualClock, fate: Callable[..., Ending]
 ) -> None:
     await make_queue(store)
@@ -102,7 +102,7 @@ async def test_what_comes_back_later_holds_its_key(
     assert await ack_all(store) == [first.id, second.id]
 
 
-async def test_what_its_holder_lost_holds_its_key(store: Store, clock: VirtualClock) -> None:
+async def test_a_lost_claim_keeps_its_key(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     first, second = [await send(store, key="a") for _ in range(2)]
     await claim_one(store)
@@ -114,7 +114,7 @@ async def test_what_its_holder_lost_holds_its_key(store: Store, clock: VirtualCl
     assert await ack_all(store) == [first.id, second.id]
 
 
-async def test_what_must_run_alone_holds_its_key_too(store: Store, clock: VirtualClock) -> None:
+async def test_a_suspect_keeps_its_key(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     first, second = [await send(store, key="a") for _ in range(2)]
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
@@ -127,7 +127,7 @@ async def test_what_must_run_alone_holds_its_key_too(store: Store, clock: Virtua
 
 
 @pytest.mark.parametrize("way", ["leave", "give back"])
-async def test_what_a_node_gives_back_holds_its_key(store: Store, way: str) -> None:
+async def test_a_released_message_keeps_its_key(store: Store, way: str) -> None:
     await make_queue(store)
     first, second = [await send(store, key="a") for _ in range(2)]
     node = await join(store)
@@ -140,7 +140,7 @@ async def test_what_a_node_gives_back_holds_its_key(store: Store, way: str) -> N
     assert await ack_all(store) == [first.id, second.id]
 
 
-async def test_the_items_of_a_batch_keep_the_order_of_their_keys(store: Store) -> None:
+async def test_batch_items_keep_their_order_per_key(store: Store) -> None:
     await make_queue(store)
     outside = await send(store, key="a")
     items = news(5, key="a")[::-1]
@@ -149,7 +149,7 @@ async def test_the_items_of_a_batch_keep_the_order_of_their_keys(store: Store) -
 
 
 @pytest.mark.parametrize("fields", [{"priority": 9}, {"priority": 0}, {"delay_seconds": 0.001}])
-async def test_nothing_lets_a_message_pass_an_earlier_one_of_its_key(
+async def test_no_message_overtakes_an_earlier_one_of_its_key(
     store: Store, clock: VirtualClock, fields: dict[str, Any]
 ) -> None:
     await make_queue(store)
@@ -160,7 +160,7 @@ async def test_nothing_lets_a_message_pass_an_earlier_one_of_its_key(
     assert await ack_all(store) == ids([first, second, third])
 
 
-async def test_a_delayed_message_holds_its_key(store: Store, clock: VirtualClock) -> None:
+async def test_a_delayed_message_blocks_its_key(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     first = await send(store, key="a", delay_seconds=60)
     second = await send(store, key="a")
@@ -170,7 +170,7 @@ async def test_a_delayed_message_holds_its_key(store: Store, clock: VirtualClock
     assert await ack_all(store) == [first.id, second.id]
 
 
-async def test_a_repeat_takes_no_place(store: Store) -> None:
+async def test_a_repeated_send_takes_no_position_in_its_key(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     first, second = [await send(store, key="a") for _ in range(2)]
@@ -199,7 +199,7 @@ async def test_a_repeat_under_another_key_leaves_no_key_stuck(store: Store) -> N
     assert sorted(found) == sorted([message.id, behind.id, both[0].id, both[2].id])
 
 
-async def test_many_at_once_keep_the_order_of_their_keys_over_all_pieces(store: Store) -> None:
+async def test_a_bulk_send_keeps_the_order_per_key_over_all_chunks(store: Store) -> None:
     await make_queue(store)
     first = await send(store, key="a")
     keys = ["abc"[number % 3] if number % 100 < 3 else None for number in range(6_000)]
@@ -215,7 +215,7 @@ async def test_many_at_once_keep_the_order_of_their_keys_over_all_pieces(store: 
         assert ids(each for each in found if each.key == key) == expected
 
 
-async def test_many_at_once_with_repeats_among_them_leave_no_key_stuck(store: Store) -> None:
+async def test_a_bulk_send_with_repeats_leaves_no_key_stuck(store: Store) -> None:
     await make_queue(store)
     known = [await send(store, key=key) for key in "ab"]
     more = [new(key=key) for key in "abc"]
@@ -230,7 +230,7 @@ async def test_many_at_once_with_repeats_among_them_leave_no_key_stuck(store: St
     assert ids(await pull(store)) == ids(late)
 
 
-async def test_a_key_is_its_queues_and_its_tenants_own(store: Store) -> None:
+async def test_a_key_belongs_to_one_queue_and_one_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     await make_queue(store, "other", scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
@@ -256,7 +256,7 @@ async def test_a_replay_goes_to_the_end_of_its_key(store: Store) -> None:
     assert await ack_all(store) == [second.id, third.id, replayed.message_id]
 
 
-async def test_the_order_stays_while_many_send_and_work(
+async def test_the_order_per_key_holds_under_concurrency(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """Neither a message out of turn, nor two of a key in flight, nor a key that is stuck."""
@@ -300,7 +300,7 @@ async def test_the_order_stays_while_many_send_and_work(
         await other.close()
 
 
-async def test_after_a_crash_the_order_stays(home: Home, clock: VirtualClock) -> None:
+async def test_the_order_per_key_holds_after_a_crash(home: Home, clock: VirtualClock) -> None:
     store = await home.open(clock)
     await make_queue(store)
     first, second, third = [await send(store, key="a") for _ in range(3)]

@@ -34,7 +34,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def test_a_lease_lasts_as_long_as_it_says(store: Store, clock: VirtualClock) -> None:
+async def test_a_lease_lasts_for_its_duration(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     await pull_one(store, lease_seconds=30)
@@ -45,7 +45,7 @@ async def test_a_lease_lasts_as_long_as_it_says(store: Store, clock: VirtualCloc
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
-async def test_a_lease_that_runs_out_counts_an_attempt(store: Store, clock: VirtualClock) -> None:
+async def test_an_expired_lease_counts_an_attempt(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store, lease_seconds=30)
@@ -78,7 +78,7 @@ async def test_after_its_last_attempt_a_message_is_dead(
     assert await counts(store) == Counts(dead=1)
 
 
-async def test_an_extended_lease_lasts_from_now(store: Store, clock: VirtualClock) -> None:
+async def test_an_extension_counts_from_now(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store, lease_seconds=30)
@@ -100,7 +100,7 @@ async def test_a_lease_may_be_shortened(store: Store, clock: VirtualClock) -> No
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(released=1)
 
 
-async def test_only_what_is_held_is_extended(store: Store, clock: VirtualClock) -> None:
+async def test_only_a_current_claim_can_be_extended(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 2)
     first, second = (await pull(store, lease_seconds=1, limit=2))[:2]
@@ -118,7 +118,9 @@ async def test_only_what_is_held_is_extended(store: Store, clock: VirtualClock) 
     assert not await store.messages.extend(DEFAULT, held, 60)
 
 
-async def test_another_tenants_lease_is_not_extended(store: Store, clock: VirtualClock) -> None:
+async def test_a_tenant_cannot_extend_another_tenants_lease(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store, scope=SYSTEM)
     owner, stranger = await make_tenants(store, "owner", "stranger")
     await send(store, scope=owner)
@@ -138,7 +140,7 @@ async def test_a_nodes_claim_has_no_lease_to_extend(store: Store, clock: Virtual
     assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_a_lease_of_nothing_is_over_at_once(store: Store) -> None:
+async def test_a_lease_of_zero_seconds_expires_at_once(store: Store) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store, lease_seconds=0)
@@ -148,7 +150,7 @@ async def test_a_lease_of_nothing_is_over_at_once(store: Store) -> None:
     assert len(await pull(store)) == 1
 
 
-async def test_a_lease_is_over_for_the_next_claim_only_after_the_reaper(
+async def test_an_expired_message_is_claimable_only_after_the_reaper_ran(
     store: Store, clock: VirtualClock
 ) -> None:
     """One thing hands back, so that one thing counts what it cost."""

@@ -33,7 +33,9 @@ async def make_letters(store: Store, clock: VirtualClock, number: int = 4) -> li
     return [*await letters(store)]
 
 
-async def test_only_what_died_up_to_a_moment_is_listed(store: Store, clock: VirtualClock) -> None:
+async def test_only_dead_letters_that_failed_before_a_time_are_listed(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make_letters(store, clock)
     for number, letter in enumerate(made, 1):
         for later, expected in ((0, number), (0.5, number), (-0.000001, number - 1)):
@@ -42,7 +44,9 @@ async def test_only_what_died_up_to_a_moment_is_listed(store: Store, clock: Virt
             assert [*found] == made[:expected]
 
 
-async def test_the_moment_is_one_condition_among_others(store: Store, clock: VirtualClock) -> None:
+async def test_failed_before_combines_with_other_conditions(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make_letters(store, clock)
     until = made[2].failed_at
     for selection, expected in (
@@ -58,7 +62,7 @@ async def test_the_moment_is_one_condition_among_others(store: Store, clock: Vir
     assert [*after] == made[1:3]
 
 
-async def test_the_system_looks_at_all_tenants_up_to_a_moment(
+async def test_the_system_lists_dead_letters_of_all_tenants_before_a_time(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -73,7 +77,9 @@ async def test_the_system_looks_at_all_tenants_up_to_a_moment(
     assert sorted(each.tenant for each in found) == ["one", "two"]
 
 
-async def test_a_replay_sends_what_died_up_to_a_moment(store: Store, clock: VirtualClock) -> None:
+async def test_a_replay_sends_dead_letters_that_failed_before_a_time(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make_letters(store, clock)
     selection = Selection(failed_before=made[1].failed_at)
     replayed = await store.dead_letters.replay(DEFAULT, WORK, selection, Pace())
@@ -82,7 +88,7 @@ async def test_a_replay_sends_what_died_up_to_a_moment(store: Store, clock: Virt
     assert await store.dead_letters.replay(DEFAULT, WORK, selection, Pace()) == ()
 
 
-async def test_what_a_replay_made_die_again_is_not_replayed_with_it(
+async def test_a_message_that_dies_again_is_not_replayed_by_the_same_selection(
     store: Store, clock: VirtualClock
 ) -> None:
     """Else a replay in pieces would go round and round."""
@@ -98,7 +104,9 @@ async def test_what_a_replay_made_die_again_is_not_replayed_with_it(
     assert len(await letters(store)) == len(made)
 
 
-async def test_a_discard_takes_what_died_up_to_a_moment(store: Store, clock: VirtualClock) -> None:
+async def test_a_discard_resolves_dead_letters_that_failed_before_a_time(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make_letters(store, clock)
     selection = Selection(failed_before=made[2].failed_at)
     assert await store.dead_letters.discard(DEFAULT, WORK, selection) == 3
@@ -107,7 +115,7 @@ async def test_a_discard_takes_what_died_up_to_a_moment(store: Store, clock: Vir
 
 
 @pytest.mark.parametrize("resolved_by", [Resolution.REPLAYED, Resolution.DISCARDED])
-async def test_a_resolved_letter_is_not_found_by_its_id(
+async def test_a_resolved_dead_letter_is_not_selected_by_its_id(
     store: Store, clock: VirtualClock, resolved_by: Resolution
 ) -> None:
     resolved, still_open, other = await make_letters(store, clock, 3)
@@ -129,7 +137,7 @@ async def test_a_resolved_letter_is_not_found_by_its_id(
     assert kept.resolution is resolved_by
 
 
-async def test_ids_of_another_queue_or_tenant_are_not_found(
+async def test_ids_of_another_queue_or_tenant_are_not_selected(
     store: Store, clock: VirtualClock
 ) -> None:
     (letter,) = await make_letters(store, clock, 1)

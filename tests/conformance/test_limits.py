@@ -85,7 +85,7 @@ def faults_of(error: pytest.ExceptionInfo[InvalidInput]) -> dict[str, str]:
     return {fault.field: fault.message for fault in error.value.errors}
 
 
-async def test_a_bad_message_is_refused_however_it_is_sent(store: Store) -> None:
+async def test_an_invalid_message_is_refused_by_every_way_of_sending(store: Store) -> None:
     await make_queue(store)
     await send(store)
     held = await pull_one(store, lease_seconds=3_600)
@@ -120,7 +120,7 @@ async def test_a_message_at_its_limits_is_stored(store: Store) -> None:
                 assert getattr(stored, field) == value
 
 
-async def test_all_faults_are_named_at_once(store: Store) -> None:
+async def test_an_error_names_all_invalid_fields(store: Store) -> None:
     await make_queue(store)
     with pytest.raises(InvalidInput) as raised:
         await send(store, priority=10, hops=-1, key="")
@@ -152,7 +152,7 @@ BAD_CLAIMS: list[tuple[str, Any, str]] = [
 ]
 
 
-async def test_a_claim_asks_for_neither_too_much_nor_too_little(store: Store) -> None:
+async def test_a_claim_limit_has_a_minimum_and_a_maximum(store: Store) -> None:
     await make_queue(store)
     await send(store)
     for field, value, limit in BAD_CLAIMS:
@@ -182,7 +182,7 @@ BAD_ENDINGS: list[tuple[str, Any, str]] = [
 ]
 
 
-async def test_a_bad_ending_is_refused_and_its_whole_settlement_with_it(store: Store) -> None:
+async def test_an_invalid_ending_refuses_its_whole_settlement(store: Store) -> None:
     await make_queue(store)
     for _ in range(2):
         await send(store)
@@ -202,7 +202,7 @@ async def test_a_bad_ending_is_refused_and_its_whole_settlement_with_it(store: S
     assert await letters(store) == ()
 
 
-async def test_what_cannot_have_been_handed_out_is_not_held(store: Store) -> None:
+async def test_an_impossible_claim_is_refused(store: Store) -> None:
     await make_queue(store)
     numbers = [Claim("default", new_id(), claim, new_id()) for claim in (-1, 2**63, 2**200)]
     tenants = [Claim(tenant, new_id(), 1, new_id()) for tenant in (NUL, SURROGATE, "")]
@@ -234,7 +234,7 @@ GOOD_SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-async def test_bad_settings_make_no_queue(store: Store) -> None:
+async def test_invalid_settings_create_no_queue(store: Store) -> None:
     for field, value, limit in BAD_SETTINGS:
         with pytest.raises(InvalidInput) as raised:
             await make_queue(store, **{field: value})
@@ -254,7 +254,7 @@ async def test_settings_at_their_limits_are_kept(store: Store) -> None:
 BAD_NAMES = ["", "x" * 121, NUL, SURROGATE]
 
 
-async def test_a_bad_name_makes_no_queue_and_finds_none(store: Store) -> None:
+async def test_an_invalid_name_creates_no_queue_and_finds_none(store: Store) -> None:
     for name in BAD_NAMES:
         with pytest.raises(InvalidInput) as raised:
             await store.queues.put(DEFAULT, name, QueueSettings())
@@ -270,7 +270,7 @@ async def test_a_bad_name_makes_no_queue_and_finds_none(store: Store) -> None:
     assert await store.queues.list(DEFAULT) == ()
 
 
-async def test_a_bad_name_makes_no_tenant_and_finds_none(store: Store) -> None:
+async def test_an_invalid_name_creates_no_tenant_and_finds_none(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for name in BAD_NAMES:
         with pytest.raises(InvalidInput) as raised:
@@ -293,7 +293,7 @@ async def test_a_tenants_weight_has_its_limits(store: Store) -> None:
         assert "1000" in faults_of(raised)["weight"]
 
 
-async def test_nobody_looks_at_fewer_than_one_or_at_all(store: Store) -> None:
+async def test_page_limits_have_a_minimum_and_a_maximum(store: Store) -> None:
     await make_queue(store)
     for limit in (0, -1, 10_001):
         for look in (
@@ -310,7 +310,7 @@ async def test_nobody_looks_at_fewer_than_one_or_at_all(store: Store) -> None:
             assert "10000" in faults_of(raised)["limit"]
 
 
-async def test_a_batchs_queues_have_names(store: Store) -> None:
+async def test_a_batch_needs_valid_queue_names(store: Store) -> None:
     await make_queue(store)
     for name in BAD_NAMES:
         for field, batch in (
@@ -323,7 +323,7 @@ async def test_a_batchs_queues_have_names(store: Store) -> None:
     assert await store.batches.list(DEFAULT, ALL) == ()
 
 
-async def test_nodes_and_the_reaper_are_the_systems(store: Store) -> None:
+async def test_only_the_system_may_use_nodes_and_the_reaper(store: Store) -> None:
     node_id = new_id()
     for act in (
         store.nodes.join(DEFAULT, node_id, name="n", roles=["worker"], ttl_seconds=15),
@@ -353,7 +353,7 @@ async def test_a_nodes_lease_has_its_limits(store: Store) -> None:
             await store.nodes.heartbeat(SYSTEM, node_id, ttl_seconds)
 
 
-async def test_a_nodes_name_and_roles_can_be_stored(store: Store) -> None:
+async def test_a_nodes_name_and_roles_are_validated(store: Store) -> None:
     for text in BAD_NAMES:
         with pytest.raises(InvalidInput, match="name"):
             await store.nodes.join(SYSTEM, new_id(), name=text, roles=["worker"], ttl_seconds=15)

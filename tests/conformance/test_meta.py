@@ -20,13 +20,13 @@ from tickwork.core.model import DEFAULT, Counts, Meta, SettleResult
 from tickwork.store.contract import Store
 
 
-async def test_a_new_database_says_what_it_is(store: Store) -> None:
+async def test_a_new_database_has_its_meta_row(store: Store) -> None:
     meta = await store.meta()
     assert meta.schema_version >= 1
     assert meta == Meta(meta.schema_version, cell="main", epoch=0)
 
 
-async def test_time_is_the_clocks(store: Store, clock: VirtualClock) -> None:
+async def test_the_stores_time_is_the_given_clock(store: Store, clock: VirtualClock) -> None:
     assert await store.now() == clock.now()
     clock.advance(seconds=0.000001)
     assert await store.now() == clock.now()
@@ -34,7 +34,7 @@ async def test_time_is_the_clocks(store: Store, clock: VirtualClock) -> None:
     assert await store.now() == clock.now()
 
 
-async def test_what_was_accepted_is_there_after_a_close(home: Home, clock: VirtualClock) -> None:
+async def test_accepted_messages_survive_a_close(home: Home, clock: VirtualClock) -> None:
     first = await home.open(clock)
     await make_queue(first)
     sent = await send_many(first, 3)
@@ -53,7 +53,7 @@ async def test_what_was_accepted_is_there_after_a_close(home: Home, clock: Virtu
         await second.close()
 
 
-async def test_a_close_finishes_what_was_accepted(home: Home, clock: VirtualClock) -> None:
+async def test_a_close_finishes_accepted_calls(home: Home, clock: VirtualClock) -> None:
     first = await home.open(clock)
     await make_queue(first)
     messages = [new() for _ in range(50)]

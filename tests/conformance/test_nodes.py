@@ -49,7 +49,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def test_a_node_joins_as_it_says_it_is(store: Store, clock: VirtualClock) -> None:
+async def test_a_node_is_stored_as_it_joined(store: Store, clock: VirtualClock) -> None:
     node_id = new_id()
     joined = await store.nodes.join(
         SYSTEM, node_id, name="host-1", roles=["api", "worker"], ttl_seconds=15
@@ -74,7 +74,7 @@ async def test_a_heartbeat_renews_the_lease_from_now(store: Store, clock: Virtua
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
-async def test_a_lease_that_ran_out_is_not_renewed_even_if_nobody_noticed(
+async def test_an_expired_lease_is_not_renewed_even_before_the_reaper_ran(
     store: Store, clock: VirtualClock
 ) -> None:
     node_id = await join(store, ttl_seconds=15)
@@ -86,9 +86,7 @@ async def test_a_lease_that_ran_out_is_not_renewed_even_if_nobody_noticed(
     assert [node.id for node in await store.nodes.list(SYSTEM)] == [node_id]
 
 
-async def test_after_the_reaper_a_node_is_not_known_any_more(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_reaped_node_is_unknown(store: Store, clock: VirtualClock) -> None:
     node_id = await join(store)
     await die(store, clock)
     assert await store.nodes.list(SYSTEM) == ()
@@ -102,7 +100,7 @@ async def test_a_node_that_never_joined_has_no_lease(store: Store) -> None:
     assert await store.nodes.leave(SYSTEM, new_id()) == 0
 
 
-async def test_joining_once_more_is_a_heartbeat(store: Store, clock: VirtualClock) -> None:
+async def test_joining_again_is_a_heartbeat(store: Store, clock: VirtualClock) -> None:
     """The answer to the first may have got lost."""
     node_id = await join(store, ttl_seconds=15)
     (first,) = await store.nodes.list(SYSTEM)
@@ -121,7 +119,7 @@ async def test_nodes_are_listed_in_the_order_they_joined(store: Store, clock: Vi
     assert [node.id for node in await store.nodes.list(SYSTEM)] == joined
 
 
-async def test_under_a_new_identity_a_process_goes_on(store: Store, clock: VirtualClock) -> None:
+async def test_a_process_can_join_again_under_a_new_id(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)
     await claim_one(store)
@@ -130,7 +128,7 @@ async def test_under_a_new_identity_a_process_goes_on(store: Store, clock: Virtu
     assert await settle(store, ack(again)) == SettleResult()
 
 
-async def test_a_heartbeat_keeps_everything_a_node_holds(store: Store, clock: VirtualClock) -> None:
+async def test_a_heartbeat_keeps_all_claims_of_a_node(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 3)
     node = await join(store)
@@ -142,7 +140,7 @@ async def test_a_heartbeat_keeps_everything_a_node_holds(store: Store, clock: Vi
     assert await settle(store, *(ack(message) for message in messages)) == SettleResult()
 
 
-async def test_a_death_costs_a_message_a_claim_and_no_attempt(
+async def test_an_expired_node_costs_a_message_a_claim_and_no_attempt(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -157,7 +155,7 @@ async def test_a_death_costs_a_message_a_claim_and_no_attempt(
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped()
 
 
-async def test_a_death_gives_back_only_what_the_dead_one_held(
+async def test_reaping_a_node_releases_only_its_own_claims(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -175,7 +173,7 @@ async def test_a_death_gives_back_only_what_the_dead_one_held(
     assert await settle(store, *map(ack, [*kept, *pulled])) == SettleResult()
 
 
-async def test_leaving_gives_back_at_no_cost(store: Store) -> None:
+async def test_leaving_releases_claims_without_counting_a_loss(store: Store) -> None:
     await make_queue(store)
     sent = await send_many(store, 3)
     before = await store.messages.peek(DEFAULT, WORK, ALL)
@@ -188,7 +186,7 @@ async def test_leaving_gives_back_at_no_cost(store: Store) -> None:
     assert await store.nodes.leave(SYSTEM, node) == 0
 
 
-async def test_who_left_is_handed_nothing_more(store: Store) -> None:
+async def test_a_node_that_left_claims_nothing(store: Store) -> None:
     await make_queue(store)
     await send(store)
     node = await join(store)
@@ -198,7 +196,7 @@ async def test_who_left_is_handed_nothing_more(store: Store) -> None:
     assert await store.nodes.list(SYSTEM) == ()
 
 
-async def test_a_node_gives_back_what_it_does_not_know_of(store: Store) -> None:
+async def test_a_node_releases_claims_it_does_not_know(store: Store) -> None:
     """A claim whose answer got lost handed messages to a node that never saw them."""
     await make_queue(store)
     await send_many(store, 5)
@@ -216,7 +214,7 @@ async def test_a_node_gives_back_what_it_does_not_know_of(store: Store) -> None:
     assert await settle(store, *map(ack, [*known, others])) == SettleResult()
 
 
-async def test_a_node_that_knows_nothing_gives_back_everything(store: Store) -> None:
+async def test_a_node_that_knows_no_claims_releases_all(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 2)
     node = await join(store)
@@ -225,7 +223,7 @@ async def test_a_node_that_knows_nothing_gives_back_everything(store: Store) -> 
     assert len(await claim(store, node)) == 2
 
 
-async def test_after_two_deaths_messages_are_handed_out_only_among_their_like(
+async def test_after_two_lost_claims_a_message_is_claimed_only_with_other_suspects(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -240,7 +238,7 @@ async def test_after_two_deaths_messages_are_handed_out_only_among_their_like(
     assert {each.lost for each in found[0]} == {LOST_CLAIMS_SEPARATE}
 
 
-async def test_after_three_deaths_a_message_is_handed_out_alone(
+async def test_after_three_lost_claims_a_message_is_claimed_alone(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -254,7 +252,7 @@ async def test_after_three_deaths_a_message_is_handed_out_alone(
     assert [ids(each) for each in found] == [ids(later), [sent[0].id], [sent[1].id], []]
 
 
-async def test_who_must_be_alone_is_not_among_those_who_need_not(
+async def test_a_message_that_must_run_alone_is_not_claimed_with_others(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -267,7 +265,7 @@ async def test_who_must_be_alone_is_not_among_those_who_need_not(
     assert [ids(each) for each in found] == [ids(others), [deadlier.id], []]
 
 
-async def test_only_suspects_of_one_tenant_are_handed_out_together(
+async def test_only_suspects_of_one_tenant_are_claimed_together(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -282,7 +280,7 @@ async def test_only_suspects_of_one_tenant_are_handed_out_together(
     assert [[each.tenant for each in some] for some in found] == [["one", "one"], ["two"], []]
 
 
-async def test_a_message_that_cost_four_holders_is_dead(store: Store, clock: VirtualClock) -> None:
+async def test_a_message_with_four_lost_claims_is_dead(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send(store)
     await kill_holders(store, clock, LOST_CLAIMS_MAX - 1)
@@ -297,7 +295,9 @@ async def test_a_message_that_cost_four_holders_is_dead(store: Store, clock: Vir
     assert await counts(store) == Counts(dead=1)
 
 
-async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: VirtualClock) -> None:
+async def test_messages_claimed_beside_a_deadly_one_lose_no_attempt(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     killer, *neighbours = await send_many(store, 5)
     await kill_holders(store, clock, LOST_CLAIMS_ALONE)
@@ -313,7 +313,7 @@ async def test_neighbours_of_a_killer_lose_no_attempt(store: Store, clock: Virtu
         assert await settle(store, ack(message)) == SettleResult()
 
 
-async def test_a_pull_may_ask_for_what_must_run_apart(store: Store, clock: VirtualClock) -> None:
+async def test_a_pull_claim_can_ask_for_suspects(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send(store)
     await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
@@ -321,7 +321,7 @@ async def test_a_pull_may_ask_for_what_must_run_apart(store: Store, clock: Virtu
     assert ids(await pull(store, separate=True)) == [sent.id]
 
 
-async def test_what_must_run_apart_waits_like_anything_else(
+async def test_a_suspect_waits_for_its_delay_like_any_message(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -338,7 +338,7 @@ async def test_what_must_run_apart_waits_like_anything_else(
     assert (again.lost, again.attempts) == (LOST_CLAIMS_SEPARATE, 0)
 
 
-async def test_who_lived_through_an_attempt_is_no_suspect_any_more(
+async def test_a_message_whose_attempt_ended_is_no_longer_a_suspect(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -350,7 +350,7 @@ async def test_who_lived_through_an_attempt_is_no_suspect_any_more(
     assert (again.lost, again.attempts) == (0, 1)
 
 
-async def test_queues_with_suspects_are_known_if_these_may_run(
+async def test_only_queues_with_claimable_suspects_are_reported(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -385,7 +385,7 @@ async def test_queues_with_suspects_are_known_if_these_may_run(
     assert await store.messages.suspects(SYSTEM, []) == frozenset()
 
 
-async def test_what_ran_apart_ends_like_anything_else(store: Store, clock: VirtualClock) -> None:
+async def test_a_suspect_is_settled_like_any_message(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 2)
     await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)

@@ -80,7 +80,7 @@ async def pruned(store: Store, kind: str, limit: int = ALL) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_thing_is_kept_for_its_time_and_no_longer(
+async def test_each_kind_of_row_is_kept_for_its_retention_and_no_longer(
     store: Store, clock: VirtualClock, kind: str
 ) -> None:
     make, kept_seconds = KINDS[kind]
@@ -102,7 +102,7 @@ async def test_a_thing_is_kept_for_its_time_and_no_longer(
 
 
 @pytest.mark.parametrize("kind", ["dead_letters", "events", "firings"])
-async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
+async def test_a_pass_prunes_at_most_its_limit_and_the_next_one_continues(
     store: Store, clock: VirtualClock, kind: str
 ) -> None:
     make, kept_seconds = KINDS[kind]
@@ -112,7 +112,7 @@ async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
     assert [await pruned(store, kind, 3) for _ in range(4)] == [3, 3, 1, 0]
 
 
-async def test_letters_go_open_or_resolved(store: Store, clock: VirtualClock) -> None:
+async def test_open_and_resolved_dead_letters_are_pruned(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await make_letters(store, 3)
     first, second, third = await letters(store)
@@ -126,7 +126,7 @@ async def test_letters_go_open_or_resolved(store: Store, clock: VirtualClock) ->
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_a_batch_goes_with_its_items_after_its_completion(
+async def test_a_completed_batch_is_pruned_with_its_items(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, retention_seconds=14 * DAY_SECONDS)
@@ -146,7 +146,7 @@ async def test_a_batch_goes_with_its_items_after_its_completion(
     assert found == ()
 
 
-async def test_a_batch_larger_than_a_pass_goes_in_several(
+async def test_a_batch_larger_than_a_pass_is_pruned_in_several_passes(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -161,7 +161,7 @@ async def test_a_batch_larger_than_a_pass_goes_in_several(
     assert (again.total, again.completed) == (0, 0)
 
 
-async def test_nothing_that_lives_is_pruned(store: Store, clock: VirtualClock) -> None:
+async def test_unfinished_rows_are_not_pruned(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, retention_seconds=14 * DAY_SECONDS)
     await send(store, delay_seconds=300 * DAY_SECONDS)
     await send(store, key="a", delay_seconds=300 * DAY_SECONDS)
@@ -173,7 +173,7 @@ async def test_nothing_that_lives_is_pruned(store: Store, clock: VirtualClock) -
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_receipts_of_sends_go_after_a_day(store: Store, clock: VirtualClock) -> None:
+async def test_receipts_of_sends_are_pruned_after_a_day(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     for _ in range(3):
         await send(store)

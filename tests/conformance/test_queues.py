@@ -40,13 +40,13 @@ SETTINGS = QueueSettings(
 )
 
 
-async def test_a_queue_is_what_it_was_made_to_be(store: Store) -> None:
+async def test_a_queue_is_stored_as_created(store: Store) -> None:
     made = await store.queues.put(DEFAULT, WORK, SETTINGS)
     assert made == Queue(id=made.id, tenant="default", name=WORK, settings=SETTINGS)
     assert await store.queues.get(DEFAULT, WORK) == made
 
 
-async def test_a_queue_has_sensible_settings_by_itself(store: Store) -> None:
+async def test_a_queue_has_default_settings(store: Store) -> None:
     made = await store.queues.put(DEFAULT, WORK, QueueSettings())
     assert made.settings == QueueSettings(
         max_batch_size=10,
@@ -59,7 +59,7 @@ async def test_a_queue_has_sensible_settings_by_itself(store: Store) -> None:
     )
 
 
-async def test_making_a_queue_again_replaces_its_settings_and_nothing_else(store: Store) -> None:
+async def test_putting_a_queue_again_replaces_only_its_settings(store: Store) -> None:
     made = await store.queues.put(DEFAULT, WORK, QueueSettings())
     await store.queues.pause(DEFAULT, WORK)
     await send(store)
@@ -68,7 +68,7 @@ async def test_making_a_queue_again_replaces_its_settings_and_nothing_else(store
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_new_settings_count_at_once(store: Store, clock: VirtualClock) -> None:
+async def test_changed_settings_apply_at_once(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, retention_seconds=600)
     await send(store)
     clock.advance(seconds=300)
@@ -84,7 +84,7 @@ async def test_queues_are_listed_by_name(store: Store) -> None:
     assert [queue.name for queue in await store.queues.list(DEFAULT)] == ["B", "a", "b", "c", "ä"]
 
 
-async def test_pausing_shows_and_may_be_repeated(store: Store) -> None:
+async def test_a_pause_is_visible_and_can_be_repeated(store: Store) -> None:
     await make_queue(store)
     for _ in range(2):
         await store.queues.pause(DEFAULT, WORK)
@@ -131,7 +131,7 @@ async def test_a_queue_is_deleted_once_its_messages_are_done(store: Store) -> No
     assert await store.queues.list(DEFAULT) == ()
 
 
-async def test_a_queue_made_anew_is_another_one(store: Store) -> None:
+async def test_a_recreated_queue_has_a_new_id(store: Store) -> None:
     first = await make_queue(store)
     await send(store, event_id="paid-1")
     await settle(store, ack(await pull_one(store)))
@@ -141,7 +141,7 @@ async def test_a_queue_made_anew_is_another_one(store: Store) -> None:
     assert await settle(store, ack(await pull_one(store))) == SettleResult()
 
 
-async def test_an_unknown_queue_can_be_neither_read_nor_changed(store: Store) -> None:
+async def test_an_unknown_queue_can_neither_be_read_nor_changed(store: Store) -> None:
     for act in (
         store.queues.get,
         store.queues.delete,
@@ -171,7 +171,7 @@ async def test_an_unknown_queue_can_be_neither_read_nor_changed(store: Store) ->
             await act_on(DEFAULT, "nowhere", new_id())
 
 
-async def test_what_another_store_does_to_queues_counts_here(
+async def test_changes_by_another_store_apply_here(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -195,7 +195,7 @@ async def test_what_another_store_does_to_queues_counts_here(
         await other.close()
 
 
-async def test_a_queue_made_anew_elsewhere_is_the_one_that_is_served(
+async def test_a_queue_recreated_by_another_store_is_the_one_claimed_from(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -211,7 +211,7 @@ async def test_a_queue_made_anew_elsewhere_is_the_one_that_is_served(
         await other.close()
 
 
-async def test_purging_deletes_what_is_not_handed_out(store: Store, clock: VirtualClock) -> None:
+async def test_a_purge_deletes_unclaimed_messages(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     await send(store, queue="other")
@@ -228,7 +228,7 @@ async def test_purging_deletes_what_is_not_handed_out(store: Store, clock: Virtu
     assert await pull(store) == ()
 
 
-async def test_purging_leaves_dead_letters(store: Store) -> None:
+async def test_a_purge_keeps_dead_letters(store: Store) -> None:
     await make_queue(store)
     await send(store)
     await settle(store, dead(await pull_one(store), reason="permanent"))
@@ -236,7 +236,7 @@ async def test_purging_leaves_dead_letters(store: Store) -> None:
     assert await counts(store) == Counts(dead=1)
 
 
-async def test_a_message_that_is_not_handed_out_can_be_deleted(store: Store) -> None:
+async def test_an_unclaimed_message_can_be_deleted(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "other")
     ready, later = await send(store), await send(store, delay_seconds=60)
@@ -249,7 +249,7 @@ async def test_a_message_that_is_not_handed_out_can_be_deleted(store: Store) -> 
     assert await counts(store) == Counts()
 
 
-async def test_a_message_that_is_handed_out_cannot_be_deleted(store: Store) -> None:
+async def test_a_claimed_message_cannot_be_deleted(store: Store) -> None:
     await make_queue(store)
     await send(store)
     message = await claim_one(store)
@@ -265,7 +265,7 @@ async def test_a_message_is_found_in_its_own_queue_only(store: Store) -> None:
         await store.messages.get(DEFAULT, "other", sent.id)
 
 
-async def test_counts_say_how_many_stand_where(store: Store, clock: VirtualClock) -> None:
+async def test_counts_are_per_state(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     assert await counts(store) == Counts()
     await send_many(store, 10)
@@ -280,7 +280,7 @@ async def test_counts_say_how_many_stand_where(store: Store, clock: VirtualClock
     assert len(await store.messages.peek(DEFAULT, WORK, ALL)) == 9
 
 
-async def test_a_message_may_be_sent_again_after_it_was_deleted(store: Store) -> None:
+async def test_a_deleted_message_can_be_sent_again(store: Store) -> None:
     await make_queue(store)
     message = new()
     for _ in range(2):

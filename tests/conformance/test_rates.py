@@ -33,7 +33,9 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def test_a_second_has_as_many_messages_as_the_rate(store: Store, clock: VirtualClock) -> None:
+async def test_a_second_allows_as_many_messages_as_the_rate(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store, rate_per_second=5)
     await send_many(store, 50)
     assert len(await pull(store)) == 5
@@ -49,7 +51,9 @@ async def test_a_second_has_as_many_messages_as_the_rate(store: Store, clock: Vi
     assert len(await pull(store)) == 3
 
 
-async def test_a_slow_rate_hands_out_one_at_a_time(store: Store, clock: VirtualClock) -> None:
+async def test_a_rate_below_one_allows_one_message_at_a_time(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store, rate_per_second=0.5)
     await send_many(store, 5)
     assert len(await pull(store)) == 1
@@ -62,7 +66,7 @@ async def test_a_slow_rate_hands_out_one_at_a_time(store: Store, clock: VirtualC
 
 
 @pytest.mark.parametrize("rate", [0.3, 3, 7.5, 1_000, 999_999])
-async def test_claims_get_exactly_what_the_rate_allows(
+async def test_claims_return_exactly_what_the_rate_allows(
     store: Store, clock: VirtualClock, rate: float
 ) -> None:
     await make_queue(store, rate_per_second=rate)
@@ -79,7 +83,7 @@ async def test_claims_get_exactly_what_the_rate_allows(
             spent_until = spend(spent_until, clock.now(), rate, expected)
 
 
-async def test_a_rate_is_all_tenants_and_all_ways_together(
+async def test_all_tenants_and_kinds_of_claims_share_one_rate(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM, rate_per_second=4)
@@ -99,9 +103,7 @@ async def test_a_rate_is_all_tenants_and_all_ways_together(
         assert await claim(store, node, scope=scope, separate=True) == ()
 
 
-async def test_of_many_that_run_apart_no_more_are_handed_out_than_the_rate_allows(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_separate_claims_stay_within_the_rate(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 10)
     await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
@@ -118,7 +120,7 @@ async def test_each_queue_has_its_own_rate(store: Store) -> None:
         assert len(await pull(store, queue=queue)) == 4
 
 
-async def test_what_comes_back_counts_again(store: Store, clock: VirtualClock) -> None:
+async def test_a_retried_message_counts_again(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, rate_per_second=2)
     await send_many(store, 5)
     await settle(store, *map(release, await pull(store)))
@@ -127,7 +129,9 @@ async def test_what_comes_back_counts_again(store: Store, clock: VirtualClock) -
     assert len(await pull(store)) == 2
 
 
-async def test_what_is_acked_unseen_counts_too(store: Store, clock: VirtualClock) -> None:
+async def test_duplicates_acked_without_running_count_too(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     await send(store, event_id="paid-1")
     await settle(store, ack(await pull_one(store)))
@@ -141,7 +145,7 @@ async def test_what_is_acked_unseen_counts_too(store: Store, clock: VirtualClock
     assert len(await pull(store)) == 4
 
 
-async def test_an_empty_queue_spends_nothing(store: Store) -> None:
+async def test_a_claim_on_an_empty_queue_uses_no_rate(store: Store) -> None:
     await make_queue(store, rate_per_second=2)
     for _ in range(3):
         assert await pull(store) == ()
@@ -149,7 +153,7 @@ async def test_an_empty_queue_spends_nothing(store: Store) -> None:
     assert len(await pull(store)) == 2
 
 
-async def test_a_new_rate_counts_from_then_on(store: Store, clock: VirtualClock) -> None:
+async def test_a_changed_rate_applies_to_the_next_claim(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, rate_per_second=1)
     await send_many(store, 50)
     assert len(await pull(store)) == 1
@@ -161,7 +165,7 @@ async def test_a_new_rate_counts_from_then_on(store: Store, clock: VirtualClock)
     assert len(await pull(store)) == 39
 
 
-async def test_a_dead_node_is_told_so_even_where_the_rate_is_spent(
+async def test_a_claim_of_an_expired_node_fails_even_if_the_rate_is_used_up(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, rate_per_second=1)
@@ -174,7 +178,7 @@ async def test_a_dead_node_is_told_so_even_where_the_rate_is_spent(
             await claim(store, holder)
 
 
-async def test_a_rate_and_a_cap_hold_both(store: Store, clock: VirtualClock) -> None:
+async def test_a_rate_and_a_cap_hold_together(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, rate_per_second=4, tenant_claimed_max=3)
     sent = await send_many(store, 20)
     first = await pull(store)
@@ -187,7 +191,7 @@ async def test_a_rate_and_a_cap_hold_both(store: Store, clock: VirtualClock) -> 
     assert len(await pull(store)) == 2
 
 
-async def test_many_claims_at_once_never_pass_the_rate(
+async def test_concurrent_claims_never_exceed_the_rate(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, rate_per_second=8)

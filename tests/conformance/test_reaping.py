@@ -30,9 +30,7 @@ from tickwork.store.contract import Store
 DAY_SECONDS = 86_400
 
 
-async def test_there_is_nothing_to_reap_where_all_is_well(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_pass_without_expired_rows_reaps_nothing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 3)
     await claim(store, await join(store), limit=1)
@@ -42,7 +40,7 @@ async def test_there_is_nothing_to_reap_where_all_is_well(
     assert await counts(store) == Counts(ready=1, claimed=2)
 
 
-async def test_a_message_past_its_own_expiry_is_a_dead_letter(
+async def test_a_message_past_its_own_expiry_becomes_a_dead_letter(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -58,7 +56,7 @@ async def test_a_message_past_its_own_expiry_is_a_dead_letter(
     assert await counts(store) == Counts(ready=1, dead=1)
 
 
-async def test_a_messages_own_expiry_counts_from_when_it_was_to_be_seen(
+async def test_a_messages_own_expiry_counts_from_when_it_becomes_visible(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -69,9 +67,7 @@ async def test_a_messages_own_expiry_counts_from_when_it_was_to_be_seen(
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
 
 
-async def test_what_is_handed_out_does_not_expire_under_its_holder(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_claimed_message_does_not_expire(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, expires_after_seconds=60)
     message = await pull_one(store, lease_seconds=1_000)
@@ -83,7 +79,7 @@ async def test_what_is_handed_out_does_not_expire_under_its_holder(
     assert (letter.reason, letter.attempts, letter.error) == (REASON_EXPIRED, 1, "busy")
 
 
-async def test_no_attempt_begins_after_a_messages_own_expiry(
+async def test_no_attempt_starts_after_a_messages_own_expiry(
     store: Store, clock: VirtualClock
 ) -> None:
     """Also if no reaper came by: yesterday's reminder is not sent today."""
@@ -97,7 +93,7 @@ async def test_no_attempt_begins_after_a_messages_own_expiry(
     assert await claim(store, await join(store)) == ()
 
 
-async def test_what_waits_longer_than_its_queue_keeps_is_a_dead_letter(
+async def test_a_message_older_than_the_retention_becomes_a_dead_letter(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, retention_seconds=DAY_SECONDS)
@@ -114,7 +110,7 @@ async def test_what_waits_longer_than_its_queue_keeps_is_a_dead_letter(
     assert await counts(store, "patient") == Counts(ready=1)
 
 
-async def test_a_queue_keeps_messages_from_when_they_can_be_seen(
+async def test_retention_counts_from_when_a_message_becomes_visible(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, retention_seconds=DAY_SECONDS)
@@ -141,9 +137,7 @@ async def test_messages_of_every_tenant_and_priority_expire(
     assert await counts(store, scope=SYSTEM) == Counts(dead=6)
 
 
-async def test_a_paused_queue_keeps_messages_no_longer_than_another(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_messages_in_a_paused_queue_expire_too(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, retention_seconds=60)
     await send(store)
     await store.queues.pause(DEFAULT, WORK)
@@ -152,7 +146,7 @@ async def test_a_paused_queue_keeps_messages_no_longer_than_another(
 
 
 @pytest.mark.parametrize("what", ["expiry", "retention", "lease"])
-async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
+async def test_a_pass_reaps_at_most_its_limit_and_the_next_one_continues(
     store: Store, clock: VirtualClock, what: str
 ) -> None:
     await make_queue(store, retention_seconds=600)
@@ -167,7 +161,9 @@ async def test_a_pass_takes_no_more_than_its_limit_and_the_next_goes_on(
     assert ended == [3, 3, 1, 0]
 
 
-async def test_two_reapers_at_once_reap_once(home: Home, store: Store, clock: VirtualClock) -> None:
+async def test_two_concurrent_reapers_reap_each_row_once(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     other = await home.open(clock)
     try:
@@ -191,7 +187,7 @@ async def test_two_reapers_at_once_reap_once(home: Home, store: Store, clock: Vi
         await other.close()
 
 
-async def test_what_the_reaper_gave_back_is_there_at_once(
+async def test_a_message_released_by_the_reaper_is_claimable_at_once(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -86,7 +86,7 @@ async def lost_and_claimed_anew(store: Store, clock: VirtualClock) -> tuple[Mess
 
 
 @FATES
-async def test_after_its_death_a_holder_is_refused(
+async def test_a_reaped_nodes_settlement_is_refused(
     store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
     await make_queue(store)
@@ -98,7 +98,7 @@ async def test_after_its_death_a_holder_is_refused(
 
 
 @FATES
-async def test_after_the_next_claim_the_former_holder_is_refused(
+async def test_a_settlement_of_an_earlier_claim_is_refused(
     store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
     lost, current = await lost_and_claimed_anew(store, clock)
@@ -108,7 +108,7 @@ async def test_after_the_next_claim_the_former_holder_is_refused(
 
 
 @FATES
-async def test_the_right_number_in_another_hand_is_refused(store: Store, fate: Fate) -> None:
+async def test_a_settlement_with_another_holder_is_refused(store: Store, fate: Fate) -> None:
     """A database that fell back to an older copy may give one number out twice."""
     await make_queue(store)
     await make_queue(store, "next")
@@ -119,7 +119,7 @@ async def test_the_right_number_in_another_hand_is_refused(store: Store, fate: F
 
 
 @FATES
-async def test_another_number_in_the_right_hand_is_refused(store: Store, fate: Fate) -> None:
+async def test_a_settlement_with_another_claim_number_is_refused(store: Store, fate: Fate) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -130,7 +130,7 @@ async def test_another_number_in_the_right_hand_is_refused(store: Store, fate: F
 
 
 @FATES
-async def test_another_tenant_is_refused(store: Store, fate: Fate) -> None:
+async def test_a_settlement_of_another_tenant_is_refused(store: Store, fate: Fate) -> None:
     await make_queue(store, scope=SYSTEM)
     await make_queue(store, "next", scope=SYSTEM)
     owner, stranger = await make_tenants(store, "owner", "stranger")
@@ -144,13 +144,13 @@ async def test_another_tenant_is_refused(store: Store, fate: Fate) -> None:
 
 
 @FATES
-async def test_a_message_that_was_never_there_is_refused(store: Store, fate: Fate) -> None:
+async def test_a_settlement_of_an_unknown_message_is_refused(store: Store, fate: Fate) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await assert_refused(store, Claim("default", new_id(), 1, new_id()), fate)
 
 
-async def test_a_handing_out_ends_once(store: Store) -> None:
+async def test_a_claim_is_settled_once(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     for first in Fate:
@@ -162,7 +162,7 @@ async def test_a_handing_out_ends_once(store: Store) -> None:
             await assert_refused(store, held, fate)
 
 
-async def test_of_two_ends_in_one_settlement_the_first_counts(store: Store) -> None:
+async def test_of_two_endings_of_one_claim_in_one_settlement_the_first_counts(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -177,7 +177,7 @@ async def test_of_two_ends_in_one_settlement_the_first_counts(store: Store) -> N
     assert ids(await pull(store, queue="next")) == [first.message.id]
 
 
-async def test_of_two_ends_at_once_one_counts(store: Store) -> None:
+async def test_of_two_concurrent_endings_of_one_claim_one_counts(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 10)
@@ -191,7 +191,9 @@ async def test_of_two_ends_at_once_one_counts(store: Store) -> None:
     assert await counts(store, "next") == Counts(ready=10)
 
 
-async def test_a_stale_and_a_current_holder_at_once(store: Store, clock: VirtualClock) -> None:
+async def test_of_a_stale_and_a_current_claim_settled_together_the_current_one_counts(
+    store: Store, clock: VirtualClock
+) -> None:
     """Both in one process, which joined anew after it had been taken for dead."""
     lost, current = await lost_and_claimed_anew(store, clock)
     stale, fresh = sending("next"), sending("next")
@@ -203,7 +205,7 @@ async def test_a_stale_and_a_current_holder_at_once(store: Store, clock: Virtual
     assert ids(await pull(store, queue="next")) == [fresh.message.id]
 
 
-async def test_a_refused_ending_leaves_those_beside_it_alone(
+async def test_a_refused_ending_does_not_affect_others_of_its_settlement(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -227,7 +229,7 @@ async def test_a_refused_ending_leaves_those_beside_it_alone(
     assert await settle(store, ack(current)) == SettleResult()
 
 
-async def test_a_message_given_back_by_its_node_is_no_longer_held(store: Store) -> None:
+async def test_a_settlement_of_a_released_message_is_refused(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -237,7 +239,7 @@ async def test_a_message_given_back_by_its_node_is_no_longer_held(store: Store) 
     await assert_refused(store, message.current_claim, Fate.ACK)
 
 
-async def test_a_lease_that_ran_out_is_held_until_somebody_takes_it(
+async def test_an_expired_claim_can_be_settled_until_it_is_taken_over(
     store: Store, clock: VirtualClock
 ) -> None:
     """Nobody else has the message, so what was done with it may count."""

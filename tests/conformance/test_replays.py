@@ -49,7 +49,7 @@ async def several(store: Store, clock: VirtualClock, number: int) -> list[DeadLe
     return [*await letters(store)]
 
 
-async def test_a_replay_is_a_new_message_that_says_where_it_comes_from(
+async def test_a_replay_is_a_new_message_with_its_causation(
     store: Store, clock: VirtualClock
 ) -> None:
     queue_id = await make_queue(store)
@@ -70,7 +70,7 @@ async def test_a_replay_is_a_new_message_that_says_where_it_comes_from(
     assert (message.schedule_id, message.slot, message.batch_id) == (None, None, None)
 
 
-async def test_a_replay_of_what_had_no_event_names_its_message_as_the_cause(store: Store) -> None:
+async def test_a_replay_without_an_event_id_names_its_message_as_the_cause(store: Store) -> None:
     await make_queue(store)
     sent = await send(store, correlation_id="cor-1")
     await kill_all(store)
@@ -80,7 +80,7 @@ async def test_a_replay_of_what_had_no_event_names_its_message_as_the_cause(stor
     assert message.correlation_id == "cor-1"
 
 
-async def test_a_replayed_letter_is_resolved(store: Store, clock: VirtualClock) -> None:
+async def test_a_replayed_dead_letter_is_resolved(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     (letter,) = await several(store, clock, 1)
     (replayed,) = await replay(store)
@@ -94,7 +94,9 @@ async def test_a_replayed_letter_is_resolved(store: Store, clock: VirtualClock) 
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_replays_go_oldest_first_behind_what_waits(store: Store, clock: VirtualClock) -> None:
+async def test_replays_are_sent_oldest_first_behind_waiting_messages(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     dead_ones = await several(store, clock, 5)
     waiting = await send(store)
@@ -105,7 +107,9 @@ async def test_replays_go_oldest_first_behind_what_waits(store: Store, clock: Vi
     assert await ack_all(store) == [waiting.id, *found]
 
 
-async def test_a_canary_first_and_then_the_rest(store: Store, clock: VirtualClock) -> None:
+async def test_a_canary_is_replayed_first_and_then_the_rest(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     dead_ones = await several(store, clock, 5)
     canary = await replay(store, Selection(limit=2))
@@ -119,7 +123,7 @@ async def test_a_canary_first_and_then_the_rest(store: Store, clock: VirtualCloc
     ]
 
 
-async def test_replays_at_a_pace_come_one_after_the_other(
+async def test_paced_replays_become_visible_one_after_the_other(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -176,7 +180,7 @@ async def test_a_replay_is_not_copied_to_subscribers(store: Store) -> None:
     assert await counts(store, "audit") == Counts()
 
 
-async def test_as_many_as_one_call_may_are_replayed_and_done(store: Store) -> None:
+async def test_one_call_replays_up_to_its_maximum(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 1_000)
     await kill_all(store)
@@ -188,7 +192,7 @@ async def test_as_many_as_one_call_may_are_replayed_and_done(store: Store) -> No
     assert await counts(store) == Counts()
 
 
-async def test_two_replays_at_once_never_send_a_letter_twice(
+async def test_concurrent_replays_never_send_a_dead_letter_twice(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -214,7 +218,7 @@ async def test_two_replays_at_once_never_send_a_letter_twice(
         await other.close()
 
 
-async def test_a_replay_and_a_discard_at_once_resolve_each_letter_once(
+async def test_a_concurrent_replay_and_discard_resolve_each_dead_letter_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -70,7 +70,7 @@ async def ids_of(store: Store, scope: Scope = DEFAULT, **selection: Any) -> list
     return [str(each.id) for each in found]
 
 
-async def test_a_schedule_is_stored_as_it_was_given(store: Store, clock: VirtualClock) -> None:
+async def test_a_schedule_is_stored_as_created(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     new = new_schedule(clock, **EVERYTHING)
     (made,) = await store.schedules.create(DEFAULT, [new])
@@ -101,7 +101,9 @@ async def test_a_schedule_is_stored_as_it_was_given(store: Store, clock: Virtual
     assert await store.schedules.find(DEFAULT, "evening") is None
 
 
-async def test_many_are_stored_all_or_none(store: Store, clock: VirtualClock) -> None:
+async def test_a_create_call_stores_all_schedules_or_none(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     good, bad = new_schedule(clock), new_schedule(clock, queue="elsewhere")
     with pytest.raises(NotFound):
@@ -113,7 +115,7 @@ async def test_many_are_stored_all_or_none(store: Store, clock: VirtualClock) ->
     assert len(await ids_of(store)) == 3
 
 
-async def test_no_more_than_a_thousand_are_stored_at_once(
+async def test_one_create_call_stores_at_most_a_thousand_schedules(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -124,7 +126,9 @@ async def test_no_more_than_a_thousand_are_stored_at_once(
     assert len(await store.schedules.create(DEFAULT, new[1:])) == SCHEDULES_AT_ONCE_MAX
 
 
-async def test_a_repeat_under_its_key_is_the_first_one(store: Store, clock: VirtualClock) -> None:
+async def test_a_repeat_with_the_same_idempotency_key_returns_the_first_schedule(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     first = await create(store, clock, idempotency_key="key", fingerprint=b"a")
     clock.advance(seconds=1)
@@ -139,7 +143,7 @@ async def test_a_repeat_under_its_key_is_the_first_one(store: Store, clock: Virt
     assert other.tenant == "one"
 
 
-async def test_a_repeat_of_a_deleted_one_is_a_conflict_that_says_so(
+async def test_repeating_a_deleted_schedule_is_a_conflict(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -152,7 +156,7 @@ async def test_a_repeat_of_a_deleted_one_is_a_conflict_that_says_so(
     assert await ids_of(store) == []
 
 
-async def test_two_at_once_under_one_key_are_one_if_they_are_the_same(
+async def test_equal_schedules_with_one_key_in_one_call_are_one_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -165,7 +169,7 @@ async def test_two_at_once_under_one_key_are_one_if_they_are_the_same(
     assert first == second
 
 
-async def test_a_repeat_beside_new_ones_is_still_the_first_one(
+async def test_a_repeat_beside_new_schedules_returns_the_first_one(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -180,7 +184,7 @@ async def test_a_repeat_beside_new_ones_is_still_the_first_one(
     assert len(await ids_of(store)) == 2
 
 
-async def test_a_name_is_one_schedules_until_that_is_deleted(
+async def test_a_name_belongs_to_one_schedule_until_it_is_deleted(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -200,7 +204,9 @@ async def test_a_name_is_one_schedules_until_that_is_deleted(
     assert (await create(store, clock, scope=one, name="report")).tenant == "one"
 
 
-async def test_what_is_deleted_is_found_by_its_id_alone(store: Store, clock: VirtualClock) -> None:
+async def test_a_deleted_schedule_is_found_only_by_its_id(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = await create(store, clock, name="report")
     await delete(store, made)
@@ -211,7 +217,7 @@ async def test_what_is_deleted_is_found_by_its_id_alone(store: Store, clock: Vir
     assert await ids_of(store, status=ScheduleStatus.DELETED) in ([], [str(made.id)])
 
 
-async def test_schedules_are_a_tenants_own(store: Store, clock: VirtualClock) -> None:
+async def test_a_tenant_sees_only_its_own_schedules(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     made = await create(store, clock, scope=one, name="report")
@@ -226,7 +232,7 @@ async def test_schedules_are_a_tenants_own(store: Store, clock: VirtualClock) ->
         await store.schedules.get(DEFAULT, new_id())
 
 
-async def test_a_tenants_own_queue_comes_before_a_shared_one(
+async def test_a_schedules_own_queue_takes_precedence_over_a_shared_one(
     store: Store, clock: VirtualClock
 ) -> None:
     shared = await make_queue(store, scope=SYSTEM)
@@ -242,7 +248,7 @@ async def test_a_tenants_own_queue_comes_before_a_shared_one(
         assert len(await slots(store, schedule)) == 1
 
 
-async def test_a_tenant_has_no_more_than_it_may(store: Store, clock: VirtualClock) -> None:
+async def test_a_tenant_cannot_exceed_its_schedule_limit(store: Store, clock: VirtualClock) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="one", schedules_max=3))
     one = Scope("one")
     await make_queue(store, scope=one)
@@ -257,7 +263,7 @@ async def test_a_tenant_has_no_more_than_it_may(store: Store, clock: VirtualCloc
     await create(store, clock, scope=one)
 
 
-async def test_one_that_is_over_and_goes_on_again_counts_again(
+async def test_a_completed_schedule_that_is_resumed_counts_again(
     store: Store, clock: VirtualClock
 ) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="one", schedules_max=1))
@@ -277,7 +283,9 @@ async def test_one_that_is_over_and_goes_on_again_counts_again(
     assert (await update(store, over, endless)).status is ScheduleStatus.ACTIVE
 
 
-async def test_a_tenant_makes_them_no_faster_than_it_may(store: Store, clock: VirtualClock) -> None:
+async def test_a_tenant_cannot_exceed_its_schedule_creation_rate(
+    store: Store, clock: VirtualClock
+) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="one", schedules_per_second=2))
     one = Scope("one")
     await make_queue(store, scope=one)
@@ -292,7 +300,7 @@ async def test_a_tenant_makes_them_no_faster_than_it_may(store: Store, clock: Vi
         await create(store, clock, scope=one)
 
 
-async def test_in_bulk_a_tenant_with_a_rate_makes_no_more_than_it_allows_in_a_second(
+async def test_a_bulk_create_cannot_exceed_one_second_of_the_creation_rate(
     store: Store, clock: VirtualClock
 ) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="one", schedules_per_second=1_200))
@@ -315,7 +323,7 @@ async def test_a_tenant_keeps_its_limits(store: Store) -> None:
     assert await store.tenants.get(SYSTEM, "one") == tenant
 
 
-async def test_in_bulk_each_is_stored_once(store: Store, clock: VirtualClock) -> None:
+async def test_a_bulk_create_stores_each_schedule_once(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     new = [new_schedule(clock) for _ in range(2_500)]
     assert await store.schedules.create_bulk(DEFAULT, iter(new[:1_500])) == 1_500
@@ -327,7 +335,7 @@ async def test_in_bulk_each_is_stored_once(store: Store, clock: VirtualClock) ->
     assert (got.definition, got.next_slot) == (new[-1].definition, new[-1].next_slot)
 
 
-async def test_in_bulk_a_queue_that_is_not_there_is_refused(
+async def test_a_bulk_create_into_an_unknown_queue_is_refused(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -337,7 +345,7 @@ async def test_in_bulk_a_queue_that_is_not_there_is_refused(
     assert await ids_of(store) == []
 
 
-async def test_lists_are_in_order_and_go_on_behind_a_schedule(
+async def test_lists_are_ordered_and_continue_after_a_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -375,7 +383,7 @@ def made_in(ids: list[str], made: list[Schedule]) -> list[Schedule]:
     return [found[each] for each in ids]
 
 
-async def test_lists_are_of_a_status_a_name_a_calendar_or_before_an_instant(
+async def test_lists_can_be_filtered_by_status_name_calendar_and_time(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -392,7 +400,7 @@ async def test_lists_are_of_a_status_a_name_a_calendar_or_before_an_instant(
     assert await ids_of(store, order=coming, before=clock.now() + 2 * MINUTE) == [str(first.id)]
 
 
-async def test_a_schedule_may_be_stored_as_paused(store: Store, clock: VirtualClock) -> None:
+async def test_a_schedule_can_be_created_paused(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     new = structs.replace(new_schedule(clock), status=ScheduleStatus.PAUSED, look_at=None)
     (made,) = await store.schedules.create(DEFAULT, [new])
@@ -401,7 +409,9 @@ async def test_a_schedule_may_be_stored_as_paused(store: Store, clock: VirtualCl
     assert await look(store, await lead(store)) == []
 
 
-async def test_an_unknown_queue_is_refused_by_its_name(store: Store, clock: VirtualClock) -> None:
+async def test_a_schedule_with_an_unknown_queue_is_refused(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     with pytest.raises(NotFound, match="elsewhere"):
         await create(store, clock, queue="elsewhere")

@@ -62,7 +62,9 @@ async def stored(store: Store, new: NewSchedule) -> Schedule:
     return await store.schedules.get(DEFAULT, new.id)
 
 
-async def test_it_is_stored_as_one_by_one(store: Store, clock: VirtualClock) -> None:
+async def test_a_bulk_create_stores_the_same_as_single_creates(
+    store: Store, clock: VirtualClock
+) -> None:
     for queue in ("work", "elsewhere"):
         await make_queue(store, queue)
     plain = new_schedule(clock, start_at=(clock.now() + MINUTE).isoformat(), interval_seconds=90)
@@ -93,7 +95,7 @@ async def test_it_is_stored_as_one_by_one(store: Store, clock: VirtualClock) -> 
         )  # fmt: skip
 
 
-async def test_where_some_are_there_already_the_others_are_made(
+async def test_a_repeated_bulk_create_stores_the_missing_schedules(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -73,7 +73,7 @@ async def fast(store: Store, clock: VirtualClock) -> Schedule:
     return await again(store, made)
 
 
-async def test_what_is_taken_back_is_as_asked_and_never_what_was_claimed(
+async def test_a_change_withdraws_what_it_asks_for_and_never_a_claimed_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -92,7 +92,7 @@ async def test_what_is_taken_back_is_as_asked_and_never_what_was_claimed(
         assert await slots(store, made) == at
 
 
-async def test_a_pause_takes_back_all_that_has_not_begun_and_rewinds(
+async def test_a_pause_withdraws_unstarted_slots_and_rewinds_the_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -113,7 +113,7 @@ async def test_a_pause_takes_back_all_that_has_not_begun_and_rewinds(
     assert (await settle(store, ack(left))).refused == ()
 
 
-async def test_after_a_pause_it_goes_on_and_what_passed_is_on_record(
+async def test_a_resume_continues_and_records_the_slots_of_the_pause(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -130,9 +130,7 @@ async def test_after_a_pause_it_goes_on_and_what_passed_is_on_record(
     assert (await again(store, made)).fired == 1 + 3
 
 
-async def test_a_short_pause_before_the_slot_loses_nothing(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_short_pause_before_a_slot_loses_nothing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=40)
     (slot,) = await slots(store, made)
@@ -143,7 +141,7 @@ async def test_a_short_pause_before_the_slot_loses_nothing(
     assert await records(store, made) == []
 
 
-async def test_an_update_leaves_what_is_due_and_takes_back_what_is_coming(
+async def test_an_update_keeps_due_slots_and_withdraws_future_ones(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -161,7 +159,7 @@ async def test_an_update_leaves_what_is_due_and_takes_back_what_is_coming(
     assert await records(store, made) == []
 
 
-async def test_an_update_that_keeps_the_timing_plans_the_same_slots_anew(
+async def test_an_update_with_the_same_timing_plans_the_same_slots_again(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -176,7 +174,7 @@ async def test_an_update_that_keeps_the_timing_plans_the_same_slots_anew(
     assert (await again(store, made)).fired == 6
 
 
-async def test_an_update_on_the_very_minute_fires_that_minute_once(
+async def test_an_update_at_the_time_of_a_slot_fires_it_once(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -188,7 +186,7 @@ async def test_an_update_on_the_very_minute_fires_that_minute_once(
     assert await slots(store, made) == [at]
 
 
-async def test_what_was_due_and_not_planned_is_owed_by_the_old_rule(
+async def test_a_due_slot_that_was_not_planned_fires_by_the_old_rule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -204,7 +202,7 @@ async def test_what_was_due_and_not_planned_is_owed_by_the_old_rule(
     assert (owed.due_at, owed.catch_up, owed.priority) == (first, False, 4)
 
 
-async def test_a_deleted_schedule_has_no_messages_but_those_that_began(
+async def test_a_deleted_schedule_keeps_only_started_messages(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -221,7 +219,7 @@ async def test_a_deleted_schedule_has_no_messages_but_those_that_began(
             await change(store, made, withdraw, changing.pause)
 
 
-async def test_a_trigger_is_a_run_of_its_own(store: Store, clock: VirtualClock) -> None:
+async def test_a_trigger_is_a_separate_run(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
     assert (await trigger(store, made)).runs == 1
@@ -234,7 +232,7 @@ async def test_a_trigger_is_a_run_of_its_own(store: Store, clock: VirtualClock) 
     assert len(await pull(store)) == 2
 
 
-async def test_an_extra_run_is_never_taken_back(store: Store, clock: VirtualClock) -> None:
+async def test_an_update_never_withdraws_an_extra_run(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
     await trigger(store, made)
@@ -244,7 +242,7 @@ async def test_an_extra_run_is_never_taken_back(store: Store, clock: VirtualCloc
     assert [each.run for each in await messages(store, made)] == [1]
 
 
-async def test_a_backfill_fires_the_past_in_one_run(store: Store, clock: VirtualClock) -> None:
+async def test_a_backfill_fires_past_slots_in_one_run(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
     past = [clock.now() - each * MINUTE for each in (3, 2, 1)]
@@ -258,7 +256,9 @@ async def test_a_backfill_fires_the_past_in_one_run(store: Store, clock: Virtual
     assert await change(store, made, WithdrawScope.NOTHING, changing.backfill([])) == filled
 
 
-async def test_a_buffered_schedule_gives_up_its_line(store: Store, clock: VirtualClock) -> None:
+async def test_a_pause_withdraws_all_slots_of_a_buffered_schedule(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = await created_due(
         store, clock, after_seconds=35, interval_seconds=10, overlap=OverlapPolicy.BUFFER_ALL
@@ -278,7 +278,7 @@ async def test_a_buffered_schedule_gives_up_its_line(store: Store, clock: Virtua
     assert following.slot == found[1].slot
 
 
-async def test_a_withdrawal_in_the_middle_of_a_line_keeps_the_line_going(
+async def test_withdrawing_in_the_middle_of_a_key_leaves_no_message_stuck(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -295,7 +295,7 @@ async def test_a_withdrawal_in_the_middle_of_a_line_keeps_the_line_going(
     assert message.run == 1
 
 
-async def test_a_name_may_change_but_not_to_one_in_use(store: Store, clock: VirtualClock) -> None:
+async def test_a_name_can_change_but_not_to_one_in_use(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await create(store, clock, name="taken")
     made = await create(store, clock, name="mine")
@@ -313,9 +313,7 @@ async def test_a_name_may_change_but_not_to_one_in_use(store: Store, clock: Virt
     assert found.id == made.id
 
 
-async def test_a_change_to_a_queue_that_is_not_there_is_refused(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_change_to_an_unknown_queue_is_refused(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     other = await make_queue(store, "other")
     made = await create(store, clock)
@@ -329,7 +327,7 @@ async def test_a_change_to_a_queue_that_is_not_there_is_refused(
     assert [each.queue_id for each in await messages(store, made)] == [other]
 
 
-async def test_an_update_keeps_everything_that_it_names(store: Store, clock: VirtualClock) -> None:
+async def test_an_update_stores_every_field(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
     like = new_schedule(
@@ -351,7 +349,7 @@ async def test_an_update_keeps_everything_that_it_names(store: Store, clock: Vir
     assert await again(store, made) == updated
 
 
-async def test_a_resumed_one_that_was_parked_goes_on_after_the_slot_on_record(
+async def test_a_resumed_parked_schedule_continues_after_its_recorded_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -42,7 +42,7 @@ async def heard(store: Store) -> dict[str | None, list[dict[str, Any]]]:
     return found
 
 
-async def test_a_firing_that_died_is_told_with_its_slot(store: Store, clock: VirtualClock) -> None:
+async def test_a_dead_firing_is_published_with_its_slot(store: Store, clock: VirtualClock) -> None:
     made = await created_due(store, clock)
     message = await end_next(store, Permanent("it is broken\n  see https://example.org"))
     assert message.slot is not None
@@ -57,9 +57,7 @@ async def test_a_firing_that_died_is_told_with_its_slot(store: Store, clock: Vir
     assert (await again(store, made)).status is ScheduleStatus.ACTIVE
 
 
-async def test_a_schedule_that_is_paused_by_a_death_is_told(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_pause_by_a_dead_firing_is_published(store: Store, clock: VirtualClock) -> None:
     made = await created_due(store, clock, on_dead=OnDead.PAUSE)
     message = await end_next(store, Permanent("it is broken"))
     assert message.slot is not None
@@ -79,7 +77,7 @@ async def test_a_schedule_that_is_paused_by_a_death_is_told(
     assert (await again(store, made)).status is ScheduleStatus.PAUSED
 
 
-async def test_several_deaths_pause_a_schedule_once(store: Store, clock: VirtualClock) -> None:
+async def test_several_dead_firings_publish_one_pause(store: Store, clock: VirtualClock) -> None:
     await created_due(store, clock, after_seconds=180, on_dead=OnDead.PAUSE)
     for message in await pull(store):
         await end(store, message, Permanent("it is broken"))
@@ -88,13 +86,15 @@ async def test_several_deaths_pause_a_schedule_once(store: Store, clock: Virtual
     assert len(found["schedule.paused"]) == 1
 
 
-async def test_a_pause_by_hand_is_not_told(store: Store, clock: VirtualClock) -> None:
+async def test_a_manual_pause_is_not_published(store: Store, clock: VirtualClock) -> None:
     made = await created_due(store, clock)
     await pause(store, made)
     assert await heard(store) == {}
 
 
-async def test_what_the_reaper_finds_is_told_too(store: Store, clock: VirtualClock) -> None:
+async def test_dead_firings_found_by_the_reaper_are_published(
+    store: Store, clock: VirtualClock
+) -> None:
     """Nobody came for it before it expired."""
     made = await created_due(store, clock, on_dead=OnDead.PAUSE, expires_after_seconds=60.0)
     clock.advance(seconds=120)
@@ -104,7 +104,7 @@ async def test_what_the_reaper_finds_is_told_too(store: Store, clock: VirtualClo
     assert [each["schedule_id"] for each in found["schedule.paused"]] == [str(made.id)]
 
 
-async def test_a_schedule_without_subscribers_goes_its_way(
+async def test_a_dead_firing_without_subscribers_publishes_nothing(
     store: Store, clock: VirtualClock
 ) -> None:
     for types in ("firing.dead", "schedule.paused"):

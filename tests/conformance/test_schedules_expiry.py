@@ -41,7 +41,7 @@ async def left_after(store: Store, clock: VirtualClock, made: Schedule, seconds:
 
 
 @pytest.mark.parametrize("overlap", [OverlapPolicy.ALLOW, OverlapPolicy.BUFFER_ALL])
-async def test_a_catch_up_expires_when_its_slot_does(
+async def test_a_catch_up_expires_with_its_slot(
     store: Store, clock: VirtualClock, overlap: OverlapPolicy
 ) -> None:
     await make_queue(store)
@@ -59,7 +59,7 @@ async def test_a_catch_up_expires_when_its_slot_does(
     assert await records(store, made) == [("expired", "expired", 1)]
 
 
-async def test_what_an_update_owes_expires_when_its_slot_does(
+async def test_a_due_slot_fired_by_an_update_expires_with_its_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -78,7 +78,7 @@ async def test_what_an_update_owes_expires_when_its_slot_does(
     assert await left_after(store, clock, made, 1) == 0
 
 
-async def test_what_has_expired_when_it_is_planned_is_on_record_and_no_message(
+async def test_a_slot_already_expired_when_planned_is_recorded_and_not_sent(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -99,7 +99,7 @@ async def test_what_has_expired_when_it_is_planned_is_on_record_and_no_message(
     )
 
 
-async def test_a_run_of_its_own_expires_from_when_it_is_made(
+async def test_an_extra_runs_expiry_counts_from_its_creation(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -58,9 +58,7 @@ async def history(store: Store, clock: VirtualClock) -> Schedule:
     return made
 
 
-async def test_pages_are_newest_first_and_leave_nothing_out(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_pages_are_newest_first_and_complete(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await history(store, clock)
     whole = await store.firings.list(DEFAULT, made.id, ALL)
@@ -71,7 +69,7 @@ async def test_pages_are_newest_first_and_leave_nothing_out(
         assert await pages(store, made.id, size) == list(whole)
 
 
-async def test_pages_are_of_a_status(store: Store, clock: VirtualClock) -> None:
+async def test_pages_can_be_filtered_by_status(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await history(store, clock)
     for status in (FiringStatus.SUCCEEDED, FiringStatus.FAILED, FiringStatus.DEAD):
@@ -94,9 +92,7 @@ async def test_a_slot_is_found_with_all_its_attempts(store: Store, clock: Virtua
     assert await store.firings.of_slot(one, made.id, slot) == ()
 
 
-async def test_a_slot_is_found_inside_a_run_that_was_summed_up(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_slot_is_found_inside_a_summarized_range(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock)
     clock.advance(seconds=30)
@@ -110,7 +106,7 @@ async def test_a_slot_is_found_inside_a_run_that_was_summed_up(
         assert [each.count for each in found] == [10] * expected
 
 
-async def test_slots_that_succeeded_are_known(store: Store, clock: VirtualClock) -> None:
+async def test_succeeded_slots_are_returned(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     begin = clock.now()
     made = await history(store, clock)
@@ -122,7 +118,7 @@ async def test_slots_that_succeeded_are_known(store: Store, clock: VirtualClock)
     assert await store.firings.succeeded(Scope("one"), made.id, begin, clock.now()) == frozenset()
 
 
-async def test_a_history_outlives_its_schedule_and_not_its_time(
+async def test_firings_outlive_their_schedule_but_not_their_retention(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -32,7 +32,7 @@ async def line_of(store: Store, clock: VirtualClock, minutes: int, **fields: Any
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Permanent("no")])
-async def test_what_waited_for_a_run_is_not_late(
+async def test_a_slot_that_waited_for_a_run_is_not_late(
     store: Store, clock: VirtualClock, outcome: Outcome
 ) -> None:
     await line_of(store, clock, 1)
@@ -48,7 +48,9 @@ async def test_what_waited_for_a_run_is_not_late(
         first = second
 
 
-async def test_the_grace_counts_from_its_turn(store: Store, clock: VirtualClock) -> None:
+async def test_the_grace_period_counts_from_when_a_slot_is_unblocked(
+    store: Store, clock: VirtualClock
+) -> None:
     await line_of(store, clock, 20, missed={"grace_seconds": 1_500})
     await end(store, await pull_one(store, lease_seconds=HOUR))
     clock.advance(seconds=1_502)
@@ -56,9 +58,7 @@ async def test_the_grace_counts_from_its_turn(store: Store, clock: VirtualClock)
     assert (late.catch_up, late.is_late) == (True, True)
 
 
-async def test_what_waited_for_one_that_came_too_late_is_late_itself(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_slot_that_waited_for_a_late_one_is_late(store: Store, clock: VirtualClock) -> None:
     made = await line_of(store, clock, 20)
     first = await pull_one(store, lease_seconds=HOUR)
     assert first.is_late
@@ -71,7 +71,7 @@ async def test_what_waited_for_one_that_came_too_late_is_late_itself(
     assert not (await pull_one(store, lease_seconds=HOUR)).is_late
 
 
-async def test_what_waited_for_one_that_expired_is_late_itself(
+async def test_a_slot_that_waited_for_an_expired_one_is_late(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await line_of(store, clock, 20, expires_after_seconds=1_130.0)

@@ -125,7 +125,7 @@ async def test_newer_slots_that_are_due_are_counted_claimed_or_not(
     assert await store.schedules.newer_due(SYSTEM, []) == ()
 
 
-async def test_of_newer_slots_only_those_too_late_for_their_first_claim_are_missed(
+async def test_newer_slots_count_as_missed_only_if_late_at_their_first_claim(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -149,7 +149,7 @@ async def test_of_newer_slots_only_those_too_late_for_their_first_claim_are_miss
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=2),)
 
 
-async def test_planned_catch_ups_are_missed_ones(store: Store, clock: VirtualClock) -> None:
+async def test_planned_catch_ups_count_as_missed(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=600, missed={"cap": 3})
     asked = [("default", made.id, made.created_at)]
@@ -158,7 +158,7 @@ async def test_planned_catch_ups_are_missed_ones(store: Store, clock: VirtualClo
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 10])
-async def test_a_cap_counts_the_same_slots_at_planning_and_at_a_claim(
+async def test_a_catch_up_cap_counts_the_same_slots_at_planning_and_at_a_claim(
     store: Store, clock: VirtualClock, cap: int
 ) -> None:
     await make_queue(store)
@@ -187,7 +187,7 @@ async def test_a_cap_counts_the_same_slots_at_planning_and_at_a_claim(
     assert len(kept) == min(cap, 4)
 
 
-async def test_of_late_slots_that_two_claim_one_is_the_most_recent(
+async def test_of_late_slots_claimed_by_two_nodes_one_is_the_most_recent(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -204,7 +204,7 @@ async def test_of_late_slots_that_two_claim_one_is_the_most_recent(
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Permanent("never")])
-async def test_a_newer_slot_that_was_handled_stands_for_the_older_ones(
+async def test_a_handled_newer_slot_replaces_the_older_ones(
     store: Store, clock: VirtualClock, outcome: Outcome
 ) -> None:
     await make_queue(store)
@@ -220,9 +220,7 @@ async def test_a_newer_slot_that_was_handled_stands_for_the_older_ones(
     assert slot_end.is_too_late(older, newer[0])
 
 
-async def test_a_newer_slot_that_was_skipped_stands_for_nothing(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_skipped_newer_slot_replaces_none(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, missed={"policy": "fire_most_recent"})
     clock.advance(seconds=60)
@@ -234,7 +232,7 @@ async def test_a_newer_slot_that_was_skipped_stands_for_nothing(
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=0, missed=0),)
 
 
-async def test_a_purged_run_of_a_fixed_delay_is_not_waited_for(
+async def test_a_fixed_delay_does_not_wait_for_a_purged_run(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -254,7 +252,7 @@ async def test_a_purged_run_of_a_fixed_delay_is_not_waited_for(
     assert await slots(store, made) == [now.next_slot]
 
 
-async def test_a_schedule_whose_last_run_is_gone_is_completed(
+async def test_a_schedule_whose_last_run_was_deleted_is_completed(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -273,7 +271,9 @@ async def test_a_schedule_whose_last_run_is_gone_is_completed(
         assert now.changed_at == clock.now()
 
 
-async def test_a_sweep_is_bounded_and_goes_on(store: Store, clock: VirtualClock) -> None:
+async def test_a_sweep_is_bounded_and_the_next_one_continues(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     for _ in range(5):
         await create(store, clock, max_firings=1)
@@ -284,7 +284,7 @@ async def test_a_sweep_is_bounded_and_goes_on(store: Store, clock: VirtualClock)
     assert swept == [2, 2, 1, 0]
 
 
-async def test_a_sweep_leaves_what_is_paused_deleted_or_running_alone(
+async def test_a_sweep_skips_paused_deleted_and_running_schedules(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -299,7 +299,7 @@ async def test_a_sweep_leaves_what_is_paused_deleted_or_running_alone(
     assert [await again(store, each) for each in made] == before
 
 
-async def test_a_run_that_waits_for_its_retry_is_still_waited_for(
+async def test_a_schedule_waits_for_a_run_that_will_be_retried(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -324,7 +324,7 @@ async def test_only_the_system_plans_and_sweeps(store: Store) -> None:
             await asked
 
 
-async def test_a_replayed_letter_of_a_slot_is_an_ordinary_message(
+async def test_a_replayed_dead_letter_of_a_slot_is_an_ordinary_message(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

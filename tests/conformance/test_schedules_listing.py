@@ -75,7 +75,7 @@ async def make_some(store: Store, clock: VirtualClock) -> dict[str, Schedule]:
         (ScheduleOrder.NEXT_DUE, "one-6 one-a two-a one-c two-2 one-1 two-b"),
     ],
 )
-async def test_the_system_lists_tenant_by_tenant_and_what_is_due_soonest_first(
+async def test_the_system_lists_by_tenant_or_by_next_due_time(
     store: Store, clock: VirtualClock, order: ScheduleOrder, expected: str
 ) -> None:
     made = await make_some(store, clock)
@@ -89,7 +89,7 @@ async def test_the_system_lists_tenant_by_tenant_and_what_is_due_soonest_first(
         assert await paged(store, Scope(tenant), order=order) == own
 
 
-async def test_the_deleted_are_listed_when_asked_for_and_have_no_name_and_no_calendar(
+async def test_deleted_schedules_are_listed_on_request_without_name_and_calendar(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -117,7 +117,7 @@ async def pruned(store: Store, limit: int = ALL) -> int:
     return (await store.pruner.prune(SYSTEM, limit)).schedules
 
 
-async def test_deleted_schedules_go_when_their_history_has_gone(
+async def test_deleted_schedules_are_pruned_after_their_firings(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -148,7 +148,7 @@ async def test_deleted_schedules_go_when_their_history_has_gone(
     assert anew.status is ScheduleStatus.ACTIVE
 
 
-async def test_deleted_schedules_go_a_few_at_a_time_the_oldest_first(
+async def test_deleted_schedules_are_pruned_oldest_first_up_to_a_limit(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -29,7 +29,7 @@ WITHOUT_OVERLAP = [OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE]
 
 
 @pytest.mark.parametrize("overlap", WITHOUT_OVERLAP)
-async def test_a_slot_that_was_due_fires_if_no_other_is_unfinished(
+async def test_a_due_slot_fires_if_no_other_is_unfinished(
     store: Store, clock: VirtualClock, overlap: OverlapPolicy
 ) -> None:
     await make_queue(store)
@@ -43,7 +43,7 @@ async def test_a_slot_that_was_due_fires_if_no_other_is_unfinished(
 
 
 @pytest.mark.parametrize("is_extra", [False, True])
-async def test_a_slot_that_was_due_is_left_out_if_another_is_unfinished(
+async def test_a_due_slot_is_skipped_if_another_is_unfinished(
     store: Store, clock: VirtualClock, is_extra: bool
 ) -> None:
     await make_queue(store)
@@ -59,7 +59,7 @@ async def test_a_slot_that_was_due_is_left_out_if_another_is_unfinished(
     assert await records(store, made) == [("skipped", SKIPPED_OVERLAP, 1)]
 
 
-async def test_one_that_was_due_waits_behind_one_that_is_unfinished_and_no_more_do(
+async def test_one_due_slot_is_buffered_behind_an_unfinished_one(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -76,7 +76,7 @@ async def test_one_that_was_due_waits_behind_one_that_is_unfinished_and_no_more_
 
 
 @pytest.mark.parametrize("overlap", WITHOUT_OVERLAP)
-async def test_a_slot_that_both_rules_have_does_not_leave_the_others_to_the_new_one(
+async def test_a_slot_of_both_rules_does_not_leave_the_other_due_slots_to_the_new_rule(
     store: Store, clock: VirtualClock, overlap: OverlapPolicy
 ) -> None:
     await make_queue(store)
@@ -98,9 +98,7 @@ async def test_a_slot_that_both_rules_have_does_not_leave_the_others_to_the_new_
     assert updated.next_slot == full + 60 * MINUTE
 
 
-async def test_what_finds_no_room_is_on_record_however_few_may_still_fire(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_due_slots_that_may_not_fire_are_recorded(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await create(store, clock, overlap=OverlapPolicy.SKIP, max_firings=3)
     clock.advance(seconds=10 * 60)
@@ -112,7 +110,9 @@ async def test_what_finds_no_room_is_on_record_however_few_may_still_fire(
     assert max(each.last_slot or each.slot for each in found) == clock.now()
 
 
-async def test_more_slots_than_one_plan_holds_all_fire(store: Store, clock: VirtualClock) -> None:
+async def test_more_due_slots_than_one_plan_holds_all_fire(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     late = {"grace_seconds": 86_400}
     made = await create(store, clock, interval_seconds=1, missed=late)

@@ -44,7 +44,7 @@ async def as_before(store: Store, schedule: Schedule) -> bool:
     return nothing and await again(store, schedule) == schedule
 
 
-async def test_a_schedule_is_looked_at_when_its_time_has_come(
+async def test_a_schedule_is_due_from_its_look_at_time_on(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -72,7 +72,7 @@ async def test_a_schedule_is_looked_at_when_its_time_has_come(
     assert await store.schedules.next_look_at(SYSTEM, leader.shards) is None
 
 
-async def test_what_is_due_is_of_the_shards_asked_for_soonest_first(
+async def test_due_schedules_are_of_the_given_shards_and_soonest_first(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -97,7 +97,7 @@ async def test_what_is_due_is_of_the_shards_asked_for_soonest_first(
     assert [each.id for each in first] == [made[50].id, made[100].id]
 
 
-async def test_a_slot_becomes_a_message_with_all_that_its_schedule_says(
+async def test_a_slot_becomes_a_message_with_all_fields_of_its_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     queue_id = await make_queue(store)
@@ -133,7 +133,7 @@ async def test_a_slot_becomes_a_message_with_all_that_its_schedule_says(
     assert (claimed.id, claimed.catch_up) == (message.id, False)
 
 
-async def test_the_type_of_a_firing_is_said_where_the_target_names_none(
+async def test_a_firing_without_a_message_type_has_the_default_type(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -141,7 +141,7 @@ async def test_the_type_of_a_firing_is_said_where_the_target_names_none(
     assert [each.type for each in await messages(store, made)] == [FIRED_TYPE]
 
 
-async def test_a_plan_is_good_once(store: Store, clock: VirtualClock) -> None:
+async def test_a_plan_is_carried_out_once(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
     await write(store, leader, [decided])
@@ -202,7 +202,9 @@ async def test_a_paused_or_deleted_schedule_is_not_planned(
     assert await as_before(store, stands)
 
 
-async def test_plans_of_one_call_count_one_by_one(store: Store, clock: VirtualClock) -> None:
+async def test_plans_of_one_call_are_accepted_individually(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = [await create(store, clock, schedule_id=in_shard(each)) for each in (1, 1, 2, 40, 63)]
     clock.advance(seconds=30)
@@ -215,7 +217,7 @@ async def test_plans_of_one_call_count_one_by_one(store: Store, clock: VirtualCl
     assert [len(await messages(store, each)) for each in made] == [1, 0, 1, 0, 1]
 
 
-async def test_a_plan_for_a_queue_that_is_gone_changes_nothing(
+async def test_a_plan_for_a_deleted_queue_changes_nothing(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -233,7 +235,7 @@ async def test_a_plan_for_a_queue_that_is_gone_changes_nothing(
     assert (await again(store, made)).status is ScheduleStatus.PARKED
 
 
-async def test_a_stale_plan_beside_slots_that_stand_in_line_is_stale_and_not_lost(
+async def test_a_stale_plan_beside_buffered_slots_is_reported_as_stale(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -67,7 +67,7 @@ def in_a_minute(clock: VirtualClock) -> dict[str, Any]:
     return {"once_at": (clock.now() + MINUTE).isoformat()}
 
 
-async def test_a_success_is_on_record_and_the_next_slot_follows(
+async def test_a_success_is_recorded_and_the_next_slot_follows(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -104,7 +104,7 @@ async def test_failures_are_counted_until_a_success(store: Store, clock: Virtual
     assert len({each.slot for each in found}) == 1
 
 
-async def test_a_release_is_no_attempt(store: Store, clock: VirtualClock) -> None:
+async def test_a_release_records_no_attempt(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock)
     await end_next(store, Snoozed(10))
@@ -112,7 +112,7 @@ async def test_a_release_is_no_attempt(store: Store, clock: VirtualClock) -> Non
     assert stands(await again(store, made)) == (ACTIVE, 0, None, None)
 
 
-async def test_a_dead_firing_of_a_recurring_one_is_told_and_it_goes_on(
+async def test_a_dead_firing_of_a_recurring_schedule_is_recorded_and_the_schedule_continues(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -176,7 +176,7 @@ async def test_the_last_slot_completes_its_schedule_however_it_ends(
     assert (await again(store, made)).status is COMPLETED
 
 
-async def test_a_dead_firing_pauses_where_that_is_wanted_and_takes_back_what_was_planned(
+async def test_a_dead_firing_pauses_the_schedule_if_configured_and_withdraws_planned_slots(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -194,7 +194,9 @@ async def test_a_dead_firing_pauses_where_that_is_wanted_and_takes_back_what_was
     assert await counts(store) == Counts(dead=1)
 
 
-async def test_one_that_is_paused_already_stays_as_it_is(store: Store, clock: VirtualClock) -> None:
+async def test_a_dead_firing_does_not_change_a_paused_schedule(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = await created_due(store, clock, on_dead=OnDead.PAUSE)
     (message,) = await pull(store)
@@ -204,7 +206,7 @@ async def test_one_that_is_paused_already_stays_as_it_is(store: Store, clock: Vi
     assert (now.status, now.next_slot, now.last_error) == (PAUSED, paused.next_slot, "no")
 
 
-async def test_a_deleted_one_stays_deleted_and_its_firing_is_on_record(
+async def test_a_firing_of_a_deleted_schedule_is_recorded_and_the_schedule_stays_deleted(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -216,7 +218,7 @@ async def test_a_deleted_one_stays_deleted_and_its_firing_is_on_record(
     assert await records(store, made) == [("succeeded", None, 1)]
 
 
-async def test_an_extra_run_changes_nothing_of_how_its_schedule_stands(
+async def test_an_extra_run_does_not_change_the_state_of_its_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -232,7 +234,7 @@ async def test_an_extra_run_changes_nothing_of_how_its_schedule_stands(
     assert stands(await again(store, made))[:3] == (ACTIVE, 0, "no")
 
 
-async def test_ends_of_one_schedule_that_settle_together_count_by_their_slots(
+async def test_firings_of_one_schedule_settled_together_count_in_slot_order(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -255,7 +257,7 @@ async def test_ends_of_one_schedule_that_settle_together_count_by_their_slots(
     assert stands(await again(store, made)) == (ACTIVE, 0, None, "succeeded")
 
 
-async def test_a_firing_that_is_refused_changes_nothing(store: Store, clock: VirtualClock) -> None:
+async def test_a_refused_firing_changes_nothing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store, lease_seconds=1)
@@ -289,7 +291,7 @@ async def test_a_fixed_delay_counts_from_the_end_of_the_run(
 
 
 @pytest.mark.parametrize("on_dead", [*OnDead])
-async def test_a_fixed_delay_goes_on_after_a_dead_run_or_waits_for_a_resume(
+async def test_a_fixed_delay_continues_after_a_dead_run_or_waits_for_a_resume(
     store: Store, clock: VirtualClock, on_dead: OnDead
 ) -> None:
     await make_queue(store)
@@ -306,7 +308,7 @@ async def test_a_fixed_delay_goes_on_after_a_dead_run_or_waits_for_a_resume(
         assert (now.status, now.look_at) == (ACTIVE, slot - MINUTE / 2)
 
 
-async def test_a_fixed_delay_that_got_another_rule_meanwhile_keeps_its_slot(
+async def test_a_fixed_delay_updated_meanwhile_keeps_its_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -320,7 +322,7 @@ async def test_a_fixed_delay_that_got_another_rule_meanwhile_keeps_its_slot(
 
 
 @pytest.mark.parametrize("together", [False, True])
-async def test_a_fixed_delay_that_got_more_firings_goes_on_from_the_last_of_its_runs(
+async def test_a_fixed_delay_with_several_runs_continues_from_the_last_one(
     store: Store, clock: VirtualClock, together: bool
 ) -> None:
     await make_queue(store)
@@ -344,7 +346,7 @@ async def test_a_fixed_delay_that_got_more_firings_goes_on_from_the_last_of_its_
     assert (now.status, now.next_slot) == (ACTIVE, clock.now() + 2 * MINUTE)
 
 
-async def test_a_run_that_kills_its_workers_is_on_record_as_dead(
+async def test_a_run_that_kills_its_workers_is_recorded_as_dead(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -355,9 +357,7 @@ async def test_a_run_that_kills_its_workers_is_on_record_as_dead(
     assert await records(store, made) == [("dead", "worker_lost", 1)]
 
 
-async def test_a_message_of_a_slot_that_was_missed_is_recorded_as_skipped(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_missed_slot_is_recorded_as_skipped(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store)
@@ -367,7 +367,7 @@ async def test_a_message_of_a_slot_that_was_missed_is_recorded_as_skipped(
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
 
 
-async def test_a_joint_settlement_counts_as_any_other(store: Store, clock: VirtualClock) -> None:
+async def test_a_joint_settlement_records_its_firing(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store)

@@ -37,7 +37,7 @@ from tickwork.store.contract import Store
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
-async def test_skipped_slots_are_one_record(store: Store, clock: VirtualClock) -> None:
+async def test_consecutive_skipped_slots_are_one_record(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
     first = decided.next_slot
@@ -56,7 +56,7 @@ async def test_skipped_slots_are_one_record(store: Store, clock: VirtualClock) -
     assert (await again(store, made)).fired == 0
 
 
-async def test_after_an_outage_catch_ups_stand_behind_and_never_were_on_time(
+async def test_catch_ups_after_an_outage_have_lower_priority_and_no_grace_period(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -81,7 +81,7 @@ def _minutes(slot: datetime | None, begin: datetime) -> int:
     return round((slot - begin) / MINUTE)
 
 
-async def test_the_last_slot_says_so_and_the_schedule_waits_for_its_end(
+async def test_the_last_slot_is_marked_and_the_schedule_waits_for_its_outcome(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -109,7 +109,7 @@ async def test_a_schedule_without_a_slot_left_is_completed(
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
 
 
-async def test_what_cannot_be_planned_stands_aside_and_says_why(
+async def test_a_schedule_that_cannot_be_planned_is_parked_with_its_error(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -123,7 +123,7 @@ async def test_what_cannot_be_planned_stands_aside_and_says_why(
     assert await look(store, leader) == []
 
 
-async def test_buffered_firings_stand_in_line(store: Store, clock: VirtualClock) -> None:
+async def test_buffered_firings_run_in_order(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(
         store, clock, after_seconds=35, interval_seconds=10, overlap=OverlapPolicy.BUFFER_ALL
@@ -140,7 +140,7 @@ async def test_buffered_firings_stand_in_line(store: Store, clock: VirtualClock)
     assert done == [each.slot for each in found]
 
 
-async def test_unfinished_firings_are_counted_where_the_policy_asks(
+async def test_unfinished_firings_are_counted_if_the_overlap_policy_needs_it(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -164,9 +164,7 @@ async def test_unfinished_firings_are_counted_where_the_policy_asks(
     assert await records(store, one) == [overlapped]
 
 
-async def test_a_claimed_or_waiting_firing_is_unfinished_too(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_claimed_or_waiting_firing_is_unfinished(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, overlap=OverlapPolicy.SKIP)
     await pull(store, lease_seconds=3_600)
@@ -175,7 +173,9 @@ async def test_a_claimed_or_waiting_firing_is_unfinished_too(
     assert due.unfinished == 1
 
 
-async def test_a_firing_expires_as_its_schedule_says(store: Store, clock: VirtualClock) -> None:
+async def test_a_firing_expires_after_its_schedules_expiry(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = await created_due(store, clock, expires_after_seconds=90)
     clock.advance(seconds=89)
@@ -189,7 +189,7 @@ async def test_a_firing_expires_as_its_schedule_says(store: Store, clock: Virtua
     assert await records(store, made) == [("expired", "expired", 1)]
 
 
-async def test_messages_are_by_slot_and_run(store: Store, clock: VirtualClock) -> None:
+async def test_messages_are_identified_by_slot_and_run(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
     at = decided.next_slot
@@ -204,7 +204,7 @@ async def test_messages_are_by_slot_and_run(store: Store, clock: VirtualClock) -
     assert (await again(store, made)).last_slot == at + 2 * MINUTE
 
 
-async def test_planned_messages_are_counted_in_their_queue_also_beyond_its_cap(
+async def test_planned_messages_count_towards_the_backlog_even_beyond_its_cap(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, backlog_bytes_max=128_000)

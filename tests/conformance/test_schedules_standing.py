@@ -80,7 +80,7 @@ async def endings(store: Store, statuses: Sequence[FiringStatus]) -> list[Ending
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(("statuses", "count", "error"), COUNTED)
-async def test_ends_count_one_after_the_other_by_slot_however_they_are_settled(
+async def test_outcomes_count_in_slot_order_however_they_are_settled(
     store: Store,
     clock: VirtualClock,
     statuses: Sequence[FiringStatus],
@@ -102,7 +102,7 @@ async def test_ends_count_one_after_the_other_by_slot_however_they_are_settled(
     assert sorted(each.status for each in await firings(store, made)) == sorted(statuses)
 
 
-async def test_a_partial_success_says_what_failed_and_leaves_the_count(
+async def test_a_partial_success_shows_its_error_and_keeps_the_error_count(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -118,7 +118,7 @@ async def test_a_partial_success_says_what_failed_and_leaves_the_count(
     assert (now.status, now.version) == (ScheduleStatus.COMPLETED, made.version + 1)
 
 
-async def test_of_a_pause_and_a_last_end_in_one_settlement_the_later_slot_counts(
+async def test_of_a_pause_and_a_completion_in_one_settlement_the_later_slot_counts(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -145,7 +145,7 @@ async def lose_a_lease(store: Store, clock: VirtualClock) -> None:
     await store.reaper.reap(SYSTEM, ALL)
 
 
-async def test_a_pull_lease_that_runs_out_is_a_failed_attempt_on_record(
+async def test_an_expired_pull_lease_is_recorded_as_a_failed_attempt(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -168,7 +168,7 @@ async def test_a_pull_lease_that_runs_out_is_a_failed_attempt_on_record(
 
 
 @pytest.mark.parametrize("tries", [None, 1, 2, 6])
-async def test_leases_run_out_as_often_as_the_schedule_says_or_else_its_queue(
+async def test_expired_leases_use_the_retry_limit_of_the_schedule_or_else_of_its_queue(
     store: Store, clock: VirtualClock, tries: int | None
 ) -> None:
     await make_queue(store, max_retries=3)
@@ -185,7 +185,7 @@ async def test_leases_run_out_as_often_as_the_schedule_says_or_else_its_queue(
     assert [each.attempts for each in await letters(store)] == [most]
 
 
-async def test_a_last_lease_ends_its_schedule_as_any_dead_end_does(
+async def test_an_expired_lease_on_the_last_attempt_ends_its_schedule_like_any_dead_firing(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -200,7 +200,7 @@ async def test_a_last_lease_ends_its_schedule_as_any_dead_end_does(
     assert (await again(store, other)).status is ScheduleStatus.PAUSED
 
 
-async def test_the_last_lease_of_an_extra_run_leaves_how_its_schedule_stands(
+async def test_an_expired_lease_of_an_extra_run_does_not_change_the_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -47,7 +47,9 @@ async def three_late(store: Store, clock: VirtualClock) -> tuple[list[Schedule],
     return made, [found[each.id] for each in made]
 
 
-async def test_each_record_says_what_became_of_its_slot(store: Store, clock: VirtualClock) -> None:
+async def test_each_slot_settled_in_a_group_has_its_own_record(
+    store: Store, clock: VirtualClock
+) -> None:
     made, found = await three_late(store, clock)
     slots = [each.slot for each in found]
     ends = [succeeded(each, took) for took, each in enumerate(found, 1)]
@@ -63,7 +65,7 @@ async def test_each_record_says_what_became_of_its_slot(store: Store, clock: Vir
         assert (now.error_count, now.last_error, now.last_status) == (0, None, "succeeded")
 
 
-async def test_a_late_one_is_on_record_as_late(store: Store, clock: VirtualClock) -> None:
+async def test_a_late_slot_is_recorded_as_late(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     late = await created_due(store, clock)
     clock.advance(seconds=120)
@@ -74,7 +76,7 @@ async def test_a_late_one_is_on_record_as_late(store: Store, clock: VirtualClock
     assert firing.catch_up
 
 
-async def test_one_that_was_deleted_meanwhile_shows_what_it_showed(
+async def test_a_schedule_deleted_meanwhile_keeps_its_last_status(
     store: Store, clock: VirtualClock
 ) -> None:
     made, found = await three_late(store, clock)
@@ -89,7 +91,7 @@ async def test_one_that_was_deleted_meanwhile_shows_what_it_showed(
     ]
 
 
-async def test_what_one_of_them_says_beside_is_kept(store: Store, clock: VirtualClock) -> None:
+async def test_a_result_code_in_the_group_is_recorded(store: Store, clock: VirtualClock) -> None:
     made, found = await three_late(store, clock)
     ends = [succeeded(each, 1) for each in found]
     assert ends[1].firing is not None
@@ -100,7 +102,7 @@ async def test_what_one_of_them_says_beside_is_kept(store: Store, clock: Virtual
     assert [each.status for each in last] == [FiringStatus.SUCCEEDED] * 3
 
 
-async def test_one_beside_a_message_that_is_no_slot_is_recorded_as_well(
+async def test_a_slot_beside_an_ordinary_message_is_recorded(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -114,7 +116,9 @@ async def test_one_beside_a_message_that_is_no_slot_is_recorded_as_well(
     assert len(found) == 2
 
 
-async def test_they_are_counted_as_of_one_source(store: Store, clock: VirtualClock) -> None:
+async def test_slots_of_many_schedules_are_counted_under_one_source(
+    store: Store, clock: VirtualClock
+) -> None:
     _, found = await three_late(store, clock)
     ends = tuple(succeeded(each, 1) for each in found)
     await store.messages.settle(SYSTEM, Settlement(ends))

@@ -54,7 +54,7 @@ async def test_a_change_wakes_the_leaders(store: Store, clock: VirtualClock) -> 
     assert await woken(store, SCHEDULES_TOPIC, lambda: resume(store, made))
 
 
-async def test_what_a_leader_gives_up_wakes_the_others(store: Store) -> None:
+async def test_shards_given_up_wake_the_other_leaders(store: Store) -> None:
     first = await lead(store)
     assert await woken(store, SCHEDULES_TOPIC, lambda: store.shards.give_up(SYSTEM, first.node))
     await store.shards.come_back(SYSTEM, first.node)

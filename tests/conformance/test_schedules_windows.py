@@ -30,7 +30,7 @@ pytestmark = pytest.mark.parametrize("home", [*KINDS], indirect=True)
 STEPS = 40
 
 
-async def test_whoever_changes_a_schedule_meanwhile_no_slot_fires_twice(
+async def test_no_slot_fires_twice_when_a_schedule_changes_during_an_open_fire_window(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -58,7 +58,7 @@ async def overlapped(store: Store, clock: VirtualClock) -> Schedule:
     return made
 
 
-async def test_a_deleted_one_fires_no_slot_before_one_that_is_on_record(
+async def test_a_deleted_schedule_fires_no_slot_before_a_recorded_one(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -82,7 +82,7 @@ async def overtaken(store: Store, clock: VirtualClock) -> tuple[Schedule, Messag
     return made, begun
 
 
-async def test_a_deleted_one_fires_no_slot_before_one_that_has_begun(
+async def test_a_deleted_schedule_fires_no_slot_before_a_started_one(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -95,7 +95,7 @@ async def test_a_deleted_one_fires_no_slot_before_one_that_has_begun(
     assert (await end(store, begun)).refused == ()
 
 
-async def test_a_deleted_one_fires_no_extra_run_that_has_not_begun(
+async def test_a_deleted_schedule_fires_no_unstarted_extra_run(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -111,9 +111,7 @@ async def test_a_deleted_one_fires_no_extra_run_that_has_not_begun(
     assert len(left) == 3
 
 
-async def test_extra_runs_that_stand_in_line_are_deleted_too(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_buffered_extra_runs_are_deleted_too(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, overlap=OverlapPolicy.BUFFER_ALL)
     await trigger(store, made)
@@ -125,7 +123,7 @@ async def test_extra_runs_that_stand_in_line_are_deleted_too(
     assert [each[3:] for each in await skips(store, made)] == [(run, "deleted") for run in range(3)]
 
 
-async def test_a_paused_one_fires_no_slot_before_one_that_is_on_record(
+async def test_a_paused_schedule_fires_no_slot_before_a_recorded_one(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -144,7 +142,7 @@ async def test_a_paused_one_fires_no_slot_before_one_that_is_on_record(
     assert await skips(store, made) == known
 
 
-async def test_a_paused_one_fires_no_slot_before_one_that_has_begun(
+async def test_a_paused_schedule_fires_no_slot_before_a_started_one(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -195,7 +193,7 @@ async def waiting(store: Store, clock: VirtualClock, **fields: Any) -> Schedule:
         {"once_at": "2030-01-01T00:00:00Z"},
     ],
 )
-async def test_slots_of_the_rule_before_are_on_record_when_it_is_paused(
+async def test_slots_of_the_old_rule_are_recorded_when_a_schedule_is_paused(
     store: Store, clock: VirtualClock, timing: dict[str, Any]
 ) -> None:
     begin = clock.now()
@@ -211,7 +209,7 @@ async def test_slots_of_the_rule_before_are_on_record_when_it_is_paused(
     assert await skips(store, made) == known
 
 
-async def test_slots_of_the_rule_before_are_on_record_when_a_dead_firing_pauses(
+async def test_slots_of_the_old_rule_are_recorded_when_a_dead_firing_pauses(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -229,7 +227,7 @@ async def test_slots_of_the_rule_before_are_on_record_when_a_dead_firing_pauses(
     ]
 
 
-async def test_a_slot_that_both_rules_have_brings_none_along_that_never_was_due(
+async def test_a_slot_of_both_rules_records_no_slot_that_was_never_due(
     store: Store, clock: VirtualClock
 ) -> None:
     """Those of the new rule between the slots of the old one were none when their time came."""
@@ -243,7 +241,7 @@ async def test_a_slot_that_both_rules_have_brings_none_along_that_never_was_due(
     assert {slot for slot, _, _, _, _ in known} == {begin + each * MINUTE for each in (1, 2, 3)}
 
 
-async def test_what_is_due_is_gone_back_to_under_the_same_rule(
+async def test_a_pause_under_the_same_rule_rewinds_to_the_due_slots(
     store: Store, clock: VirtualClock
 ) -> None:
     begin = clock.now()
@@ -257,7 +255,7 @@ async def test_what_is_due_is_gone_back_to_under_the_same_rule(
     assert await skips(store, made) == [(begin + 2 * MINUTE, begin + 3 * MINUTE, 2, 0, "paused")]
 
 
-async def test_what_expired_in_the_queue_is_on_record_once(
+async def test_a_slot_that_expired_in_the_queue_is_recorded_once(
     store: Store, clock: VirtualClock
 ) -> None:
     """Also if a slot before it still waits, which knew no such limit when it was planned."""

@@ -77,7 +77,7 @@ async def test_a_tenants_queue_does_not_exist_for_others(store: Store, act: str)
     assert not (await store.queues.get(owner, WORK)).paused
 
 
-async def test_the_system_names_shared_queues_and_lists_all(store: Store) -> None:
+async def test_the_system_addresses_shared_queues_and_lists_all(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, scope=two)
     with pytest.raises(NotFound):
@@ -90,7 +90,7 @@ async def test_the_system_names_shared_queues_and_lists_all(store: Store) -> Non
     assert listed == [("another", "one"), (WORK, "one"), (WORK, "two"), (WORK, None)]
 
 
-async def test_a_tenant_lists_its_own_and_the_shared(store: Store) -> None:
+async def test_a_tenant_lists_its_own_and_the_shared_queues(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, "mine", scope=one)
     await make_queue(store, "ours", scope=SYSTEM)
@@ -99,7 +99,7 @@ async def test_a_tenant_lists_its_own_and_the_shared(store: Store) -> None:
     assert listed == [("mine", "one"), ("ours", None)]
 
 
-async def test_one_name_is_a_queue_of_each_tenant(store: Store) -> None:
+async def test_two_tenants_can_have_queues_of_the_same_name(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     assert await make_queue(store, scope=one) != await make_queue(store, scope=two)
     sent = await send(store, scope=one)
@@ -107,7 +107,7 @@ async def test_one_name_is_a_queue_of_each_tenant(store: Store) -> None:
     assert ids(await pull(store, scope=one)) == [sent.id]
 
 
-async def test_a_tenants_own_queue_comes_before_a_shared_one(store: Store) -> None:
+async def test_a_tenants_own_queue_takes_precedence_over_a_shared_one(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     shared = await make_queue(store, scope=SYSTEM)
     assert (await store.queues.get(one, WORK)).id == shared
@@ -123,7 +123,7 @@ async def test_a_tenants_own_queue_comes_before_a_shared_one(store: Store) -> No
     assert await counts(store, scope=one) == Counts(ready=1)
 
 
-async def test_a_shared_queue_carries_many_tenants_each_apart(store: Store) -> None:
+async def test_a_shared_queue_keeps_its_tenants_messages_separate(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two, three = await make_tenants(store, "one", "two", "three")
     ones, twos = await send_many(store, 3, scope=one), await send_many(store, 2, scope=two)
@@ -153,7 +153,7 @@ async def test_a_tenant_reaches_no_message_of_another_in_a_shared_queue(store: S
     assert await store.queues.purge(SYSTEM, WORK) == 2
 
 
-async def test_dead_letters_are_their_tenants_alone(store: Store) -> None:
+async def test_a_tenant_sees_only_its_own_dead_letters_of_a_shared_queue(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     for scope in (one, two):
@@ -166,7 +166,7 @@ async def test_dead_letters_are_their_tenants_alone(store: Store) -> None:
 
 
 @pytest.mark.parametrize("act", ["pause", "resume", "delete"])
-async def test_a_shared_queue_is_the_systems_to_change(store: Store, act: str) -> None:
+async def test_only_the_system_may_change_a_shared_queue(store: Store, act: str) -> None:
     await make_queue(store, scope=SYSTEM)
     with pytest.raises(Conflict, match="shared"):
         await ACTS[act](store, DEFAULT)
@@ -190,12 +190,12 @@ async def test_the_system_settles_for_every_tenant(store: Store) -> None:
     assert await settle(store, *map(ack, messages), scope=SYSTEM) == SettleResult()
 
 
-async def test_the_default_tenant_is_always_there(store: Store) -> None:
+async def test_the_default_tenant_always_exists(store: Store) -> None:
     assert await store.tenants.get(SYSTEM, "default") == Tenant(id="default")
     assert await store.tenants.get(DEFAULT, "default") == Tenant(id="default")
 
 
-async def test_a_tenant_is_what_the_system_made_it(store: Store) -> None:
+async def test_a_tenant_is_stored_as_the_system_put_it(store: Store) -> None:
     first = Tenant(id="acme", weight=3)
     await store.tenants.put(SYSTEM, first)
     assert await store.tenants.get(SYSTEM, "acme") == first
@@ -220,7 +220,7 @@ async def test_only_the_system_makes_tenants(store: Store) -> None:
         await store.tenants.get(SYSTEM, "acme")
 
 
-async def test_a_tenant_that_does_not_exist_has_and_gets_nothing(store: Store) -> None:
+async def test_a_tenant_that_does_not_exist_can_neither_send_nor_claim(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     nobody = Scope("nobody")
     with pytest.raises(NotFound, match="nobody"):

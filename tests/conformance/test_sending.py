@@ -76,7 +76,7 @@ async def test_a_message_is_stored_as_it_was_sent(store: Store, clock: VirtualCl
     assert stored.format == FORMAT_VERSION
 
 
-async def test_a_new_message_is_ready_and_was_never_handed_out(store: Store) -> None:
+async def test_a_new_message_is_ready_and_unclaimed(store: Store) -> None:
     await make_queue(store)
     sent = await send(store)
     stored = await store.messages.get(DEFAULT, WORK, sent.id)
@@ -87,7 +87,7 @@ async def test_a_new_message_is_ready_and_was_never_handed_out(store: Store) -> 
 
 
 @pytest.mark.parametrize("way", ["batch", "bulk"])
-async def test_every_way_of_sending_stores_the_same(
+async def test_every_way_of_sending_stores_the_same_message(
     store: Store, clock: VirtualClock, way: str
 ) -> None:
     await make_queue(store)
@@ -113,7 +113,7 @@ async def test_a_repeated_send_is_one_message(store: Store) -> None:
     assert await counts(store) == Counts(ready=1)
 
 
-async def test_sends_of_one_id_at_once_are_one_message(store: Store) -> None:
+async def test_concurrent_sends_of_one_id_are_one_message(store: Store) -> None:
     await make_queue(store)
     message = new()
     await asyncio.gather(*(store.messages.send(DEFAULT, WORK, message) for _ in range(20)))
@@ -128,7 +128,7 @@ async def test_the_first_send_of_an_id_counts(store: Store) -> None:
     assert (stored.body, stored.priority) == (b"first", 4)
 
 
-async def test_a_repeat_does_not_disturb_a_message_that_is_handed_out(store: Store) -> None:
+async def test_a_repeat_does_not_affect_a_claimed_message(store: Store) -> None:
     await make_queue(store)
     sent = await send(store)
     held = await claim_one(store)
@@ -137,7 +137,7 @@ async def test_a_repeat_does_not_disturb_a_message_that_is_handed_out(store: Sto
     assert not (await settle(store, ack(held))).refused
 
 
-async def test_the_id_of_a_message_that_is_done_is_forgotten(store: Store) -> None:
+async def test_the_id_of_a_done_message_can_be_used_again(store: Store) -> None:
     """Whoever may repeat that late gives an event: then the repeat is a double."""
     await make_queue(store)
     for event_id in (None, "paid-1"):
@@ -166,14 +166,14 @@ async def test_a_batch_is_stored_whole(store: Store) -> None:
     assert sorted(ids(await pull(store))) == sorted(ids(messages))
 
 
-async def test_a_batch_with_one_bad_message_stores_none(store: Store) -> None:
+async def test_a_batch_with_one_invalid_message_stores_none(store: Store) -> None:
     await make_queue(store)
     with pytest.raises(InvalidInput, match=r"messages\[1\]\.priority"):
         await store.messages.send_batch(DEFAULT, WORK, [new(), new(priority=10), new()])
     assert await counts(store) == Counts()
 
 
-async def test_an_empty_batch_is_nothing(store: Store) -> None:
+async def test_an_empty_batch_stores_nothing(store: Store) -> None:
     await make_queue(store)
     await store.messages.send_batch(DEFAULT, WORK, [])
     assert await store.messages.send_bulk(DEFAULT, WORK, []) == 0
@@ -181,9 +181,7 @@ async def test_an_empty_batch_is_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("way", ["batch", "bulk"])
-async def test_what_is_there_already_is_left_alone_and_the_rest_is_stored(
-    store: Store, way: str
-) -> None:
+async def test_a_batch_with_repeats_stores_only_the_new_messages(store: Store, way: str) -> None:
     await make_queue(store)
     known = await send(store, body=b"first")
     messages = [new(), new(id=known.id, body=b"second"), new()]
@@ -196,13 +194,13 @@ async def test_what_is_there_already_is_left_alone_and_the_rest_is_stored(
     assert (await store.messages.get(DEFAULT, WORK, known.id)).body == b"first"
 
 
-async def test_bulk_stores_any_number(store: Store) -> None:
+async def test_a_bulk_send_stores_any_number_of_messages(store: Store) -> None:
     await make_queue(store)
     assert await store.messages.send_bulk(DEFAULT, WORK, iter(news(5_500))) == 5_500
     assert await counts(store) == Counts(ready=5_500)
 
 
-async def test_a_bad_message_stores_nothing_of_its_piece_of_a_bulk(store: Store) -> None:
+async def test_an_invalid_message_stores_nothing_of_its_bulk_chunk(store: Store) -> None:
     await make_queue(store)
     with pytest.raises(InvalidInput, match="hops"):
         await store.messages.send_bulk(DEFAULT, WORK, [*news(10), new(hops=-1)])
@@ -221,7 +219,9 @@ async def test_a_slot_is_one_message(store: Store, clock: VirtualClock) -> None:
     assert first.id in ids(await store.messages.peek(DEFAULT, WORK, ALL))
 
 
-async def test_a_delayed_message_waits_for_its_time(store: Store, clock: VirtualClock) -> None:
+async def test_a_delayed_message_becomes_visible_after_its_delay(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     await send(store, delay_seconds=10)
     assert await counts(store) == Counts(delayed=1)
@@ -232,7 +232,7 @@ async def test_a_delayed_message_waits_for_its_time(store: Store, clock: Virtual
     assert len(await pull(store)) == 1
 
 
-async def test_a_message_may_wait_for_a_year(store: Store, clock: VirtualClock) -> None:
+async def test_a_message_can_be_delayed_by_a_year(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, delay_seconds=365 * 86_400)
     clock.advance(seconds=364 * 86_400)
@@ -242,14 +242,14 @@ async def test_a_message_may_wait_for_a_year(store: Store, clock: VirtualClock) 
     assert len(await pull(store)) == 1
 
 
-async def test_sends_at_once_are_all_stored(store: Store) -> None:
+async def test_concurrent_sends_are_all_stored(store: Store) -> None:
     await make_queue(store)
     messages = news(100)
     await asyncio.gather(*(store.messages.send(DEFAULT, WORK, each) for each in messages))
     assert sorted(ids(await claim(store, await join(store)))) == sorted(ids(messages))
 
 
-async def test_a_send_that_fails_does_not_fail_its_neighbours(store: Store) -> None:
+async def test_a_failing_send_does_not_fail_others_in_its_group(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "gone")
     await send(store, queue="gone")
@@ -268,7 +268,7 @@ async def test_a_send_that_fails_does_not_fail_its_neighbours(store: Store) -> N
 
 
 @pytest.mark.parametrize("way", ["send", "batch", "bulk"])
-async def test_an_unknown_queue_takes_nothing(store: Store, way: str) -> None:
+async def test_a_send_to_an_unknown_queue_is_refused(store: Store, way: str) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         if way == "send":
             await store.messages.send(DEFAULT, "nowhere", new())
@@ -278,14 +278,14 @@ async def test_an_unknown_queue_takes_nothing(store: Store, way: str) -> None:
             await store.messages.send_bulk(DEFAULT, "nowhere", news(2))
 
 
-async def test_the_systems_own_messages_are_the_default_tenants(store: Store) -> None:
+async def test_the_systems_messages_belong_to_the_default_tenant(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     await send(store, scope=SYSTEM)
     (message,) = await store.messages.peek(SYSTEM, WORK, ALL)
     assert message.tenant == DEFAULT.tenant
 
 
-async def test_a_paused_queue_is_sent_to_as_before(store: Store) -> None:
+async def test_a_paused_queue_accepts_sends(store: Store) -> None:
     await make_queue(store)
     await store.queues.pause(DEFAULT, WORK)
     await send_many(store, 3)

@@ -45,7 +45,7 @@ from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
-async def test_an_acked_message_is_gone(store: Store) -> None:
+async def test_an_acked_message_is_deleted(store: Store) -> None:
     await make_queue(store)
     await send(store)
     message = await claim_one(store)
@@ -78,7 +78,7 @@ async def test_a_retry_counts_an_attempt_and_comes_back_after_its_delay(
     assert (again.attempts, again.claim, again.last_error) == (1, 2, "boom")
 
 
-async def test_a_retry_without_delay_is_there_at_once(store: Store) -> None:
+async def test_a_retry_without_delay_is_visible_at_once(store: Store) -> None:
     await make_queue(store)
     await send(store)
     await settle(store, retry(await claim_one(store), delay_seconds=0))
@@ -107,7 +107,7 @@ async def test_an_error_is_kept_until_the_next_one(store: Store) -> None:
     assert seen == ["first", "first", "second"]
 
 
-async def test_what_a_store_is_told_to_retry_it_retries(store: Store) -> None:
+async def test_a_store_retries_regardless_of_the_attempts(store: Store) -> None:
     """How often is not its to decide: the settlement says retry, or dead."""
     await make_queue(store, max_retries=0)
     await send(store)
@@ -116,7 +116,7 @@ async def test_what_a_store_is_told_to_retry_it_retries(store: Store) -> None:
     assert (await pull_one(store)).attempts == 3
 
 
-async def test_a_dead_letter_says_everything_about_its_message(
+async def test_a_dead_letter_keeps_every_field_of_its_message(
     store: Store, clock: VirtualClock
 ) -> None:
     queue_id = await make_queue(store)
@@ -162,7 +162,7 @@ async def test_a_dead_letter_says_everything_about_its_message(
         *((reason, 0) for reason in sorted(REASONS_NOT_HANDLED)),
     ],
 )
-async def test_a_death_counts_an_attempt_if_a_handler_ran(
+async def test_a_dead_letter_counts_an_attempt_if_a_handler_ran(
     store: Store, reason: str, attempts: int
 ) -> None:
     await make_queue(store)
@@ -172,7 +172,7 @@ async def test_a_death_counts_an_attempt_if_a_handler_ran(
     assert (letter.reason, letter.attempts) == (reason, attempts)
 
 
-async def test_a_death_without_an_error_tells_the_last_one(store: Store) -> None:
+async def test_a_dead_letter_without_an_error_shows_the_last_one(store: Store) -> None:
     await make_queue(store)
     await send(store)
     await settle(store, retry(await pull_one(store), error="first"))
@@ -181,7 +181,7 @@ async def test_a_death_without_an_error_tells_the_last_one(store: Store) -> None
     assert letter.error == "first"
 
 
-async def test_dead_letters_are_told_oldest_first(store: Store, clock: VirtualClock) -> None:
+async def test_dead_letters_are_listed_oldest_first(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     sent = await send_many(store, 3)
     for message in reversed(await pull(store)):
@@ -191,7 +191,7 @@ async def test_dead_letters_are_told_oldest_first(store: Store, clock: VirtualCl
     assert len(await store.dead_letters.list(DEFAULT, WORK, Selection(limit=2))) == 2
 
 
-async def test_one_settlement_ends_many_each_its_own_way(store: Store) -> None:
+async def test_one_settlement_can_end_messages_in_different_ways(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 4)
     one, two, three, four = await claim(store, await join(store))
@@ -204,11 +204,11 @@ async def test_one_settlement_ends_many_each_its_own_way(store: Store) -> None:
     assert back == {two.id: 1, three.id: 0}
 
 
-async def test_an_empty_settlement_is_nothing(store: Store) -> None:
+async def test_an_empty_settlement_does_nothing(store: Store) -> None:
     assert await settle(store) == SettleResult()
 
 
-async def test_sends_happen_with_whatever_ends_their_message(store: Store) -> None:
+async def test_sends_are_stored_with_every_kind_of_ending(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 4)
@@ -238,7 +238,7 @@ async def test_a_sent_message_of_a_settlement_is_stored_as_it_was_sent(
     assert {field: getattr(stored, field) for field in EVERYTHING} == EVERYTHING
 
 
-async def test_a_send_of_a_settlement_that_is_there_already_is_one_message(store: Store) -> None:
+async def test_a_repeated_send_of_a_settlement_is_one_message(store: Store) -> None:
     await make_queue(store)
     known = await send(store, delay_seconds=10)
     await send(store)
@@ -261,7 +261,7 @@ async def test_sends_belong_to_the_tenant_of_their_message(store: Store) -> None
     assert await counts(store, WORK, scope=tenant) == Counts(ready=1)
 
 
-async def test_a_settlement_that_sends_to_no_queue_does_nothing(store: Store) -> None:
+async def test_a_settlement_that_sends_to_an_unknown_queue_does_nothing(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 3)
@@ -273,7 +273,7 @@ async def test_a_settlement_that_sends_to_no_queue_does_nothing(store: Store) ->
     assert await settle(store, ack(one), ack(two), ack(three)) == SettleResult()
 
 
-async def test_a_settlement_with_a_bad_send_does_nothing(store: Store) -> None:
+async def test_a_settlement_with_an_invalid_send_does_nothing(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 2)
     one, two = await pull(store)
@@ -282,7 +282,7 @@ async def test_a_settlement_with_a_bad_send_does_nothing(store: Store) -> None:
     assert await counts(store) == Counts(claimed=2)
 
 
-async def test_settlements_at_once_are_each_answered_for_themselves(store: Store) -> None:
+async def test_concurrent_settlements_are_answered_separately(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "next")
     await send_many(store, 30)

@@ -36,13 +36,13 @@ def shards(grants: tuple[Grant, ...]) -> set[int]:
     return {each.shard for each in grants}
 
 
-async def test_at_first_nobody_leads_anything(store: Store) -> None:
+async def test_at_first_no_node_leads_a_shard(store: Store) -> None:
     found = await store.shards.list(SYSTEM)
     assert [each.shard for each in found] == [*ALL_SHARDS]
     assert {each.node for each in found} == {None}
 
 
-async def test_a_node_alone_leads_all_and_keeps_its_tokens(
+async def test_a_single_node_leads_all_shards_and_keeps_its_tokens(
     store: Store, clock: VirtualClock
 ) -> None:
     node, grants = await lead(store)
@@ -54,7 +54,7 @@ async def test_a_node_alone_leads_all_and_keeps_its_tokens(
     )
 
 
-async def test_shares_are_even_and_move_by_being_given_up_first(store: Store) -> None:
+async def test_shares_are_even_and_shards_are_given_up_before_they_move(store: Store) -> None:
     first, all_ = await lead(store)
     second, nothing = await lead(store)
     assert nothing == ()
@@ -70,7 +70,7 @@ async def test_shares_are_even_and_move_by_being_given_up_first(store: Store) ->
     assert await store.shards.hold(SYSTEM, second) == taken
 
 
-async def test_three_share_out_to_the_last(store: Store) -> None:
+async def test_three_nodes_share_all_shards(store: Store) -> None:
     nodes = sorted([await join_scheduler(store) for _ in range(3)])
     for _ in range(2):
         for each in nodes:
@@ -80,13 +80,13 @@ async def test_three_share_out_to_the_last(store: Store) -> None:
     assert sorted(shard for each in held for shard in shards(each)) == [*ALL_SHARDS]
 
 
-async def test_workers_have_no_share(store: Store) -> None:
+async def test_workers_lead_no_shards(store: Store) -> None:
     await store.nodes.join(SYSTEM, new_id(), name="w", roles=["worker"], ttl_seconds=100)
     _, grants = await lead(store)
     assert len(grants) == SHARDS
 
 
-async def test_a_node_with_both_roles_has_a_share(store: Store) -> None:
+async def test_a_node_with_both_roles_leads_shards(store: Store) -> None:
     both = new_id()
     await store.nodes.join(
         SYSTEM, both, name="b", roles=["api", "scheduler", "worker"], ttl_seconds=9
@@ -113,7 +113,7 @@ async def test_the_shards_of_a_dead_node_are_taken_with_higher_tokens(
         await store.shards.hold(SYSTEM, dead)
 
 
-async def test_an_expired_node_takes_nothing_even_if_nobody_noticed(
+async def test_an_expired_node_takes_no_shards_even_before_the_reaper_ran(
     store: Store, clock: VirtualClock
 ) -> None:
     node = await join_scheduler(store, ttl_seconds=15)
@@ -126,14 +126,14 @@ async def test_an_expired_node_takes_nothing_even_if_nobody_noticed(
     assert await tokens(store) == before
 
 
-async def test_a_node_that_leaves_leads_nothing_any_more(store: Store) -> None:
+async def test_a_node_that_left_leads_no_shards(store: Store) -> None:
     node, _ = await lead(store)
     heir = await join_scheduler(store)
     await store.nodes.leave(SYSTEM, node)
     assert len(await store.shards.hold(SYSTEM, heir)) == SHARDS
 
 
-async def test_what_is_given_up_is_taken_at_once(store: Store) -> None:
+async def test_a_shard_given_up_is_taken_at_once(store: Store) -> None:
     node, held = await lead(store)
     heir = await join_scheduler(store)
     assert await store.shards.give_up(SYSTEM, node) == SHARDS
@@ -145,7 +145,9 @@ async def test_what_is_given_up_is_taken_at_once(store: Store) -> None:
     assert all(each.token > before[each.shard] for each in taken)
 
 
-async def test_who_gave_up_lives_on_without_a_share(store: Store, clock: VirtualClock) -> None:
+async def test_a_node_that_gave_up_stays_alive_without_shards(
+    store: Store, clock: VirtualClock
+) -> None:
     """It drains what runs, under its lease; it counts as nobody who leads meanwhile."""
     stops = new_id()
     await store.nodes.join(
@@ -160,7 +162,7 @@ async def test_who_gave_up_lives_on_without_a_share(store: Store, clock: Virtual
     assert renewed.roles == ("api", "worker")
 
 
-async def test_who_gave_up_takes_nothing_until_it_is_back(store: Store) -> None:
+async def test_a_node_that_gave_up_takes_no_shards_until_it_resumes(store: Store) -> None:
     """What it asked for before may arrive after it."""
     node = new_id()
     await store.nodes.join(SYSTEM, node, name="b", roles=["scheduler", "worker"], ttl_seconds=9)
@@ -177,7 +179,7 @@ async def test_who_gave_up_takes_nothing_until_it_is_back(store: Store) -> None:
     assert all(each.token > before[each.shard] for each in taken)
 
 
-async def test_who_comes_back_has_its_share_again(store: Store) -> None:
+async def test_a_node_that_resumes_gets_its_share_again(store: Store) -> None:
     (first, _), (second, _) = await lead(store), await lead(store)
     await store.shards.give_up(SYSTEM, first)
     assert len(await store.shards.hold(SYSTEM, second)) == SHARDS
@@ -187,7 +189,9 @@ async def test_who_comes_back_has_its_share_again(store: Store) -> None:
         assert len(await store.shards.hold(SYSTEM, node)) == SHARDS // 2
 
 
-async def test_a_lease_that_ran_out_does_not_come_back(store: Store, clock: VirtualClock) -> None:
+async def test_a_node_with_an_expired_lease_cannot_resume(
+    store: Store, clock: VirtualClock
+) -> None:
     node = await join_scheduler(store, ttl_seconds=15)
     await store.shards.give_up(SYSTEM, node)
     clock.advance(seconds=15.001)
@@ -196,7 +200,7 @@ async def test_a_lease_that_ran_out_does_not_come_back(store: Store, clock: Virt
             await store.shards.come_back(SYSTEM, gone)
 
 
-async def test_a_shard_that_is_behind_is_found_whoever_leads_it(
+async def test_a_shard_that_is_behind_is_reported_whoever_leads_it(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -220,7 +224,7 @@ async def test_a_shard_that_is_behind_is_found_whoever_leads_it(
     assert await store.shards.behind(SYSTEM, clock.now()) == ()
 
 
-async def test_what_is_led_on_in_another_epoch_has_a_token_of_that(
+async def test_a_shard_kept_in_a_new_epoch_gets_a_token_of_that_epoch(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """A replica that took over may know of an earlier hand-over only: the one that it lost had a
@@ -237,7 +241,7 @@ async def test_what_is_led_on_in_another_epoch_has_a_token_of_that(
     assert since == {clock.now() - timedelta(seconds=10)}, "it was never another's"
 
 
-async def test_tokens_rise_with_every_hand_over_and_never_otherwise(store: Store) -> None:
+async def test_tokens_rise_with_every_handover_and_only_then(store: Store) -> None:
     node, _ = await lead(store)
     last = await tokens(store)
     for _ in range(3):
@@ -259,7 +263,7 @@ async def test_a_token_has_room_for_the_epoch(store: Store) -> None:
         assert epoch >= (await store.meta()).epoch
 
 
-async def test_a_stale_leader_is_told_apart_from_its_heir(
+async def test_a_node_under_a_new_identity_gets_other_tokens(
     store: Store, clock: VirtualClock
 ) -> None:
     """The same node, back under a new identity, has other tokens."""

@@ -26,7 +26,7 @@ from tickwork.store.contract import Store
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
-async def test_each_attempt_keeps_what_it_failed_with(store: Store, clock: VirtualClock) -> None:
+async def test_each_attempt_records_its_own_error(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock)
     trace = "Traceback (most recent call last):\n  somewhere\nValueError: first\nsee elsewhere"
@@ -43,7 +43,9 @@ async def test_each_attempt_keeps_what_it_failed_with(store: Store, clock: Virtu
     ]
 
 
-async def test_several_ends_at_once_keep_each_its_own(store: Store, clock: VirtualClock) -> None:
+async def test_several_attempts_settled_together_record_their_own_errors(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = [await create(store, clock) for _ in range(3)]
     clock.advance(seconds=60)
@@ -59,7 +61,7 @@ async def test_several_ends_at_once_keep_each_its_own(store: Store, clock: Virtu
     assert kept == [[None], ["one"], ["other"]]
 
 
-async def test_a_pull_that_was_not_settled_says_so(store: Store, clock: VirtualClock) -> None:
+async def test_an_expired_pull_lease_records_its_reason(store: Store, clock: VirtualClock) -> None:
     await make_queue(store, max_retries=1)
     made = await created_due(store, clock)
     for _ in range(2):
@@ -72,7 +74,7 @@ async def test_a_pull_that_was_not_settled_says_so(store: Store, clock: VirtualC
     ]
 
 
-async def test_what_could_not_be_planned_says_what_was_wrong(
+async def test_a_slot_that_could_not_be_planned_records_the_error(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -84,7 +86,7 @@ async def test_what_could_not_be_planned_says_what_was_wrong(
     assert (record.reason, record.excerpt) == ("plan_error", long[:2_000])
 
 
-async def test_what_was_missed_has_nothing_to_say(store: Store, clock: VirtualClock) -> None:
+async def test_a_missed_slot_records_no_error(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=600, missed={"policy": "skip"})
     assert [(each.status, each.excerpt) for each in await firings(store, made)] == [
@@ -92,7 +94,9 @@ async def test_what_was_missed_has_nothing_to_say(store: Store, clock: VirtualCl
     ]
 
 
-async def test_a_skip_at_its_claim_is_no_attempt(store: Store, clock: VirtualClock) -> None:
+async def test_a_slot_skipped_at_its_claim_records_no_attempt(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=30, missed={"policy": "skip"})
     clock.advance(seconds=600)
@@ -104,7 +108,7 @@ async def test_a_skip_at_its_claim_is_no_attempt(store: Store, clock: VirtualClo
     assert record.catch_up
 
 
-async def test_an_expiry_counts_the_attempts_before_it_and_tells_of_slots_nobody_began_with(
+async def test_an_expired_slot_records_its_attempts_and_unstarted_ones_are_counted(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, max_retries=5)

@@ -30,10 +30,10 @@ def compare(homes: Homes, how: settings) -> None:
     run_state_machine_as_test(make, settings=how)
 
 
-def test_all_stores_answer_as_the_model_does(homes: Homes) -> None:
+def test_all_stores_behave_like_the_model(homes: Homes) -> None:
     compare(homes, BOUNDED)
 
 
 @pytest.mark.soak
-def test_all_stores_answer_as_the_model_does_for_long(homes: Homes) -> None:
+def test_all_stores_behave_like_the_model_in_long_runs(homes: Homes) -> None:
     compare(homes, LONG)

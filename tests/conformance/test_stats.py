@@ -45,7 +45,7 @@ async def passed(
     return dict(sums)
 
 
-async def test_a_queue_that_was_never_used_says_so(store: Store) -> None:
+async def test_an_unused_queue_has_empty_statistics(store: Store) -> None:
     await make_queue(store)
     stats = await store.stats.queue(DEFAULT, WORK)
     assert (stats.oldest_age_seconds, stats.minutes, stats.kinds) == (None, (), ())
@@ -53,7 +53,7 @@ async def test_a_queue_that_was_never_used_says_so(store: Store) -> None:
 
 
 @pytest.mark.parametrize("cap", [None, 128_000])
-async def test_a_message_that_stands_twice_in_a_send_is_counted_once(
+async def test_a_message_given_twice_in_one_send_is_counted_once(
     store: Store, cap: int | None
 ) -> None:
     await make_queue(store, backlog_bytes_max=cap)
@@ -63,7 +63,7 @@ async def test_a_message_that_stands_twice_in_a_send_is_counted_once(
     assert (await counts(store)).ready == 2
 
 
-async def test_the_counts_are_the_queues(store: Store) -> None:
+async def test_the_statistics_include_the_queues_counts(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 4)
     await send(store, delay_seconds=60)
@@ -76,7 +76,7 @@ async def test_the_counts_are_the_queues(store: Store) -> None:
     assert (stats.counts.blocked, stats.counts.dead, stats.counts.claimed) == (1, 1, 2)
 
 
-async def test_the_age_is_that_of_the_oldest_that_could_be_had(
+async def test_the_oldest_age_is_of_the_oldest_claimable_message(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -95,7 +95,7 @@ async def test_the_age_is_that_of_the_oldest_that_could_be_had(
     assert await age() is None
 
 
-async def test_what_passes_is_counted_by_the_minute(store: Store, clock: VirtualClock) -> None:
+async def test_messages_are_counted_by_the_minute(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send_many(store, 5)
     one, two, three, four, _ = await pull(store)
@@ -118,7 +118,7 @@ async def test_what_passes_is_counted_by_the_minute(store: Store, clock: Virtual
     assert [*minutes] == sorted(minutes, key=lambda each: (each.minute, each.counter))
 
 
-async def test_what_is_removed_is_counted(store: Store) -> None:
+async def test_removed_messages_are_counted(store: Store) -> None:
     await make_queue(store)
     first, *_ = await send_many(store, 3)
     await store.messages.delete(DEFAULT, WORK, first.id)
@@ -128,7 +128,7 @@ async def test_what_is_removed_is_counted(store: Store) -> None:
     assert await passed(store) == {CounterName.SENT: 7, CounterName.PURGED: 7}
 
 
-async def test_what_is_done_about_dead_letters_is_counted(
+async def test_replayed_and_discarded_dead_letters_are_counted(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -147,7 +147,7 @@ async def test_what_is_done_about_dead_letters_is_counted(
     assert (await passed(store))[CounterName.PRUNED] == 6
 
 
-async def test_copies_and_doubles_are_counted_where_they_are(store: Store) -> None:
+async def test_copies_and_duplicates_are_counted_in_their_own_queue(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "audit")
     await store.subscriptions.put(DEFAULT, "paid", "audit")
@@ -162,7 +162,7 @@ async def test_copies_and_doubles_are_counted_where_they_are(store: Store) -> No
     assert await passed(store, "audit") == {CounterName.SENT: 2}
 
 
-async def test_a_repeat_is_not_counted(store: Store) -> None:
+async def test_a_repeated_send_is_not_counted(store: Store) -> None:
     await make_queue(store)
     message = await send(store)
     await store.messages.send(DEFAULT, WORK, message)
@@ -181,7 +181,7 @@ async def test_expired_messages_and_leases_are_counted(store: Store, clock: Virt
     assert await passed(store) == {CounterName.SENT: 2, CounterName.RETRIED: 1, CounterName.DEAD: 2}
 
 
-async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
+async def test_counts_are_kept_by_type_and_source(store: Store) -> None:
     await make_queue(store)
     for type_, source in (("paid", "shop"), ("paid", "shop"), ("paid", None), (None, None)):
         await send(store, type=type_, source=source)
@@ -197,7 +197,7 @@ async def test_kinds_are_told_apart_by_type_and_source(store: Store) -> None:
     )
 
 
-async def test_of_a_repeat_only_what_is_new_is_counted(store: Store) -> None:
+async def test_of_a_partly_repeated_send_only_new_messages_are_counted(store: Store) -> None:
     await make_queue(store)
     known, fresh = new(type="paid"), new(type="refunded")
     await store.messages.send(DEFAULT, WORK, known)
@@ -208,7 +208,7 @@ async def test_of_a_repeat_only_what_is_new_is_counted(store: Store) -> None:
     )
 
 
-async def test_what_is_long_past_is_not_shown(store: Store, clock: VirtualClock) -> None:
+async def test_old_counts_are_not_shown(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store, type="paid")
     assert await passed(store) == {CounterName.SENT: 1}
@@ -222,7 +222,7 @@ async def test_what_is_long_past_is_not_shown(store: Store, clock: VirtualClock)
     assert (await store.stats.queue(DEFAULT, WORK)).kinds == ()
 
 
-async def test_a_shared_queue_tells_each_tenant_its_own(store: Store) -> None:
+async def test_a_shared_queue_shows_each_tenant_its_own_counts(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     await send_many(store, 2, scope=one)
@@ -234,7 +234,7 @@ async def test_a_shared_queue_tells_each_tenant_its_own(store: Store) -> None:
     assert (stats.counts.ready, [each.messages for each in stats.kinds]) == (2, [2])
 
 
-async def test_what_one_process_wrote_down_another_reads(
+async def test_counts_flushed_by_one_process_are_read_by_another(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -250,7 +250,7 @@ async def test_what_one_process_wrote_down_another_reads(
         await other.close()
 
 
-async def test_what_did_not_happen_is_not_counted(store: Store) -> None:
+async def test_rolled_back_and_refused_changes_are_not_counted(store: Store) -> None:
     await make_queue(store)
     await send(store)
     message = await pull_one(store)
@@ -261,12 +261,12 @@ async def test_what_did_not_happen_is_not_counted(store: Store) -> None:
     assert await passed(store) == {CounterName.SENT: 1, CounterName.DONE: 1}
 
 
-async def test_only_the_system_writes_down(store: Store) -> None:
+async def test_only_the_system_flushes_counters(store: Store) -> None:
     with pytest.raises(InvalidInput, match="system"):
         await store.stats.flush(DEFAULT)
 
 
-async def test_sources_that_are_ids_are_counted_together(store: Store) -> None:
+async def test_sources_that_are_ids_share_one_counter(store: Store) -> None:
     await make_queue(store)
     for _ in range(3):
         await send(store, source=str(new_id()))

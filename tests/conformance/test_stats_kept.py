@@ -62,7 +62,7 @@ ACTS: dict[str, tuple[Act, dict[CounterName, int]]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_what_was_counted_outlives_the_process(
+async def test_counts_are_flushed_when_the_store_closes(
     home: Home, clock: VirtualClock, act: str
 ) -> None:
     """Each act in a process of its own, which does nothing else and asks for nothing."""
@@ -86,7 +86,9 @@ async def test_what_was_counted_outlives_the_process(
     assert {kind: number for kind, number in new.items() if number} == expected
 
 
-async def test_what_was_pruned_outlives_the_process(home: Home, clock: VirtualClock) -> None:
+async def test_counts_of_pruned_rows_are_flushed_when_the_store_closes(
+    home: Home, clock: VirtualClock
+) -> None:
     first = await home.open(clock)
     await make_queue(first)
     await send(first)

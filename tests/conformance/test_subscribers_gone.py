@@ -60,7 +60,7 @@ async def make_gone(store: Store, other: Store) -> None:
     await other.queues.delete(DEFAULT, AUDIT)
 
 
-async def test_a_settlement_is_carried_out_without_the_copy(store: Store, other: Store) -> None:
+async def test_a_settlement_commits_without_the_copy(store: Store, other: Store) -> None:
     await make_gone(store, other)
     await send(store)
     held = await pull_one(store)
@@ -69,9 +69,7 @@ async def test_a_settlement_is_carried_out_without_the_copy(store: Store, other:
     assert await counts(store, OUT) == Counts(ready=2)
 
 
-async def test_a_joint_settlement_is_carried_out_without_the_copy(
-    store: Store, other: Store
-) -> None:
+async def test_a_joint_settlement_commits_without_the_copy(store: Store, other: Store) -> None:
     await make_gone(store, other)
     await send(store)
     held = await pull_one(store)
@@ -89,7 +87,7 @@ WAYS: dict[str, Callable[[Store], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_send_is_carried_out_without_the_copy(store: Store, other: Store, way: str) -> None:
+async def test_a_send_commits_without_the_copy(store: Store, other: Store, way: str) -> None:
     await make_gone(store, other)
     await WAYS[way](store)
     assert await counts(store, OUT) == Counts(ready=2)
@@ -105,7 +103,9 @@ async def test_other_subscribers_get_their_copies(store: Store, other: Store) ->
     assert await counts(store, "kept") == Counts(ready=2)
 
 
-async def test_a_death_is_told_to_those_that_are_left(store: Store, other: Store) -> None:
+async def test_a_dead_letter_event_reaches_the_remaining_subscribers(
+    store: Store, other: Store
+) -> None:
     for name in ("kept", AUDIT):
         await make_queue(store, name)
         await store.subscriptions.put(DEFAULT, "message.dead", name)
@@ -117,7 +117,7 @@ async def test_a_death_is_told_to_those_that_are_left(store: Store, other: Store
     assert await counts(store, "kept") == Counts(ready=1)
 
 
-async def test_an_event_in_no_queue_is_told_to_those_that_are_left(
+async def test_a_published_event_reaches_the_remaining_subscribers(
     store: Store, other: Store
 ) -> None:
     await make_queue(store, "kept")
@@ -127,7 +127,7 @@ async def test_an_event_in_no_queue_is_told_to_those_that_are_left(
     assert await counts(store, "kept") == Counts(ready=2)
 
 
-async def test_settlements_beside_it_are_carried_out_too(store: Store, other: Store) -> None:
+async def test_settlements_of_the_same_group_commit_too(store: Store, other: Store) -> None:
     await make_gone(store, other)
     for message in news(3):
         await store.messages.send(DEFAULT, WORK, message)
@@ -137,9 +137,7 @@ async def test_settlements_beside_it_are_carried_out_too(store: Store, other: St
     assert await counts(store) == Counts()
 
 
-async def test_the_queue_that_is_made_anew_gets_what_it_is_subscribed_to(
-    store: Store, other: Store
-) -> None:
+async def test_a_recreated_and_subscribed_queue_gets_its_copies(store: Store, other: Store) -> None:
     await make_gone(store, other)
     await make_queue(other, AUDIT)
     await other.subscriptions.put(DEFAULT, "paid", AUDIT)

@@ -58,7 +58,7 @@ WAYS: dict[str, Callable[[Store, NewMessage], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_message_is_copied_however_it_is_sent(store: Store, way: str) -> None:
+async def test_every_way_of_sending_copies_the_message(store: Store, way: str) -> None:
     await make_both(store)
     message = new(type="paid")
     await WAYS[way](store, message)
@@ -67,7 +67,7 @@ async def test_a_message_is_copied_however_it_is_sent(store: Store, way: str) ->
     assert (copy.body, copy.type, copy.tenant) == (message.body, "paid", "default")
 
 
-async def test_a_copy_is_the_message_but_for_its_id_and_its_slot(
+async def test_a_copy_equals_the_message_except_for_its_id_and_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -98,7 +98,7 @@ async def test_a_copy_is_the_message_but_for_its_id_and_its_slot(
         ("a_b%*", ["a_b%", "a_b%c"], ["axb%c", "a_b"]),
     ],
 )
-async def test_a_pattern_is_a_type_or_its_beginning(
+async def test_a_pattern_is_a_type_or_a_prefix(
     store: Store, types: str, copied: list[str], not_copied: list[str | None]
 ) -> None:
     await make_both(store, types)
@@ -108,7 +108,7 @@ async def test_a_pattern_is_a_type_or_its_beginning(
     assert sorted(str(message.type) for message in found) == sorted(copied)
 
 
-async def test_a_queue_gets_one_copy_however_many_patterns_fit(store: Store) -> None:
+async def test_a_queue_gets_one_copy_however_many_patterns_match(store: Store) -> None:
     await make_both(store)
     await store.subscriptions.put(DEFAULT, "*", AUDIT)
     await store.subscriptions.put(DEFAULT, "pa*", AUDIT)
@@ -116,13 +116,13 @@ async def test_a_queue_gets_one_copy_however_many_patterns_fit(store: Store) -> 
     assert await counts(store, AUDIT) == Counts(ready=1)
 
 
-async def test_the_queue_it_is_sent_to_gets_no_copy(store: Store) -> None:
+async def test_the_target_queue_gets_no_copy(store: Store) -> None:
     await make_both(store)
     await send(store, queue=AUDIT, type="paid")
     assert await counts(store, AUDIT) == Counts(ready=1)
 
 
-async def test_copies_are_not_copied_on(store: Store) -> None:
+async def test_copies_are_not_copied_again(store: Store) -> None:
     await make_both(store)
     await make_queue(store, "third")
     await store.subscriptions.put(DEFAULT, "paid", "third")
@@ -131,7 +131,7 @@ async def test_copies_are_not_copied_on(store: Store) -> None:
     assert await counts(store, "third") == Counts(ready=1)
 
 
-async def test_a_copy_lives_a_life_of_its_own(store: Store) -> None:
+async def test_a_copy_is_independent_of_its_message(store: Store) -> None:
     await make_both(store)
     await send(store, type="paid", event_id="paid-1")
     message, copy = await pull_one(store), await pull_one(store, queue=AUDIT)
@@ -140,7 +140,7 @@ async def test_a_copy_lives_a_life_of_its_own(store: Store) -> None:
     assert await counts(store) == Counts(delayed=1)
 
 
-async def test_a_repeat_is_copied_no_more(store: Store) -> None:
+async def test_a_repeated_send_is_not_copied_again(store: Store) -> None:
     await make_both(store)
     message = await send(store, type="paid")
     await store.messages.send(DEFAULT, WORK, message)
@@ -162,7 +162,7 @@ async def test_copies_keep_the_order_of_their_keys(store: Store) -> None:
     assert bodies == [message.body for message in sent]
 
 
-async def test_what_was_sent_before_is_not_copied(store: Store) -> None:
+async def test_messages_sent_before_the_subscription_are_not_copied(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, AUDIT)
     await send(store, type="paid")
@@ -175,7 +175,7 @@ async def test_what_was_sent_before_is_not_copied(store: Store) -> None:
     assert await counts(store, AUDIT) == Counts(ready=1)
 
 
-async def test_other_processes_learn_of_a_subscription_at_once(
+async def test_a_subscription_applies_to_other_processes_at_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -203,7 +203,7 @@ async def test_a_refused_settlement_copies_nothing(store: Store) -> None:
     assert await counts(store, AUDIT) == Counts()
 
 
-async def test_the_systems_subscription_is_to_every_tenants_messages(store: Store) -> None:
+async def test_a_system_subscription_matches_every_tenants_messages(store: Store) -> None:
     await make_queue(store, AUDIT, scope=SYSTEM)
     subscription = await store.subscriptions.put(SYSTEM, "paid", AUDIT)
     assert subscription.tenant is None
@@ -214,7 +214,7 @@ async def test_the_systems_subscription_is_to_every_tenants_messages(store: Stor
     assert sorted(message.tenant for message in found) == ["one", "two"]
 
 
-async def test_tenants_that_send_the_same_id_at_once_are_copied_each(store: Store) -> None:
+async def test_messages_of_two_tenants_with_one_id_are_both_copied(store: Store) -> None:
     scopes = await make_tenants(store, "one", "two", "three", "four")
     for queue in (WORK, AUDIT):
         await make_queue(store, queue, scope=SYSTEM)
@@ -228,7 +228,7 @@ async def test_tenants_that_send_the_same_id_at_once_are_copied_each(store: Stor
         assert (kind.counter, kind.messages) == (CounterName.SENT, 4)
 
 
-async def test_a_tenants_subscription_is_to_its_own_messages(store: Store) -> None:
+async def test_a_tenants_subscription_matches_only_its_own_messages(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, AUDIT, scope=one)
@@ -240,7 +240,7 @@ async def test_a_tenants_subscription_is_to_its_own_messages(store: Store) -> No
     assert not await store.subscriptions.delete(two, "paid", AUDIT)
 
 
-async def test_a_tenant_may_subscribe_a_shared_queue_and_its_own_comes_first(
+async def test_a_tenant_can_subscribe_a_shared_queue_and_its_own_takes_precedence(
     store: Store,
 ) -> None:
     (one,) = await make_tenants(store, "one")
@@ -254,7 +254,7 @@ async def test_a_tenant_may_subscribe_a_shared_queue_and_its_own_comes_first(
     assert (await store.subscriptions.put(one, "paid", AUDIT)).queue_id == own
 
 
-async def test_the_system_subscribes_shared_queues_only(store: Store) -> None:
+async def test_the_system_can_subscribe_only_shared_queues(store: Store) -> None:
     await make_queue(store, AUDIT)
     with pytest.raises(NotFound):
         await store.subscriptions.put(SYSTEM, "paid", AUDIT)
@@ -273,7 +273,7 @@ async def test_subscriptions_are_listed_by_types_and_queue(store: Store) -> None
     assert await store.subscriptions.list(SYSTEM) == ()
 
 
-async def test_a_subscription_ends_once(store: Store) -> None:
+async def test_a_subscription_is_deleted_once(store: Store) -> None:
     await make_both(store)
     assert not await store.subscriptions.delete(DEFAULT, "other", AUDIT)
     assert not await store.subscriptions.delete(DEFAULT, "paid", "nowhere")
@@ -281,7 +281,7 @@ async def test_a_subscription_ends_once(store: Store) -> None:
     assert not await store.subscriptions.delete(DEFAULT, "paid", AUDIT)
 
 
-async def test_a_deleted_queue_ends_its_subscriptions(store: Store) -> None:
+async def test_deleting_a_queue_deletes_its_subscriptions(store: Store) -> None:
     await make_both(store)
     await store.queues.delete(DEFAULT, AUDIT)
     assert await store.subscriptions.list(DEFAULT) == ()

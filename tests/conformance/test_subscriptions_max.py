@@ -19,7 +19,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"tickwork.store.{kind}.subscriptions.SUBSCRIPTIONS_MAX", MAX)
 
 
-async def test_one_more_than_the_most_is_a_conflict(store: Store) -> None:
+async def test_exceeding_the_maximum_is_a_conflict(store: Store) -> None:
     await make_queue(store)
     for number in range(MAX):
         await store.subscriptions.put(DEFAULT, f"type-{number}", "work")
@@ -29,7 +29,7 @@ async def test_one_more_than_the_most_is_a_conflict(store: Store) -> None:
     assert await store.subscriptions.list(DEFAULT) == before
 
 
-async def test_what_is_there_may_be_put_again(store: Store) -> None:
+async def test_an_existing_subscription_can_be_put_again(store: Store) -> None:
     await make_queue(store)
     for number in range(MAX):
         await store.subscriptions.put(DEFAULT, f"type-{number}", "work")
@@ -40,7 +40,7 @@ async def test_what_is_there_may_be_put_again(store: Store) -> None:
     assert len(await store.subscriptions.list(DEFAULT)) == MAX
 
 
-async def test_every_tenant_and_the_system_have_their_own(store: Store) -> None:
+async def test_every_tenant_and_the_system_have_their_own_limit(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for scope in (*await make_tenants(store, "one", "two"), SYSTEM):
         for number in range(MAX):

@@ -88,7 +88,7 @@ WAYS: dict[str, tuple[str, int, Callable[[Store, VirtualClock], Awaitable[None]]
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_death_is_told_however_it_comes(
+async def test_every_way_of_dying_publishes_an_event(
     store: Store, clock: VirtualClock, way: str
 ) -> None:
     reason, attempts, happens = WAYS[way]
@@ -115,7 +115,7 @@ async def test_a_death_is_told_however_it_comes(
     }
 
 
-async def test_what_did_not_die_is_not_told(store: Store) -> None:
+async def test_a_message_that_did_not_die_publishes_nothing(store: Store) -> None:
     await make_both(store, "*")
     for _ in range(4):
         await send(store)
@@ -126,7 +126,7 @@ async def test_what_did_not_die_is_not_told(store: Store) -> None:
     assert await heard(store) == []
 
 
-async def test_a_death_that_does_not_count_is_not_told(store: Store) -> None:
+async def test_a_refused_dead_ending_publishes_nothing(store: Store) -> None:
     await make_both(store)
     await send(store)
     held = await pull_one(store)
@@ -144,7 +144,7 @@ async def test_a_death_that_does_not_count_is_not_told(store: Store) -> None:
     assert await heard(store) == []
 
 
-async def test_the_death_of_an_event_is_not_told(store: Store) -> None:
+async def test_a_dead_system_event_publishes_nothing(store: Store) -> None:
     """But for one that somebody sends under the same name."""
     await make_both(store, "*")
     await send(store)
@@ -157,7 +157,7 @@ async def test_the_death_of_an_event_is_not_told(store: Store) -> None:
     assert await counts(store, ALERTS) == Counts(ready=2, dead=1)
 
 
-async def test_answers_to_deaths_that_die_come_to_an_end(store: Store) -> None:
+async def test_replies_to_dead_letter_events_end_at_the_hop_limit(store: Store) -> None:
     """A handler that sends another message for each event, which dies as well."""
     await make_both(store)
     await send(store, hops=29)
@@ -174,7 +174,7 @@ async def test_answers_to_deaths_that_die_come_to_an_end(store: Store) -> None:
     assert len(await letters(store)) == 3
 
 
-async def test_each_tenant_hears_of_its_own(store: Store) -> None:
+async def test_each_tenant_gets_only_its_own_events(store: Store) -> None:
     one, two = await make_tenants(store, "one", "two")
     for scope in (one, two):
         await make_queue(store, scope=scope)
@@ -189,7 +189,9 @@ async def test_each_tenant_hears_of_its_own(store: Store) -> None:
     assert [each.tenant for each in await heard(store, "all", scope=SYSTEM)] == ["one"]
 
 
-async def test_deaths_of_several_tenants_in_one_settlement_are_told_apart(store: Store) -> None:
+async def test_dead_letters_of_several_tenants_in_one_settlement_publish_separate_events(
+    store: Store,
+) -> None:
     """Both have messages in a queue that they share."""
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, "ours", scope=SYSTEM)
@@ -205,7 +207,7 @@ async def test_deaths_of_several_tenants_in_one_settlement_are_told_apart(store:
         await store.queues.delete(scope, ALERTS)  # Nothing of anybody else's is left in it.
 
 
-async def test_many_deaths_at_once_are_told_each(store: Store) -> None:
+async def test_each_of_many_dead_letters_publishes_an_event(store: Store) -> None:
     await make_both(store)
     await store.subscriptions.put(DEFAULT, "*", ALERTS)
     sent = {str((await send(store)).id) for _ in range(30)}
@@ -214,7 +216,7 @@ async def test_many_deaths_at_once_are_told_each(store: Store) -> None:
     assert sorted(told) == sorted(sent)
 
 
-async def test_one_that_dies_again_elsewhere_is_told_again(
+async def test_a_moved_message_that_dies_again_publishes_again(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, "grave")
@@ -228,7 +230,7 @@ async def test_one_that_dies_again_elsewhere_is_told_again(
     assert {each["message_id"] for each in found} == {str(sent.id)}
 
 
-async def test_a_full_queue_hears_of_it_all_the_same(store: Store) -> None:
+async def test_a_full_queue_accepts_system_events(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, ALERTS, backlog_bytes_max=BODY_BYTES_MAX)
     await store.subscriptions.put(DEFAULT, "message.dead", ALERTS)
@@ -241,7 +243,7 @@ async def test_a_full_queue_hears_of_it_all_the_same(store: Store) -> None:
         await send(store, queue=ALERTS)
 
 
-async def test_what_is_in_no_queue_is_told_to_subscribers_once(
+async def test_an_event_without_a_queue_is_published_once_per_subscriber(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_both(store, "shard.*")

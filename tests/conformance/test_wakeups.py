@@ -46,14 +46,14 @@ async def quiet(watch: Watch) -> None:
     await eventually(is_quiet)
 
 
-async def test_without_a_send_a_wait_ends_at_its_timeout(store: Store) -> None:
+async def test_a_wait_without_a_send_times_out(store: Store) -> None:
     queue_id = await make_queue(store)
     async with store.wakeups.watch([queue_id]) as watch:
         await quiet(watch)
         assert not await watch.wait(0)
 
 
-async def test_a_send_wakes_who_waits(store: Store) -> None:
+async def test_a_send_wakes_a_waiter(store: Store) -> None:
     queue_id = await make_queue(store)
     async with store.wakeups.watch([queue_id]) as watch:
         await quiet(watch)
@@ -70,7 +70,7 @@ async def test_a_send_between_two_waits_is_not_lost(store: Store) -> None:
         assert await watch.wait(SOON_SECONDS)
 
 
-async def test_a_send_elsewhere_wakes_who_waits(store: Store, other: Store) -> None:
+async def test_a_send_by_another_store_wakes_a_waiter(store: Store, other: Store) -> None:
     queue_id = await make_queue(store)
     async with store.wakeups.watch([queue_id]) as watch:
         await quiet(watch)
@@ -81,7 +81,9 @@ async def test_a_send_elsewhere_wakes_who_waits(store: Store, other: Store) -> N
             await quiet(watch)
 
 
-async def test_a_send_elsewhere_between_two_waits_is_not_lost(store: Store, other: Store) -> None:
+async def test_a_send_by_another_store_between_two_waits_is_not_lost(
+    store: Store, other: Store
+) -> None:
     queue_id = await make_queue(store)
     async with store.wakeups.watch([queue_id]) as watch:
         await quiet(watch)
@@ -90,7 +92,7 @@ async def test_a_send_elsewhere_between_two_waits_is_not_lost(store: Store, othe
 
 
 @pytest.mark.parametrize("way", ["batch", "bulk", "settlement", "joint"])
-async def test_every_way_of_sending_wakes_who_waits(store: Store, other: Store, way: str) -> None:
+async def test_every_way_of_sending_wakes_a_waiter(store: Store, other: Store, way: str) -> None:
     await make_queue(store)
     queue_id = await make_queue(store, "next")
     await send(store)
@@ -114,7 +116,7 @@ async def test_every_way_of_sending_wakes_who_waits(store: Store, other: Store, 
         assert await far.wait(SOON_SECONDS)
 
 
-async def test_only_the_watched_queues_wake(store: Store) -> None:
+async def test_only_watched_queues_wake_a_waiter(store: Store) -> None:
     watched = [await make_queue(store, name) for name in ("one", "two")]
     await make_queue(store, "other")
     async with store.wakeups.watch(watched) as watch:
@@ -127,7 +129,7 @@ async def test_only_the_watched_queues_wake(store: Store) -> None:
             await quiet(watch)
 
 
-async def test_everyone_who_waits_is_woken(store: Store) -> None:
+async def test_every_waiter_is_woken(store: Store) -> None:
     queue_id = await make_queue(store)
     async with (
         store.wakeups.watch([queue_id]) as one,
@@ -139,7 +141,7 @@ async def test_everyone_who_waits_is_woken(store: Store) -> None:
         assert all(await asyncio.gather(one.wait(SOON_SECONDS), two.wait(SOON_SECONDS)))
 
 
-async def test_who_comes_forward_in_its_key_wakes_too(store: Store) -> None:
+async def test_an_unblocked_message_wakes_a_waiter(store: Store) -> None:
     queue_id = await make_queue(store)
     for message in news(2, key="a"):
         await store.messages.send(DEFAULT, "work", message)
@@ -151,7 +153,7 @@ async def test_who_comes_forward_in_its_key_wakes_too(store: Store) -> None:
         assert await waiting
 
 
-async def test_a_replay_and_a_batch_and_a_copy_wake_too(store: Store) -> None:
+async def test_a_replay_a_batch_and_a_copy_wake_a_waiter(store: Store) -> None:
     queue_id = await make_queue(store)
     await make_queue(store, "events")
     await store.subscriptions.put(DEFAULT, "paid", "work")

@@ -42,7 +42,7 @@ async def assert_woken(watch: Watch, act: Callable[[], Awaitable[Any]]) -> None:
     assert await waiting
 
 
-async def test_a_resumed_queue_wakes(store: Store) -> None:
+async def test_resuming_a_queue_wakes_its_waiters(store: Store) -> None:
     queue_id = await make_queue(store)
     await store.queues.pause(DEFAULT, WORK)
     await send(store)
@@ -52,7 +52,7 @@ async def test_a_resumed_queue_wakes(store: Store) -> None:
 
 
 @pytest.mark.parametrize("end", [release, retry])
-async def test_what_comes_back_at_once_wakes(store: Store, end: Callable[..., Any]) -> None:
+async def test_a_retry_without_delay_wakes_waiters(store: Store, end: Callable[..., Any]) -> None:
     queue_id = await make_queue(store)
     await send(store)
     held = await pull_one(store)
@@ -62,9 +62,7 @@ async def test_what_comes_back_at_once_wakes(store: Store, end: Callable[..., An
 
 
 @pytest.mark.parametrize("end", [release, retry])
-async def test_what_comes_back_later_does_not_wake_before(
-    store: Store, end: Callable[..., Any]
-) -> None:
+async def test_a_delayed_retry_does_not_wake_waiters(store: Store, end: Callable[..., Any]) -> None:
     queue_id = await make_queue(store)
     await send(store)
     held = await pull_one(store)
@@ -81,7 +79,7 @@ ENDS: dict[str, Callable[[Store, UUID], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("way", ["acked", "dead", *ENDS])
-async def test_whoever_comes_forward_in_its_key_wakes(
+async def test_an_unblocked_message_wakes_waiters(
     store: Store, clock: VirtualClock, way: str
 ) -> None:
     queue_id = await make_queue(store)
@@ -102,7 +100,7 @@ async def test_whoever_comes_forward_in_its_key_wakes(
         assert len(await pull(store)) == 1
 
 
-async def test_a_double_that_frees_its_key_wakes_for_the_next(store: Store) -> None:
+async def test_a_duplicate_that_frees_its_key_wakes_waiters(store: Store) -> None:
     """It is acked unseen by a claim that asked for no more."""
     queue_id = await make_queue(store)
     await send(store, event_id="paid-1")
@@ -114,7 +112,7 @@ async def test_a_double_that_frees_its_key_wakes_for_the_next(store: Store) -> N
         assert (await counts(store)).claimed == 1
 
 
-async def test_what_a_dead_node_held_wakes(store: Store, clock: VirtualClock) -> None:
+async def test_reaping_a_node_wakes_waiters(store: Store, clock: VirtualClock) -> None:
     queue_id = await make_queue(store)
     await send(store)
     await claim_one(store)
@@ -124,7 +122,7 @@ async def test_what_a_dead_node_held_wakes(store: Store, clock: VirtualClock) ->
         assert len(await pull(store)) == 1
 
 
-async def test_a_lease_that_ran_out_wakes(store: Store, clock: VirtualClock) -> None:
+async def test_reaping_an_expired_lease_wakes_waiters(store: Store, clock: VirtualClock) -> None:
     queue_id = await make_queue(store)
     await send(store)
     await pull_one(store, lease_seconds=5)
@@ -135,7 +133,7 @@ async def test_a_lease_that_ran_out_wakes(store: Store, clock: VirtualClock) -> 
 
 
 @pytest.mark.parametrize("way", ["leave", "unknown"])
-async def test_what_a_node_gives_back_wakes(store: Store, way: str) -> None:
+async def test_releasing_claims_wakes_waiters(store: Store, way: str) -> None:
     queue_id = await make_queue(store)
     await send(store)
     node = await join(store)

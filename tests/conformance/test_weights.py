@@ -70,7 +70,7 @@ async def test_shares_follow_weights_within_five_percent(
     assert_within(served, weights, tolerance=0.05)
 
 
-async def test_a_new_weight_counts_from_then_on(store: Store) -> None:
+async def test_a_changed_weight_applies_to_the_next_claim(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for name in ("a", "b"):
         await send_many(store, 500, scope=await put_tenant(store, name))
@@ -84,7 +84,7 @@ async def test_a_new_weight_counts_from_then_on(store: Store) -> None:
     await eventually(is_seen, what="shares of 1 and 3")
 
 
-async def test_a_weight_does_not_let_anything_lie_idle(store: Store) -> None:
+async def test_a_weight_leaves_no_capacity_unused(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     rich, poor = await put_tenant(store, "rich"), await put_tenant(store, "poor", weight=50)
     await send_many(store, 100, scope=rich)
@@ -94,7 +94,7 @@ async def test_a_weight_does_not_let_anything_lie_idle(store: Store) -> None:
 
 
 @pytest.mark.parametrize("weight", [1, 5])
-async def test_a_quiet_tenant_comes_in_the_next_round_beside_very_many(
+async def test_a_quiet_tenant_is_served_in_the_next_round_beside_very_many_tenants(
     store: Store, clock: VirtualClock, weight: int
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -106,14 +106,14 @@ async def test_a_quiet_tenant_comes_in_the_next_round_beside_very_many(
     assert message.id in ids(await pull(store, scope=SYSTEM, limit=10))
 
 
-async def test_a_weight_is_nothing_within_a_tenants_own_claims(store: Store) -> None:
+async def test_a_weight_does_not_affect_a_tenants_own_claims(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     scope = await put_tenant(store, "heavy", weight=1_000)
     sent = await send_many(store, 5, scope=scope)
     assert ids(await pull(store, scope=scope, limit=3)) == ids(sent[:3])
 
 
-async def test_of_a_suspended_tenant_nothing_is_handed_out(store: Store) -> None:
+async def test_messages_of_a_suspended_tenant_are_not_claimed(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     gone, other = await put_tenant(store, "gone"), await put_tenant(store, "other")
     await send_many(store, 5, scope=gone)
@@ -126,7 +126,7 @@ async def test_of_a_suspended_tenant_nothing_is_handed_out(store: Store) -> None
     assert await counts(store, scope=gone) == Counts(ready=4, claimed=1)
 
 
-async def test_a_suspended_tenants_own_queue_rests(store: Store) -> None:
+async def test_a_suspended_tenants_own_queue_is_not_claimed_from(store: Store) -> None:
     scope = await put_tenant(store, "gone", suspended=True)
     await make_queue(store, scope=scope)
     sent = await send(store, scope=scope)
@@ -135,7 +135,7 @@ async def test_a_suspended_tenants_own_queue_rests(store: Store) -> None:
     assert ids(await claim(store, await join(store), scope=scope)) == [sent.id]
 
 
-async def test_a_suspended_tenant_sends_and_settles_as_before(store: Store) -> None:
+async def test_a_suspended_tenant_can_send_and_settle(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     scope = await put_tenant(store, "gone")
     await send(store, scope=scope)
@@ -146,7 +146,7 @@ async def test_a_suspended_tenant_sends_and_settles_as_before(store: Store) -> N
     assert await counts(store, scope=scope) == Counts(ready=1)
 
 
-async def test_of_a_suspended_tenant_nothing_runs_apart_either(
+async def test_suspects_of_a_suspended_tenant_are_not_claimed(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -164,7 +164,7 @@ async def test_of_a_suspended_tenant_nothing_runs_apart_either(
     assert await claim(store, node, scope=SYSTEM, separate=True) == ()
 
 
-async def test_other_processes_learn_of_a_suspension(
+async def test_a_suspension_applies_to_other_processes(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store, scope=SYSTEM)
