@@ -1,5 +1,5 @@
-"""The contract as laws. Every test runs on every store, and on the model that stands for them.
+"""The store contract as tests: every test runs on every store and on the in-memory model.
 
-A store without a green run of this folder does not exist. `acts.py` has the words the tests are
-written in; what is told apart by kind (a caller's own table) is in `ledger.py`.
+A store must pass all of this folder. `acts.py` has helpers for short tests; `ledger.py` has what
+differs between kinds of stores (a caller's own table).
 """

@@ -1,4 +1,4 @@
-"""The words the laws are written in: short ways to ask a store for what a law needs."""
+"""Helpers for conformance tests: short calls of a store with defaults."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -30,7 +30,7 @@ from tickwork.store.ids import new_id
 
 WORK = "work"
 ALL = 1_000
-"""More than any law sends."""
+"""More than any test sends."""
 
 TTL_SECONDS = 15.0
 
@@ -38,7 +38,7 @@ _bodies = count(1)
 
 
 def new(**fields: Any) -> NewMessage:
-    """A message with an id and a body of its own."""
+    """A message with its own id and body."""
     fields.setdefault("id", new_id())
     fields.setdefault("body", str(next(_bodies)).encode())
     return NewMessage(**fields)
@@ -77,7 +77,7 @@ async def send_many(
 
 
 async def join(store: Store, *, ttl_seconds: float = TTL_SECONDS) -> UUID:
-    """A new node."""
+    """Joins a new node."""
     node_id = new_id()
     await store.nodes.join(SYSTEM, node_id, name="node", roles=["worker"], ttl_seconds=ttl_seconds)
     return node_id
@@ -100,13 +100,13 @@ async def claim(
 
 
 async def claim_one(store: Store, holder: UUID | None = None, **fields: Any) -> Message:
-    """The only message there is to claim; without a holder by a new node."""
+    """Claims the only claimable message; without a holder by a new node."""
     (message,) = await claim(store, holder or await join(store), **fields)
     return message
 
 
 async def pull(store: Store, *, lease_seconds: float = 30.0, **fields: Any) -> tuple[Message, ...]:
-    """What a consumer without a node gets, under a lease of its own."""
+    """Claims as a consumer without a node, under a lease."""
     return await claim(store, new_id(), lease_seconds=lease_seconds, **fields)
 
 
@@ -126,7 +126,7 @@ def whole(
     batch_id: UUID | None = None,
     completion_queue: str | None = None,
 ) -> BatchWithItems:
-    """A batch for an ending to make."""
+    """A batch for an ending to create."""
     return BatchWithItems(
         id=batch_id or new_id(),
         queue=queue,
@@ -156,13 +156,13 @@ async def settle(store: Store, *endings: Ending, scope: Scope = DEFAULT) -> Sett
 
 
 async def die(store: Store, clock: VirtualClock) -> None:
-    """Every node that does not go on beating is dead, and reaped."""
+    """Lets every node expire that sends no heartbeat, and reaps it."""
     clock.advance(seconds=TTL_SECONDS)
     await store.reaper.reap(SYSTEM, ALL)
 
 
 async def kill_holders(store: Store, clock: VirtualClock, times: int) -> None:
-    """Lets so many holders die, one after the other, each with all it is given."""
+    """Lets this many holders die in turn, each after claiming everything it can."""
     for _ in range(times):
         node = await join(store)
         assert await claim(store, node) or await claim(store, node, separate=True)
@@ -182,20 +182,20 @@ async def letters(
 async def kill(
     store: Store, *messages: Message, scope: Scope = DEFAULT, reason: str = "x", **fields: Any
 ) -> None:
-    """Makes dead letters of messages that are held."""
+    """Makes dead letters of claimed messages."""
     await settle(store, *(dead(each, reason=reason, **fields) for each in messages), scope=scope)
 
 
 async def kill_all(
     store: Store, *, queue: str = WORK, scope: Scope = DEFAULT, **fields: Any
 ) -> tuple[DeadLetter, ...]:
-    """Makes dead letters of everything that can be had."""
+    """Makes dead letters of all claimable messages."""
     await kill(store, *await pull(store, queue=queue, scope=scope), scope=scope, **fields)
     return await letters(store, queue, scope=scope)
 
 
 async def ack_all(store: Store, *, queue: str = WORK, scope: Scope = DEFAULT) -> list[UUID]:
-    """Works off a queue, one message after the other, and says which came in which order."""
+    """Processes a queue one message at a time and returns them in order."""
     done: list[UUID] = []
     while found := await pull(store, queue=queue, scope=scope, limit=1):
         done += ids(found)

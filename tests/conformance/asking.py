@@ -1,4 +1,4 @@
-"""What the state machine stands on: asking all stores, and remembering what they answered."""
+"""Base of the state machine: runs each operation on all stores and keeps their common results."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Asking(RuleBasedStateMachine):
-    """Every answer is compared; what all of them answered is kept for the next steps."""
+    """Compares the results of all stores and keeps them for the next steps."""
 
     def __init__(self, homes: Homes) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Asking(RuleBasedStateMachine):
         self._sent: list[tuple[Place, NewMessage]] = []
         self._handed: list[Message] = []
         self._open: list[Message] = []
-        """Of these, what was not settled yet; it need not be held any more."""
+        """Those that were not settled yet, although their claim may be lost."""
         self._nodes: list[UUID] = []
         self._queue_names: dict[UUID, str] = {}
         self._runner.run(self._stores.open(homes))
@@ -70,7 +70,7 @@ class Asking(RuleBasedStateMachine):
         self._queue_names[queue.id] = queue.name
 
     def _node(self, pick: int, *, alive: bool) -> UUID:
-        """A node, dead or not; a living one joins if there is none."""
+        """A node, living or dead; joins a new one if there is none."""
         nodes = self._ask(lambda store: store.nodes.list(SYSTEM))
         living = [node.id for node in nodes if node.expires_at > self._stores.clock.now()]
         if alive and not living and len(nodes) < NODES_MAX:
@@ -91,14 +91,14 @@ class Asking(RuleBasedStateMachine):
         return node_id
 
     def _some_handed(self, chosen: list[int]) -> list[Message]:
-        """Some of what was handed out lately: mostly not settled, sometimes whatever it is."""
+        """Some recently claimed messages: mostly unsettled, sometimes any."""
         if not self._open:
             self._claim_from(0)
         is_whatever = 0 in chosen or not self._open
         return self._some(self._handed if is_whatever else self._open, chosen)
 
     def _claim_from(self, pick: int) -> None:
-        """Everything from where something was sent lately."""
+        """All messages of the queue of a recent send."""
         place = self._sent[-1 - pick % len(self._sent)][0]
         holder = self._node(0, alive=True)
         self._claim(place.scope, ClaimRequest(queue=place.queue, holder=holder, limit=ALL))
@@ -108,7 +108,7 @@ class Asking(RuleBasedStateMachine):
         return [many[-1 - pick % len(many)] for pick in chosen] if many else []
 
     def _new_id(self) -> UUID:
-        """Unique, and not in the order of making: what sorts by id must not lean on that."""
+        """Unique, and not in the order of creation: nothing may depend on the order of ids."""
         return UUID(int=(next(self._numbers) * 40_503 % 65_536 << 96) | 1)
 
     def _new_message(self, fields: dict[str, Any]) -> NewMessage:

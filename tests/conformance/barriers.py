@@ -1,10 +1,9 @@
-"""Two connections to PostgreSQL, stopped where it matters, and told apart by who waits for whom.
+"""Two PostgreSQL connections, stopped at chosen points.
 
 `Barrier`: whoever changes a row of a table in a given way stops in the middle of its statement,
-with everything locked that it has locked by then, and goes on when the barrier opens.
-`Rival`: a connection of the test's own inside a transaction: it locks and changes what another
-process would have, and commits when the test says so. `waits_for` sees, in the server's own
-view, that a store is really waiting: no test guesses by time.
+with all its locks, until the barrier opens. `Rival`: a connection of the test inside a transaction;
+it locks and changes what another process would, and commits when the test says so. `waits_for`
+checks in the server's own view that a store is really waiting: no test guesses by time.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ class Rival:
         self._transaction = connection.transaction()
 
     async def does(self, statement: str, *values: Any) -> None:
-        """Inside its transaction."""
+        """Runs a statement inside its transaction."""
         if not self._connection.is_in_transaction():
             await self._transaction.start()
         await self._connection.execute(statement, *values)
@@ -58,20 +57,20 @@ class Rival:
 
 
 class Barrier:
-    """Holds back whoever reaches it."""
+    """Stops whoever reaches it."""
 
     def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         self._connection = connection
 
     async def reached(self) -> None:
-        """Waits until somebody stands before it."""
+        """Waits until a connection has reached it."""
         await eventually(lambda: _is_waited_for(self._connection), what="the barrier is reached")
 
     async def opens(self) -> None:
         await self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})")
 
     async def is_passed_by(self, task: "asyncio.Task[Any]") -> bool:
-        """Whether the task gets done without waiting for who is held."""
+        """Whether the task finishes without waiting for the stopped one."""
 
         async def either() -> bool:
             return task.done() or await self.somebody_waits_for_who_is_held()
@@ -80,7 +79,7 @@ class Barrier:
         return task.done()
 
     async def somebody_waits_for_who_is_held(self) -> bool:
-        """Whether a second one waits for what the first has locked."""
+        """Whether a second task waits for locks of the first."""
         return bool(
             await self._connection.fetchval(
                 """
@@ -96,7 +95,7 @@ class Barrier:
 
 @asynccontextmanager
 async def barrier(url: str, *, before: str) -> AsyncIterator[Barrier]:
-    """Holds what is about to happen: `before="UPDATE ON … FOR EACH ROW WHEN (…)"`."""
+    """A barrier before an event: `before="UPDATE ON … FOR EACH ROW WHEN (…)"`."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(_HOLD)
@@ -105,7 +104,7 @@ async def barrier(url: str, *, before: str) -> AsyncIterator[Barrier]:
         yield Barrier(connection)
     finally:
         await connection.execute("SELECT pg_advisory_unlock_all()")
-        # Whoever waits for the table meanwhile waits behind this: not for long.
+        # Whoever waits for the table meanwhile waits behind this, but not for long.
         await connection.execute("DROP FUNCTION hold CASCADE", timeout=DROP_SECONDS_MAX)
         await connection.close()
 
@@ -120,7 +119,7 @@ async def rival(url: str) -> AsyncIterator[Rival]:
 
 
 async def done_or_waiting(task: "asyncio.Task[Any]", other: Rival) -> bool:
-    """Waits until the task is done, or waits for the rival; says whether it is done."""
+    """Waits until the task is done or waits for the rival; returns whether it is done."""
 
     async def either() -> bool:
         return task.done() or await other.is_waited_for()

@@ -1,10 +1,9 @@
-"""The same question to several stores, and whether they say the same.
+"""Runs the same operation on several stores and compares their results.
 
-Contract: what an answer says by chance is left out of the comparison (ids that a store made
-itself, the order of what has no order); everything else must be equal, errors by their code.
-Ids that show in later answers, those of queues and of replayed messages, are made the same
-everywhere: while such a question is asked, ids come from a sequence of ours. A dead letter is
-known to each store by an id of its own; here it is the how manyeth of all that are open.
+The comparison leaves out what is arbitrary: ids that a store generates and the order of unordered
+results. Everything else must be equal, errors by their code. Ids that appear in later results, of
+queues and of replayed messages, are made equal: during such an operation ids come from a fixed
+sequence. Each store has its own id for a dead letter; here it is the index among all open ones.
 """
 
 import re
@@ -36,11 +35,11 @@ LetterQuestion = Callable[[Store, tuple[UUID, ...]], Awaitable[Any]]
 Told = TypeVar("Told", Message, DeadLetter)
 
 NOBODY = UUID(int=0)
-"""Stands for an id that is a store's own."""
+"""Replaces an id that a store generated itself."""
 
 
 class Failed(NamedTuple):
-    """An answer that is an error."""
+    """A result that is an error."""
 
     code: str
     fields: tuple[str, ...] = ()
@@ -54,7 +53,7 @@ class _Tested:
 
 
 class Comparison:
-    """Stores of every kind under one clock, asked the same."""
+    """Stores of every kind under one clock."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -73,17 +72,17 @@ class Comparison:
         await self._homes.aclose()
 
     async def crash(self) -> None:
-        """All of them are killed, and opened again on what is left."""
+        """Kills all stores and opens them again on their databases."""
         for each in self._tested:
             await each.home.crash(each.store)
             each.store = await each.home.open(self.clock)
 
     async def ask(self, question: Question) -> Any:
-        """What all of them answer; fails if they do not agree."""
+        """The result of all stores; fails if they differ."""
         return self._agreed([await _answer(question(each.store)) for each in self._tested])
 
     async def ask_with_own_ids(self, question: Question) -> Any:
-        """The same, and the ids that a store makes meanwhile are the same everywhere."""
+        """The same, with equal generated ids on every store."""
         first, answers = next(self._sequences), []
         for each in self._tested:
             with _ids_from(first):
@@ -93,8 +92,8 @@ class Comparison:
     async def ask_about_letters(
         self, scope: Scope, queue: str, chosen: Sequence[int], question: LetterQuestion
     ) -> Any:
-        """A question about some of a queue's open dead letters, no two of the same age: only
-        by age they have an order."""
+        """Runs an operation on some open dead letters of a queue, no two of the same age: only the
+        age orders them."""
         first, answers = next(self._sequences), []
         for each in self._tested:
             found = await each.store.dead_letters.list(scope, queue, Selection(limit=ALL))
@@ -138,7 +137,7 @@ def _comparable(answer: Any) -> Any:
     if isinstance(answer, Reaped):
         return structs.replace(answer, nodes=tuple(sorted(answer.nodes)))
     if isinstance(answer, Pruned):
-        # PostgreSQL drops firings by the day, up to a day later than one by one.
+        # PostgreSQL drops firings by the day, up to a day later than row by row.
         return structs.replace(answer, receipts=0, firings=0)
     if isinstance(answer, DeadLetter):
         return structs.replace(_without_letter(answer), id=NOBODY)
@@ -165,7 +164,7 @@ def _letter_order(letter: DeadLetter) -> tuple[object, ...]:
 
 
 def _by_lane(messages: Sequence[Message]) -> dict[tuple[str, int], list[Message]]:
-    """Only within a lane there is an order."""
+    """Order is only defined within one tenant and priority."""
     lanes: dict[tuple[str, int], list[Message]] = {}
     for message in messages:
         lane = lanes.setdefault((message.tenant, message.priority), [])
@@ -174,7 +173,7 @@ def _by_lane(messages: Sequence[Message]) -> dict[tuple[str, int], list[Message]
 
 
 def _without_letter(told: Told) -> Told:
-    """An event of a death names the dead letter, whose id is the store's own."""
+    """A dead-letter event contains the dead letter's id, which each store generates itself."""
     if told.source != SYSTEM_SOURCE:
         return told
     body = re.sub(rb'("dead_letter_id":)"[^"]*"', rb'\1""', told.body)

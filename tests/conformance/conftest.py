@@ -1,4 +1,4 @@
-"""Here every test runs on the model too, so that it is held to the laws it stands for."""
+"""Here every test also runs on the model, so that the model obeys the same laws."""
 
 from collections.abc import AsyncIterator
 
@@ -10,6 +10,6 @@ from tests.stores.opening import Homes
 
 @pytest.fixture(params=["model", *KINDS])
 async def home(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Home]:
-    """An empty database of each kind, and empty tables of the model."""
+    """An empty database of each kind, and an empty model."""
     async with homes.take(request.param) as taken:
         yield taken

@@ -1,4 +1,4 @@
-"""A caller's own table beside the store's, written to inside the store's transactions."""
+"""A caller's own table beside the store's, written inside the store's transactions."""
 
 import sqlite3
 from contextlib import closing
@@ -17,19 +17,19 @@ READ = "SELECT entry FROM ledger ORDER BY entry"
 
 
 class LedgerBroken(Exception):
-    """What the caller's own code raises."""
+    """Raised by the caller's own code."""
 
 
 class Ledger(Protocol):
     """The caller's own rows."""
 
     doubled: type[Exception]
-    """What writing an entry twice raises."""
+    """The error for writing an entry twice."""
 
     async def create(self) -> None: ...
 
     def writing(self, entry: str, *, fails: bool = False) -> Joined:
-        """Writes an entry when joined; and then may fail."""
+        """Writes an entry as part of a joint commit, and then may fail."""
 
     async def entries(self) -> list[str]: ...
 

@@ -1,8 +1,8 @@
-"""A state machine that does the same to the model, SQLite and PostgreSQL, step by step.
+"""A state machine that runs the same steps on the model, SQLite and PostgreSQL.
 
-What is claimed is mostly there and what is settled mostly held, so that a short run comes far.
-Stale holders, dead nodes and doubles come by themselves: what was once handed out stays in
-reach for good.
+Most claims find a message and most settlements have a valid claim, so that a short run covers much.
+Stale claims, dead nodes and duplicates occur by themselves, because everything once claimed stays
+in reach.
 """
 
 from datetime import timedelta
@@ -44,7 +44,7 @@ FIRED = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=0.5, result_cod
 
 
 class StoreMachine(Workbench):
-    """In, handed out, done with; and whatever else one can do to a store."""
+    """Steps: send, claim, settle, and all other operations of a store."""
 
     @initialize(many=several_messages)
     def begin(self, many: list[dict[str, Any]]) -> None:
@@ -59,7 +59,7 @@ class StoreMachine(Workbench):
     def teardown(self) -> None:
         try:
             self._look_around()
-            # A month later all that is left is what waits for longer.
+            # A month later only messages with a longer delay are left.
             self.die(31 * DAY_SECONDS, reap=True)
             self._ask(lambda store: store.pruner.prune(SYSTEM, ALL))
             self._look_around()
@@ -69,10 +69,10 @@ class StoreMachine(Workbench):
 
     @rule(step=steps)
     def take(self, step: Step) -> None:
-        """One rule for all steps: separate ones would be switched off at random."""
+        """One rule for all steps: Hypothesis would disable separate ones at random."""
         getattr(self, step.act)(**step.how)
 
-    # In
+    # Send
 
     def send(
         self,
@@ -96,7 +96,7 @@ class StoreMachine(Workbench):
         # What a full queue refused may be sent again later.
         self._sent += [] if bad else [(place, message) for message in messages]
 
-    # Handed out
+    # Claim
 
     def claim(
         self,
@@ -125,12 +125,12 @@ class StoreMachine(Workbench):
             held = message.current_claim
             self._ask(lambda store, held=held: store.messages.extend(SYSTEM, held, lease_seconds))
 
-    # Done with
+    # Settle
 
     def settle(
         self, chosen: list[int], fate: Fate, delay_seconds: float, error: str | None
     ) -> None:
-        # Of doubles in one settlement any may win; with the lowest id first, the first does.
+        # Of duplicates in one settlement any may win; sorted by id, the first one does.
         messages = sorted(self._some_handed(chosen), key=lambda each: each.id)
         self._settle(
             SYSTEM,
@@ -215,13 +215,13 @@ class StoreMachine(Workbench):
             self._ask(lambda store: store.nodes.give_back_unknown(SYSTEM, node, known))
 
     def die(self, seconds: float, *, reap: bool) -> None:
-        """Nobody beats for so long; then, mostly, the reaper comes."""
+        """No heartbeats for this long; then, mostly, the reaper runs."""
         self._stores.clock.advance(seconds=seconds)
         if reap:
             self._ask(lambda store: store.reaper.reap(SYSTEM, ALL))
 
     def kill(self, place: Place, *, separate: bool) -> None:
-        """A node takes all it can get, and dies."""
+        """A node claims everything it can and dies."""
         holder = self._join()
         request = ClaimRequest(queue=place.queue, holder=holder, limit=ALL, separate=separate)
         self._claim(place.scope, request)
@@ -250,7 +250,7 @@ class StoreMachine(Workbench):
 
 
 async def _kept_firings(store: Store, scope: Scope, schedule_id: UUID) -> tuple[FiringRecord, ...]:
-    """Those that must still be there; older ones go sooner or later."""
+    """Those that must still exist; older ones may be pruned."""
     since = await store.now() - timedelta(seconds=FIRINGS_KEPT_SECONDS)
     found = await store.firings.list(scope, schedule_id, ALL)
     return tuple(each for each in found if each.finished_at and each.finished_at > since)

@@ -1,4 +1,4 @@
-"""What a newer version of Tickwork wrote: rows in a format that this one does not know."""
+"""Rows in a newer format, as a newer version of Tickwork would write them."""
 
 import sqlite3
 from contextlib import closing
@@ -16,7 +16,7 @@ NEWER = FORMAT_VERSION + 1
 
 
 async def make_newer(home: Home, message_id: UUID) -> None:
-    """The message is as a newer version would have stored it."""
+    """Rewrites the message in the newer format."""
     if isinstance(home, PostgresHome):
         connection = await asyncpg.connect(home.url)
         await connection.execute(

@@ -1,4 +1,4 @@
-"""The words the laws of schedules are written in."""
+"""Helpers for conformance tests of schedules."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ ALL_SHARDS = tuple(range(SHARDS))
 
 
 def rule_of(clock: VirtualClock, schedule_id: UUID, **fields: Any) -> when.Rule:
-    """The rule of a schedule made now; its calendar, if it has one, is empty for now."""
+    """The rule of a schedule created now; its calendar, if it has one, is empty."""
     named = fields.get("calendar")
     calendars = {} if named is None else {named: frozenset[Any]()}
     rule = when.parse(
@@ -66,9 +66,9 @@ def rule_of(clock: VirtualClock, schedule_id: UUID, **fields: Any) -> when.Rule:
 def new_schedule(
     clock: VirtualClock, *, schedule_id: UUID | None = None, **fields: Any
 ) -> NewSchedule:
-    """A schedule for the queue `work`: without a timing, one that fires every minute.
+    """A schedule for the queue `work` that fires every minute unless a timing is given.
 
-    What a definition and a `NewSchedule` know is theirs, the rest is the rule's.
+    Arguments that `Definition` and `NewSchedule` know go there, the others into the rule.
     """
     schedule_id = schedule_id or new_id()
     own = {each: fields.pop(each) for each in _OWN if each in fields}
@@ -93,13 +93,13 @@ _SAID = {*Definition.__struct_fields__} - {"rule"}
 async def create(
     store: Store, clock: VirtualClock, *, scope: Scope = DEFAULT, **fields: Any
 ) -> Schedule:
-    """One schedule, stored."""
+    """Creates one schedule."""
     (made,) = await store.schedules.create(scope, [new_schedule(clock, **fields)])
     return made
 
 
 async def again(store: Store, schedule: Schedule) -> Schedule:
-    """The schedule as it stands now."""
+    """The schedule as it is now."""
     return await store.schedules.get(Scope(schedule.tenant), schedule.id)
 
 
@@ -117,7 +117,7 @@ class Leader(NamedTuple):
         return self._replace(grants=tuple(each for each in self.grants if each.shard != shard))
 
     def mistaken(self, shard: int) -> "Leader":
-        """With another token for a shard."""
+        """The same leader with another token for a shard."""
         wrong = (
             structs.replace(each, token=each.token - 1) if each.shard == shard else each
             for each in self.grants
@@ -134,18 +134,18 @@ async def join_scheduler(store: Store, *, ttl_seconds: float = TTL_SECONDS_MAX) 
 
 
 async def lead(store: Store, *, ttl_seconds: float = TTL_SECONDS_MAX) -> Leader:
-    """A node that leads what nobody else does."""
+    """A node that takes all free shards."""
     node = await join_scheduler(store, ttl_seconds=ttl_seconds)
     return Leader(node, await store.shards.hold(SYSTEM, node))
 
 
 async def look(store: Store, leader: Leader, *, limit: int = ALL) -> list[DueSchedule]:
-    """What the leader has to look at."""
+    """The schedules that are due for the leader."""
     return list(await store.schedules.due(SYSTEM, leader.shards, limit))
 
 
 async def planned(store: Store, clock: VirtualClock, leader: Leader) -> list[Plan]:
-    """What it decides, without doing it."""
+    """The leader's plans, without carrying them out."""
     return [plan(each, clock.now()) for each in await look(store, leader)]
 
 
@@ -154,7 +154,7 @@ async def write(store: Store, leader: Leader, plans: Sequence[Plan]) -> PlanResu
 
 
 async def plan_all(store: Store, clock: VirtualClock, leader: Leader) -> None:
-    """Plans until nothing is left to look at."""
+    """Plans until nothing is due."""
     for _ in range(PASSES_MAX):
         plans = await planned(store, clock, leader)
         if not plans:
@@ -165,7 +165,7 @@ async def plan_all(store: Store, clock: VirtualClock, leader: Leader) -> None:
 
 
 async def plan_now(store: Store, clock: VirtualClock) -> None:
-    """Somebody leads for a moment, and plans all there is."""
+    """Plans everything that is due, with a leader for that moment."""
     leader = await lead(store)
     assert len(leader.grants) == SHARDS, "somebody else leads"
     await plan_all(store, clock, leader)
@@ -185,7 +185,7 @@ async def created_due(
 async def one_plan(
     store: Store, clock: VirtualClock, **fields: Any
 ) -> tuple[Schedule, Leader, Plan]:
-    """A schedule, its leader, and what that decided about its first slot, in a minute."""
+    """A schedule, its leader, and the leader's plan for its first slot, in a minute."""
     made = await create(store, clock, **fields)
     clock.advance(seconds=30)
     leader = await lead(store)
@@ -205,13 +205,13 @@ async def slots(store: Store, schedule: Schedule) -> list[datetime | None]:
 
 
 async def firings(store: Store, schedule: Schedule) -> list[FiringRecord]:
-    """Its records, oldest first."""
+    """Its firings, oldest first."""
     found = await store.firings.list(Scope(schedule.tenant), schedule.id, ALL)
     return [*reversed(found)]
 
 
 async def records(store: Store, schedule: Schedule) -> list[tuple[str, str | None, int]]:
-    """Its records in short: status, reason, and how many slots."""
+    """Its firings in short: status, reason and number of slots."""
     return [(each.status, each.reason, each.count) for each in await firings(store, schedule)]
 
 
@@ -237,7 +237,7 @@ async def delete(store: Store, schedule: Schedule) -> Schedule:
 async def update(
     store: Store, schedule: Schedule, rule: when.Rule | None = None, **said: Any
 ) -> Schedule:
-    """Another rule, or other words of the definition."""
+    """Updates the rule or fields of the definition."""
     old = schedule.definition
     new = structs.replace(old, rule=rule or old.rule, **said)
     decide_ = changing.update(new, schedule.name, old.rule, new.rule)
@@ -251,14 +251,14 @@ async def trigger(store: Store, schedule: Schedule) -> Schedule:
 async def end(
     store: Store, message: Message, outcome: Outcome | None = None, *, max_retries: int = 3
 ) -> SettleResult:
-    """A handler of this message said so; by default that all is well."""
+    """Settles the message with a handler's outcome; by default success."""
     settings = QueueSettings(max_retries=max_retries)
     ending = decide.settle(message, outcome or Succeeded(), settings, took_seconds=0.0)
     return await store.messages.settle(SYSTEM, Settlement((ending,)))
 
 
 async def end_next(store: Store, outcome: Outcome | None = None, **fields: Any) -> Message:
-    """Takes the only message there is to have, and ends it."""
+    """Claims the only claimable message and settles it."""
     (message,) = await pull(store)
     await end(store, message, outcome, **fields)
     return message
@@ -273,7 +273,7 @@ def shard_of_schedule(schedule: Schedule | NewSchedule) -> int:
 
 
 def in_shard(shard: int) -> UUID:
-    """An id that falls into a shard."""
+    """An id that belongs to a shard."""
     for _ in range(SHARDS * 100):
         if shard_of(bucket_of(found := new_id())) == shard:
             return found

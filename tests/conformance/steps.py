@@ -10,7 +10,7 @@ from tickwork.core.model import SYSTEM, Fate, QueueSettings, Scope
 TTL_SECONDS = 15
 LEASE_SECONDS = 30
 NODES_MAX = 8
-"""As many as one pass of any reaper ends."""
+"""Maximum number of rows that one pass of any reaper ends."""
 
 DAY_SECONDS = 86_400
 
@@ -18,7 +18,7 @@ ONE, TWO = Scope("one"), Scope("two")
 
 
 class Place(NamedTuple):
-    """A queue, and who asks for it."""
+    """A queue, and the scope that uses it."""
 
     scope: Scope
     queue: str
@@ -36,16 +36,16 @@ SETTINGS = {
     SHARED: QueueSettings(max_retries=1, retention_seconds=600),
 }
 HALF_BYTES = BACKLOG_BYTES_MAX // 2 - 50
-"""Two of them leave room for some small bodies, but for no event beside these."""
+"""Two of them leave bytes free for some small bodies, but for no event beside these."""
 
 BODIES = {"half": b"x" * HALF_BYTES, "all": b"x" * BACKLOG_BYTES_MAX}
-# Tenant one, and what the tenants share, come more often: there is more to go wrong.
+# Tenant one and the shared queue are more frequent: more can go wrong there.
 PLACES = [OWN_OF_ONE, OWN_OF_ONE, Place(ONE, "shared"), Place(TWO, "shared"), OWN_OF_TWO]
 EVERY_PLACE = [*dict.fromkeys(PLACES), SHARED]
 
 
 class Step(NamedTuple):
-    """A method of the machine, and what it is called with."""
+    """A method of the machine and its arguments."""
 
     act: str
     how: dict[str, Any]
@@ -56,7 +56,7 @@ every_place = st.sampled_from(EVERY_PLACE)
 fates = st.sampled_from(Fate)
 usually = st.sampled_from([True, True, True, False])
 picks = st.integers(0, 5)
-"""The how manyeth last of what was sent, handed out, or joined."""
+"""Index from the end of what was sent, claimed or joined."""
 
 message_fields = st.sampled_from(
     [

@@ -1,4 +1,4 @@
-"""Backlogs: a queue with a limit takes no more bytes than that, by whichever way they come."""
+"""Backlog caps: a queue accepts at most its maximum of bytes, whichever way messages arrive."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ BYTE = b"x"
 
 
 async def make_full(store: Store, **fields: Any) -> list[Any]:
-    """A queue that may not have another byte."""
+    """A queue that cannot accept another byte."""
     await make_queue(store, backlog_bytes_max=LIMIT)
     messages = news(4, body=QUARTER, **fields)
     for message in messages:
@@ -61,7 +61,7 @@ async def assert_full(store: Store, *, queue: str = WORK) -> None:
 
 
 async def assert_room(store: Store, body: bytes = QUARTER, *, quarters: int = 1) -> None:
-    """There is room for just so much."""
+    """A queue with exactly this many bytes free."""
     for _ in range(quarters - 1):
         await send(store, body=QUARTER)
     with pytest.raises(BacklogFull):
@@ -221,7 +221,7 @@ async def test_a_settlement_whose_send_does_not_fit_is_rolled_back(
 
 
 async def test_an_ack_frees_bytes_for_the_sends_of_its_settlement(store: Store) -> None:
-    """Else a full queue whose messages follow each other could never move again."""
+    """Otherwise a full queue whose messages send into it could never make progress again."""
     await make_full(store)
     first, second, *_ = await pull(store)
     following = sending(WORK, body=QUARTER)
@@ -365,7 +365,7 @@ async def test_a_cap_set_later_counts_the_messages_already_stored(store: Store) 
 async def test_concurrent_sends_never_exceed_the_cap(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """What was under way at the same moment may pass the limit; what comes later does not."""
+    """Concurrent sends may exceed the cap together; later ones may not."""
     await make_queue(store, backlog_bytes_max=LIMIT)
     other = await home.open(clock)
     try:

@@ -1,4 +1,4 @@
-"""Batches: stored as a whole however often it is tried, and counted exactly at every step."""
+"""Batches: stored completely however often the call is repeated, and counted exactly."""
 
 import asyncio
 from collections.abc import Iterator
@@ -44,15 +44,15 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 MANY = 6_000
-"""More than any store stores in one piece."""
+"""More items than any store writes in one chunk."""
 
 
 class Interrupted(Exception):
-    """What a caller's own items raise."""
+    """Raised by the caller's own items."""
 
 
 async def progress(store: Store, batch: Batch, *, scope: Scope = DEFAULT) -> Batch:
-    """What a batch says of itself, which is what its items say."""
+    """The progress of a batch, checked against its items."""
     seen = await store.batches.get(scope, batch.id)
     of_status = {}
     for status in ItemStatus:
@@ -75,7 +75,7 @@ def numbers(batch: Batch) -> tuple[int, int, int, int]:
 
 
 def breaking(items: list[NewMessage], at: int) -> Iterator[NewMessage]:
-    """Items whose making fails in the middle."""
+    """Items whose iterator fails in the middle."""
     yield from items[:at]
     raise Interrupted
 
@@ -218,7 +218,7 @@ async def test_a_repeated_create_continues_an_interrupted_batch(store: Store) ->
     filling = await store.batches.get(DEFAULT, batch_id)
     assert filling.status is BatchStatus.FILLING
     assert 0 < filling.total < MANY
-    # What is there runs already.
+    # The stored items run already.
     found = await pull(store, limit=10)
     assert ids(found) == ids(items[:10])
     await settle(store, *map(ack, found))
@@ -360,7 +360,7 @@ async def test_a_tenant_sees_only_its_own_batches(store: Store) -> None:
     ):
         with pytest.raises(NotFound):
             await act
-    # One id is a batch of each tenant.
+    # Each tenant has its own batch of this id.
     other = await create_batch(store, news(1), scope=stranger, batch_id=batch.id)
     assert (other.total, other.tenant) == (1, "stranger")
     await settle(store, *map(ack, await pull(store, scope=stranger)), scope=stranger)
@@ -394,7 +394,7 @@ async def test_a_batch_created_twice_concurrently_is_created_once(
             *(own.batches.create(DEFAULT, new_batch, items) for own in (store, other)),
             return_exceptions=True,
         )
-        # The one that was overtaken may say so; then it is repeated.
+        # The slower of the two may get a conflict; then it is repeated.
         assert all(isinstance(each, Batch | Conflict) for each in answers)
         again = await store.batches.create(DEFAULT, new_batch, items)
         assert (again.status, again.total) == (BatchStatus.RUNNING, 500)

@@ -1,4 +1,4 @@
-"""Batches that an ending makes: whole, with the end of its message, or not at all."""
+"""Batches in a settlement: stored completely together with the ending, or not at all."""
 
 from typing import Any
 from uuid import UUID
@@ -50,7 +50,7 @@ async def make_queues(store: Store, **settings: Any) -> None:
 
 
 async def held(store: Store, **fields: Any) -> Message:
-    """A message whose ending can make a batch."""
+    """A message whose ending can create a batch."""
     await send(store, **fields)
     return await pull_one(store)
 
@@ -150,7 +150,7 @@ async def test_a_batch_that_cannot_be_stored_rolls_back_the_settlement(
 
 
 async def test_a_failing_settlement_does_not_fail_others_in_its_group(store: Store) -> None:
-    """Also where they travel together."""
+    """Also if they share a commit."""
     await make_queues(store)
     await send_many(store, 3)
     first, second, third = await pull(store)
@@ -163,7 +163,7 @@ async def test_a_failing_settlement_does_not_fail_others_in_its_group(store: Sto
 
 
 async def test_repeating_a_stored_batch_stores_nothing_new(store: Store) -> None:
-    """So a handler that names its batch makes it once, however often it is told to."""
+    """A handler that chooses the batch id creates the batch once, however often it runs."""
     await make_queues(store)
     await send_many(store, 3)
     made = whole(news(2), queue=ITEMS, completion_queue=DONE)
@@ -217,7 +217,7 @@ async def test_a_settlement_stores_a_batch_of_the_maximum_size(store: Store) -> 
 
 
 async def test_an_item_of_one_batch_can_create_the_next_batch(store: Store) -> None:
-    """The last item of one ends, and the other begins, in one settlement."""
+    """One settlement ends the last item of one batch and creates the next batch."""
     await make_queues(store)
     batch = await create_batch(store, news(1, key="a"), completion_queue=DONE)
     made = whole(news(2, key="a"), completion_queue=DONE)

@@ -1,4 +1,4 @@
-"""Calendars: days off under a name, with a version that tells when they changed."""
+"""Calendars: named lists of days off, with a version that changes with the days."""
 
 from datetime import date
 

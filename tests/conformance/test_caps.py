@@ -1,4 +1,4 @@
-"""Caps: of one tenant no more messages are handed out at a time than its queue says."""
+"""Tenant caps: a tenant never has more claims in a queue than the queue allows."""
 
 import asyncio
 from collections.abc import Callable
@@ -193,7 +193,7 @@ async def test_the_cap_holds_while_messages_are_sent_and_settled(
             in_hand += len(found)
             assert in_hand <= CAP
             assert (await counts(own)).claimed <= CAP
-            # Before the ack: once it is made, others may have what it gives back.
+            # Before the ack: after it, others may claim what it freed.
             in_hand -= len(found)
             done += len(found)
             await settle(own, *map(ack, found))

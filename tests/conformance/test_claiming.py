@@ -1,4 +1,4 @@
-"""Claiming: each message to one holder at a time, oldest visible first, in numbered claims."""
+"""Claims: one holder per message, oldest visible first, with rising claim numbers."""
 
 import asyncio
 from uuid import UUID
@@ -213,7 +213,7 @@ async def test_a_claim_on_an_unknown_queue_is_refused(store: Store) -> None:
 async def test_a_released_message_is_claimed_in_its_old_order(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Also when claims have long gone past that place."""
+    """Also if claims have long moved past its position."""
     await make_queue(store)
     early = await send(store)
     node = await join(store)

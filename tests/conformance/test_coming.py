@@ -1,4 +1,4 @@
-"""What is to come: when the next message becomes visible, and when the next lease ends."""
+"""When the next message becomes visible, and when the next lease expires."""
 
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ from tickwork.store.contract import Store
 async def next_seconds(
     store: Store, clock: VirtualClock, scope: Scope = DEFAULT, queue: str = "work"
 ) -> float | None:
-    """In how many seconds the next message becomes visible."""
+    """Seconds until the next message becomes visible."""
     return _until(await store.messages.next_visible_at(scope, queue), clock)
 
 

@@ -1,4 +1,4 @@
-"""Completion: one event when the last item has ended, and never another."""
+"""Batch completion: one event when the last item has ended, and never another."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +46,7 @@ from tickwork.store.ids import new_id
 
 DONE = "done"
 MANY = 6_000
-"""More than any store stores in one piece."""
+"""More items than any store writes in one chunk."""
 
 LIMIT = 128_000
 FULL, BYTE = b"x" * LIMIT, b"x"
@@ -58,7 +58,7 @@ async def make_both(store: Store) -> None:
 
 
 async def assert_told(store: Store, batch_id: UUID, *, completed: int, failed: int) -> None:
-    """The one event has come, and says how it went."""
+    """Asserts that exactly one completion event was sent, with these counts."""
     (event,) = await store.messages.peek(DEFAULT, DONE, ALL)
     expected = completion_event(
         batch_id, total=completed + failed, completed=completed, failed=failed
@@ -159,7 +159,7 @@ async def test_last_items_settled_concurrently_send_one_completion_event(
             await asyncio.gather(
                 *(settle((store, other)[n % 2], ack(each)) for n, each in enumerate(messages))
             )
-            # What a crash or a race left untold the reaper tells.
+            # The reaper sends the event that a crash or a race left out.
             await store.reaper.reap(SYSTEM, ALL)
             done = await store.batches.get(DEFAULT, batch.id)
             assert (done.status, done.completed) == (BatchStatus.COMPLETED, 20)
@@ -288,7 +288,7 @@ async def test_cancelling_a_batch_ends_its_unclaimed_items(
 
 
 async def test_a_claimed_item_of_a_cancelled_batch_can_be_retried(store: Store) -> None:
-    """What is handed out goes on: also if it is retried."""
+    """A claimed item is not cancelled, not even if it is retried."""
     await make_both(store)
     batch = await create_batch(store, news(1), completion_queue=DONE)
     message = await pull_one(store)
@@ -360,7 +360,7 @@ async def test_a_completion_event_is_sent_after_a_crash(home: Home, clock: Virtu
 async def test_a_completion_event_takes_no_bytes_from_sends_of_the_last_settlement(
     store: Store, fate: Fate
 ) -> None:
-    """The event comes after it, whatever the cap says; then the queue has more than it may."""
+    """The event is stored last and exempt from the cap, so the queue may exceed it."""
     await make_queue(store)
     await make_queue(store, DONE, backlog_bytes_max=LIMIT)
     batch = await create_batch(store, news(1), completion_queue=DONE)

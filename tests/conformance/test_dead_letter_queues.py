@@ -1,4 +1,4 @@
-"""Dead-letter queues: what dies is recorded, and goes on as an ordinary message elsewhere."""
+"""Dead-letter queues: a dead message is recorded and moved there as an ordinary message."""
 
 import pytest
 
@@ -210,7 +210,7 @@ async def test_several_messages_die_and_move_in_one_settlement(
 async def test_messages_that_die_together_keep_the_order_of_their_key(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Whether it waited too long or expired, and whichever of them expired first."""
+    """By retention or by its own expiry, in either order."""
     await make_both(store)
     sent = [
         await send(store, key="a", expires_after_seconds=expiry) for expiry in (None, 30, 20, 10)

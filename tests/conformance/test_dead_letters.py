@@ -1,4 +1,4 @@
-"""Dead letters: found, grouped, mended, and discarded."""
+"""Dead letters: listed, grouped, edited and discarded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Doubles of an event that is done: acked without being handed out, and nobody waits for them."""
+"""Deduplication: duplicates of a done event are acked at their claim, without being returned."""
 
 import asyncio
 
@@ -136,7 +136,7 @@ async def test_a_delayed_duplicate_is_acked_when_it_becomes_visible(
 
 
 async def test_a_duplicate_in_a_paused_queue_is_not_acked(store: Store) -> None:
-    """A paused queue hands out nothing, and acks nothing unseen."""
+    """A claim on a paused queue acks no duplicates either."""
     await make_queue(store)
     await do_event(store)
     await send(store, event_id=PAID)
@@ -232,7 +232,7 @@ async def test_an_event_can_run_again_after_fifteen_days(store: Store, clock: Vi
 
 
 async def test_a_replay_is_a_new_event(store: Store) -> None:
-    """Else it would be taken for a double of one that was done meanwhile."""
+    """Otherwise it would count as a duplicate of the event that was done meanwhile."""
     await make_queue(store)
     await send(store, event_id=PAID)
     await kill_all(store)

@@ -1,4 +1,4 @@
-"""Doubles of a done event in front of a message: however many, it is found in one claim."""
+"""Many duplicates of a done event in front of a message: one claim still finds the message."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MANY = 150
 
 
 async def make_doubles(store: Store, number: int = MANY, **fields: Any) -> None:
-    """Of an event that is done."""
+    """Sends duplicates of an event that is done."""
     await send(store, event_id=PAID)
     await settle(store, ack(await pull_one(store)))
     await send_many(store, number, event_id=PAID, **fields)
@@ -84,7 +84,7 @@ async def test_duplicates_of_many_keys_do_not_hide_a_message(
 
 
 async def test_duplicates_count_towards_the_rate_limit(store: Store, clock: VirtualClock) -> None:
-    """They were handed out, if only to the store itself."""
+    """A duplicate counts as claimed, although only the store saw it."""
     await make_queue(store, rate_per_second=10)
     await make_doubles(store, 12)
     clock.advance(seconds=60)

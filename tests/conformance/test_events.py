@@ -1,4 +1,4 @@
-"""Events: what was done once for an event is not done again for its double."""
+"""Event ids: the ack of a second message with the same event id is a duplicate."""
 
 import asyncio
 from collections.abc import Callable

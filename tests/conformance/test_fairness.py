@@ -1,4 +1,4 @@
-"""Between tenants: who has little waits no longer than one round, and nothing lies idle."""
+"""Fairness between tenants: a small tenant waits at most one round, and no capacity is unused."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Finer points, where two laws meet: keys and deletion, doubles and slots, suspension and age."""
+"""Rules that meet: keys and deletion, duplicates and slots, suspension and retention."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -33,7 +33,7 @@ from tickwork.store.ids import new_id
 
 SUCCEEDED = FiringResult(status=FiringStatus.SUCCEEDED)
 MANY = 6_000
-"""More than one piece of a batch, on every store."""
+"""More items than one chunk of a batch on any store."""
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_an_expired_blocked_message_does_not_change_the_head_of_its_key(
 async def test_the_age_of_a_key_head_is_unchanged_when_a_blocked_message_is_deleted(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Its place among other messages, and its end by retention, hang on that."""
+    """Its order among other messages and its retention depend on that time."""
     await make_queue(store, retention_seconds=100)
     head = await send(store, key="a")
     behind = await send(store, key="a")
@@ -94,7 +94,7 @@ async def test_the_age_of_a_key_head_is_unchanged_when_a_blocked_message_is_dele
 async def test_of_two_messages_with_one_id_in_one_call_the_first_is_stored(
     store: Store, way: str, is_keyed_first: bool
 ) -> None:
-    """With a key or without: which of the two kinds is stored first is nobody's business."""
+    """With or without a key: the order in which a store writes the two kinds does not matter."""
     await make_queue(store)
     plain = new()
     keyed = new(id=plain.id, key="a")
@@ -112,7 +112,7 @@ async def test_of_two_messages_with_one_id_in_one_call_the_first_is_stored(
     assert await counts(store) == Counts()
 
 
-# Doubles
+# Duplicates
 
 
 async def test_a_duplicate_ack_records_no_firing(store: Store, clock: VirtualClock) -> None:
@@ -176,7 +176,7 @@ async def test_messages_in_a_suspended_tenants_own_queue_still_expire(
 
 
 def breaking(items: list[NewMessage], after: int) -> Iterator[NewMessage]:
-    """Stops in the middle."""
+    """Items whose iterator fails in the middle."""
     yield from items[:after]
     raise ConnectionResetError
 

@@ -1,4 +1,4 @@
-"""Firings: what became of a slot, a row for each attempt that counted."""
+"""Firings: one row for each counted attempt at a slot."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,7 +43,7 @@ SUCCEEDED = FiringResult(status=FiringStatus.SUCCEEDED)
 async def slot_message(
     store: Store, clock: VirtualClock, schedule_id: UUID, **fields: Any
 ) -> Message:
-    """A message of a slot, in hand."""
+    """A claimed message of a slot."""
     await send(store, schedule_id=schedule_id, slot=clock.now(), **fields)
     return await pull_one(store)
 

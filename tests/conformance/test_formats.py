@@ -1,4 +1,4 @@
-"""Formats: what a newer version wrote waits for newer nodes, and is never misread."""
+"""Formats: messages of a newer format wait for newer nodes and are never misread."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys that come free: whoever leaves, and however, the next of its key comes forward."""
+"""Freed keys: when the head of a key is removed in any way, the next message is unblocked."""
 
 import pytest
 
@@ -58,7 +58,7 @@ async def test_a_head_that_expires_frees_its_key(store: Store, clock: VirtualClo
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     assert await counts(store) == Counts(ready=1, blocked=1, dead=1)
     clock.advance(seconds=600)
-    # By retention: it counts from when a message could first be had.
+    # By retention, which counts from when a message could first be claimed.
     assert await store.reaper.reap(SYSTEM, ALL) == Reaped(dead=1)
     assert [letter.message_id for letter in await letters(store)][1:] == [second.id]
     assert ids(await pull(store)) == [third.id]
@@ -185,7 +185,7 @@ async def test_one_settlement_can_ack_and_send_messages_of_one_key(store: Store)
     await settle(store, ack(await pull_one(store), following))
     assert await counts(store) == Counts(ready=1, blocked=1)
     assert await ack_all(store) == [behind.id, following.message.id]
-    # And where nobody waits, what is sent need not wait either.
+    # If no message is blocked, a new one is not blocked either.
     await send(store, key="a")
     await settle(store, ack(await pull_one(store), following))
     assert ids(await pull(store)) == [following.message.id]

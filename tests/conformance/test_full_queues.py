@@ -1,4 +1,4 @@
-"""A queue that has more than it may: it takes nothing new, and knows what it has already."""
+"""A queue over its cap refuses new messages but accepts repeats of stored ones."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -21,7 +21,7 @@ from tickwork.store.contract import Store
 
 BODY = b"x" * 100_000
 LESS = 128_000
-"""Less than two of them."""
+"""Fewer bytes than two messages have."""
 
 
 async def by_settling(store: Store, message: NewMessage) -> None:
@@ -40,7 +40,7 @@ WAYS: dict[str, Callable[[Store, NewMessage], Awaitable[Any]]] = {
 
 
 async def make_overfull(store: Store, **fields: Any) -> list[NewMessage]:
-    """A queue that got its cap when it had more already."""
+    """A queue that got its cap after it had more bytes already."""
     await make_queue(store)
     sent = [await send(store, body=BODY, **fields) for _ in range(2)]
     await make_queue(store, backlog_bytes_max=LESS)
@@ -66,7 +66,7 @@ async def test_repeating_a_claimed_message_is_not_refused(store: Store) -> None:
 
 
 async def test_repeating_a_copied_message_is_not_refused(store: Store) -> None:
-    """Neither by its own queue nor by the one that has the copy."""
+    """Neither the target queue nor the queue with the copy refuses it."""
     await make_queue(store, "source")
     await make_queue(store)
     await store.subscriptions.put(DEFAULT, "paid", WORK)
@@ -87,7 +87,7 @@ async def test_a_new_message_beside_a_repeated_one_refuses_both(store: Store) ->
 
 
 async def test_a_repeated_message_takes_no_bytes(store: Store) -> None:
-    """What is free is free to the last byte, however often the rest is repeated."""
+    """Repeats never use up free bytes."""
     await make_queue(store, backlog_bytes_max=LESS)
     sent = await send(store, body=BODY)
     for way in WAYS.values():

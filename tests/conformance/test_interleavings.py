@@ -1,7 +1,7 @@
-"""Two at once, each stopped at its critical point: no order of events breaks a promise.
+"""Two transactions at once, each stopped at its critical point: no order breaks a promise.
 
-On PostgreSQL, where transactions really overlap. What each law stands on (a lock, a fence, a
-second statement) is named in its docstring; without it the law fails.
+On PostgreSQL, where transactions really overlap. Each docstring names the lock, fence or second
+statement that the law depends on; without it the test fails.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
 
 async def test_a_claim_skips_rows_that_another_claim_has_locked(home: Home, store: Store) -> None:
-    """SKIP LOCKED: neither the same message, nor a wait for it."""
+    """SKIP LOCKED: the second claim neither returns the same message nor waits for it."""
     await make_queue(store)
     first, second = await send_many(store, 2)
     node = await join(store)
@@ -64,7 +64,7 @@ async def test_a_claim_skips_rows_that_another_claim_has_locked(home: Home, stor
 async def test_a_separate_claim_skips_locked_rows_too(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """SKIP LOCKED in the statement of its own that such a message has."""
+    """SKIP LOCKED, also in the separate statement for suspects."""
     await make_queue(store)
     first, second = await send_many(store, 2)
     for _ in range(2):
@@ -78,13 +78,13 @@ async def test_a_separate_claim_skips_locked_rows_too(
         assert ids(await claiming) == [second.id]
 
 
-# claim and the end of its node
+# claim and the expiry of its node
 
 
 async def test_a_node_in_the_middle_of_a_claim_is_not_reaped(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The claim holds its node (FOR KEY SHARE): else the message would be held by nobody."""
+    """The claim locks its node (FOR KEY SHARE): otherwise a reaped node would keep the message."""
     await make_queue(store)
     sent = await send(store)
     node = await join(store)
@@ -102,7 +102,7 @@ async def test_a_node_in_the_middle_of_a_claim_is_not_reaped(
 
 
 async def test_a_node_that_is_being_reaped_claims_nothing(home: Home, store: Store) -> None:
-    """The claim asks for its node's row, and waits for whoever is ending it."""
+    """The claim reads its node's row and waits for the transaction that deletes it."""
     await make_queue(store)
     await send(store)
     node = await join(store)
@@ -120,7 +120,7 @@ async def test_a_node_that_is_being_reaped_claims_nothing(home: Home, store: Sto
 async def test_a_node_that_is_being_reaped_claims_no_suspects_either(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The same lock, in the statement of its own that such a message has."""
+    """The same lock, in the separate statement for suspects."""
     await make_queue(store)
     await send(store)
     for _ in range(2):
@@ -141,7 +141,7 @@ async def test_a_node_that_is_being_reaped_claims_no_suspects_either(
 async def test_leaving_waits_for_a_running_claim_and_releases_its_messages(
     home: Home, store: Store
 ) -> None:
-    """The node is taken (FOR UPDATE) before what it holds is looked for."""
+    """The node is locked (FOR UPDATE) before its claims are looked up."""
     await make_queue(store)
     await send(store)
     node = await join(store)
@@ -160,7 +160,7 @@ async def test_leaving_waits_for_a_running_claim_and_releases_its_messages(
 async def test_a_node_that_is_being_renewed_is_not_reaped(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The reaper passes by a locked node, and looks at it anew once it has it."""
+    """The reaper skips a locked node and reads it again once it has the lock."""
     node = await join(store)
     clock.advance(seconds=TTL_SECONDS)
     async with rival(home.url) as heartbeat:
@@ -180,7 +180,7 @@ async def test_a_node_that_is_being_renewed_is_not_reaped(
 async def test_a_message_is_claimable_only_after_its_send_has_committed(
     home: Home, store: Store
 ) -> None:
-    """Not before; and not lost either, when claims have gone past its place meanwhile."""
+    """Not earlier, and not lost either, if claims have moved past its position meanwhile."""
     await make_queue(store)
     node = await join(store)
     early = new()
@@ -197,7 +197,7 @@ async def test_a_message_is_claimable_only_after_its_send_has_committed(
 async def test_a_repeat_during_the_first_send_is_one_message(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The id is unique: the repeat waits for the first, and then leaves it alone."""
+    """The id is unique: the repeat waits for the first send and then does nothing."""
     await make_queue(store)
     message = new()
     other = await home.open(clock)
@@ -222,7 +222,8 @@ async def test_a_repeat_during_the_first_send_is_one_message(
 
 
 async def test_a_queue_is_not_deleted_during_a_send(home: Home, store: Store) -> None:
-    """The send holds its queue (FOR KEY SHARE); the delete looks for messages once it has it."""
+    """The send locks its queue (FOR KEY SHARE); the delete looks for messages after taking the
+    lock."""
     await make_queue(store)
     async with barrier(home.url, before=SEND) as held:
         sending_one = asyncio.create_task(send(store))
@@ -239,7 +240,7 @@ async def test_a_queue_is_not_deleted_during_a_send(home: Home, store: Store) ->
 async def test_a_send_into_a_queue_that_is_being_deleted_is_refused(
     home: Home, store: Store
 ) -> None:
-    """The send waits for the queue, and finds it gone."""
+    """The send waits for the queue's row and finds it deleted."""
     queue_id = await make_queue(store)
     async with rival(home.url) as deleting:
         await deleting.does("SELECT FROM tickwork_queues WHERE id = $1 FOR UPDATE", queue_id)
@@ -257,7 +258,7 @@ async def test_a_send_into_a_queue_that_is_being_deleted_is_refused(
 async def test_a_message_that_is_being_claimed_is_neither_purged_nor_deleted(
     home: Home, store: Store, what: str
 ) -> None:
-    """The state is looked at again once the row is free."""
+    """The state is checked again once the row is unlocked."""
     await make_queue(store)
     sent = await send(store)
     node = await join(store)
@@ -279,7 +280,7 @@ async def test_a_message_that_is_being_claimed_is_neither_purged_nor_deleted(
 async def test_a_message_that_is_being_claimed_does_not_expire(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """SKIP LOCKED, and the state looked at again: by expiry and by retention alike."""
+    """SKIP LOCKED, and the state is checked again, for expiry and for retention."""
     await make_queue(store, retention_seconds=60)
     await send(store, expires_after_seconds=70)
     node = await join(store, ttl_seconds=600)

@@ -1,7 +1,7 @@
-"""Two at once where something is counted or kept in order: keys, letters, batches, caps, doubles.
+"""Two transactions at once on keys, dead letters, batches, caps and duplicates.
 
-On PostgreSQL, where transactions really overlap. What each law stands on is named in its
-docstring; without it the law fails.
+On PostgreSQL, where transactions really overlap. Each docstring names what the law depends on;
+without it the test fails.
 """
 
 import asyncio
@@ -61,7 +61,8 @@ async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 async def test_a_message_sent_while_the_one_before_it_is_acked_is_not_stuck(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The key is taken after the message is gone, and who waits is looked for after that."""
+    """The key is locked after the message is deleted, and blocked messages are looked up after
+    that."""
     await make_queue(store)
     await send(store, key="a")
     message = await pull_one(store)
@@ -80,7 +81,7 @@ async def test_a_message_sent_while_the_one_before_it_is_acked_is_not_stuck(
 async def test_an_ack_waits_for_a_send_of_the_same_key(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The send holds its key until it commits: the ack finds the message, and lets it go."""
+    """The send locks its key until it commits: the ack then finds the message and unblocks it."""
     await make_queue(store)
     await send(store, key="a")
     message, behind = await pull_one(store), new(key="a")
@@ -98,7 +99,7 @@ async def test_an_ack_waits_for_a_send_of_the_same_key(
 async def test_of_two_concurrent_first_messages_of_a_key_one_is_the_head(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The key's row is made once: the second send waits for the first, and stands behind it."""
+    """The key's row is inserted once: the second send waits for the first and comes behind it."""
     await make_queue(store)
     first, second = new(key="a"), new(key="a", priority=9)
     async with barrier(home.url, before=f"{SEND} WHEN (NEW.id = '{first.id}')") as held:
@@ -113,7 +114,7 @@ async def test_of_two_concurrent_first_messages_of_a_key_one_is_the_head(
 
 
 async def test_a_failed_send_leaves_no_key_blocked(home: Home, store: Store) -> None:
-    """The place is reserved in the transaction of the send, and goes with it."""
+    """The key's row is written in the send's transaction and rolled back with it."""
     await make_queue(store)
     async with rival(home.url) as taken:
         lost = new(key="a")
@@ -135,7 +136,7 @@ async def test_a_failed_send_leaves_no_key_blocked(home: Home, store: Store) -> 
 async def test_of_two_replays_of_a_dead_letter_one_sends(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The letter is resolved by whoever finds it open in the statement that resolves it."""
+    """The statement that resolves a dead letter checks that it is still open."""
     await make_queue(store)
     await send(store)
     (letter,) = await kill_all(store)
@@ -157,7 +158,7 @@ async def test_of_two_replays_of_a_dead_letter_one_sends(
 async def test_a_discard_skips_a_dead_letter_that_is_being_replayed(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The same fence, for the other way to resolve."""
+    """The same fence, for a discard."""
     await make_queue(store)
     await send(store)
     await kill_all(store)
@@ -176,7 +177,7 @@ async def test_a_discard_skips_a_dead_letter_that_is_being_replayed(
 async def test_a_dead_letter_that_is_being_replayed_is_not_edited(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The edit waits for the row, and finds it resolved: no edit is silently lost."""
+    """The edit waits for the row and finds it resolved: no edit is silently lost."""
     await make_queue(store)
     await send(store, body=b"old")
     (letter,) = await kill_all(store)
@@ -202,7 +203,7 @@ async def test_a_dead_letter_that_is_being_replayed_is_not_edited(
 async def test_two_concurrent_last_acks_complete_a_batch_once(
     home: Home, store: Store, other: Store
 ) -> None:
-    """Whoever commits last sees that all has ended; compare-and-set lets one tell."""
+    """The last to commit sees that every item has ended; a compare-and-set sends one event."""
     await make_queue(store)
     await make_queue(store, "done")
     batch = await create_batch(store, news(2), completion_queue="done")
@@ -222,7 +223,7 @@ async def test_two_concurrent_last_acks_complete_a_batch_once(
 async def test_the_reaper_during_the_last_ack_sends_no_second_event(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The event is sent in the transaction that sets `completed_at`, by whoever sets it."""
+    """The event is sent in the transaction that sets `completed_at`."""
     await make_queue(store)
     await make_queue(store, "done")
     batch = await create_batch(store, news(1), completion_queue="done")
@@ -241,7 +242,7 @@ async def test_the_reaper_during_the_last_ack_sends_no_second_event(
 async def test_the_reaper_sends_the_completion_event_that_a_crash_left_out(
     home: Home, store: Store
 ) -> None:
-    """The items ended, and whoever ended them died before the completion."""
+    """All items ended, and the process died before it completed the batch."""
     await make_queue(store)
     await make_queue(store, "done")
     batch = await create_batch(store, news(1), completion_queue="done")
@@ -271,7 +272,7 @@ async def test_the_reaper_sends_the_completion_event_that_a_crash_left_out(
 async def test_a_claim_under_a_cap_waits_for_a_concurrent_one(
     home: Home, store: Store, other: Store
 ) -> None:
-    """Claims of a queue with a cap take the queue: each sees what the other took."""
+    """Claims of a queue with a cap lock the queue: each sees what the other claimed."""
     await make_queue(store, tenant_claimed_max=3)
     await send_many(store, 10)
     nodes = [await join(store) for _ in range(2)]
@@ -288,7 +289,7 @@ async def test_a_claim_under_a_cap_waits_for_a_concurrent_one(
 async def test_a_send_does_not_wait_for_a_claim_under_a_cap(
     home: Home, store: Store, other: Store
 ) -> None:
-    """The claim's lock on the queue is one that sends can share."""
+    """Sends can share the lock that a claim takes on the queue."""
     await make_queue(store, tenant_claimed_max=3)
     await send(store)
     node = await join(store)

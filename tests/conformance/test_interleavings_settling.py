@@ -1,7 +1,7 @@
-"""Two at once around the end of a message: settlements, the reaper, doubles.
+"""Two transactions at once around a settlement: settlements, the reaper, duplicates.
 
-On PostgreSQL, where transactions really overlap. What each law stands on is named in its
-docstring; without it the law fails.
+On PostgreSQL, where transactions really overlap. Each docstring names what the law depends on;
+without it the test fails.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 async def test_a_settlement_during_the_reapers_release_is_refused(
     home: Home, store: Store, clock: VirtualClock, fate: Fate
 ) -> None:
-    """The fence is looked at again once the row is free: the holder is no longer the holder."""
+    """The fence is checked again once the row is unlocked: the claim has another holder by then."""
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -86,7 +86,7 @@ async def test_a_settlement_during_the_reapers_release_is_refused(
 async def test_a_message_acked_while_its_node_is_reaped_stays_acked(
     home: Home, store: Store, clock: VirtualClock, deaths: int
 ) -> None:
-    """Neither given back nor buried: the reaper's statements have the fence, too."""
+    """Neither released nor made a dead letter: the reaper's statements check the fence, too."""
     await make_queue(store)
     await send(store)
     await kill_holders(store, clock, deaths)
@@ -108,7 +108,7 @@ async def test_a_message_acked_while_its_node_is_reaped_stays_acked(
 async def test_the_reaper_skips_a_lease_that_is_being_settled(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """SKIP LOCKED: one slow settlement does not hold up the reaper."""
+    """SKIP LOCKED: a slow settlement does not block the reaper."""
     await make_queue(store)
     await send_many(store, 2)
     first, second = await pull(store, lease_seconds=1)
@@ -128,7 +128,7 @@ async def test_the_reaper_skips_a_lease_that_is_being_settled(
 async def test_a_lease_that_is_being_extended_can_be_settled(
     home: Home, store: Store, fate: Fate
 ) -> None:
-    """A row that moves meanwhile is looked for again: it is still held."""
+    """A row that moved meanwhile is looked up again: its claim is still valid."""
     await make_queue(store)
     await send(store)
     message = await pull_one(store)
@@ -146,7 +146,7 @@ async def test_a_lease_that_is_being_extended_can_be_settled(
 async def test_of_two_settlements_in_two_processes_one_counts(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The second waits for the row, and finds it gone."""
+    """The second waits for the row and finds it deleted."""
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -169,7 +169,7 @@ async def test_of_two_settlements_in_two_processes_one_counts(
 async def test_of_two_duplicates_in_two_processes_one_counts(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """The event is unique: the second waits for the first to commit, and then is the double."""
+    """The event is unique: the second waits for the first to commit and is then the duplicate."""
     await make_queue(store)
     await make_queue(store, "next")
     for _ in range(2):

@@ -1,7 +1,7 @@
-"""Two at once on one SQLite file: a write waits for the other's, and then sees what it did.
+"""Two processes on one SQLite file: a write waits for the other and then sees its changes.
 
-Writers cannot overlap there, so the critical point is the beginning: whoever waited must decide
-on what it finds afterwards, not on what it saw before, and must not fail for having waited.
+Writers cannot overlap there, so the critical point is the start of a transaction: a writer that
+waited must decide on what it reads afterwards and must not fail because it waited.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ class Rival:
         self._connection.execute(statement, values)
 
     async def ends_before(self, task: "asyncio.Task[T]", *, how: str = "COMMIT") -> T:
-        """Ends its transaction, for which the task waits, and returns what the task says."""
-        await asyncio.sleep(0)  # One turn of the loop: the task asks the store's writer …
-        await eventually(self._work_queue._items.empty)  # … which takes it, and has to wait.
+        """Ends its transaction, for which the task waits, and returns the task's result."""
+        await asyncio.sleep(0)  # The task submits its work to the writer …
+        await eventually(self._work_queue._items.empty)  # … which takes it and waits for the lock.
         assert not task.done(), "the write did not wait"
         self._connection.execute(how)
         return await task

@@ -1,4 +1,4 @@
-"""A caller's own rows and a settlement: both, or neither."""
+"""Joint commits: a caller's own rows and a settlement commit together, or not at all."""
 
 import asyncio
 
@@ -109,7 +109,7 @@ async def test_one_lost_claim_rolls_back_everything(
 
 
 async def test_a_duplicate_event_rolls_back_everything(store: Store, ledger: Ledger) -> None:
-    """What was done for the event is in the ledger already; a plain ack makes the double go."""
+    """The effect of the event is stored already; a plain ack removes the duplicate."""
     await make_queue(store)
     for _ in range(2):
         await send(store, event_id="paid-1")

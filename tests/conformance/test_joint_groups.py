@@ -1,4 +1,4 @@
-"""Joint settlements at the same moment may share a transaction; what befalls one is its own."""
+"""Concurrent joint settlements may share a transaction, and a failure affects only its own."""
 
 import asyncio
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def joint(message: Message) -> Joint:
 async def settled_at_once(
     store: Store, ledger: Ledger, joints: list[Joint]
 ) -> dict[int, type[BaseException]]:
-    """Settles all at the same moment; says which failed, and how."""
+    """Settles all of them concurrently and returns the errors of those that failed."""
     answers = await asyncio.gather(
         *(
             store.messages.settle_jointly(
@@ -148,7 +148,7 @@ async def test_a_full_queue_fails_only_the_settlements_that_send_to_it(
 
 
 async def test_a_batch_whose_items_settle_together_completes(store: Store, ledger: Ledger) -> None:
-    """More than go into one group."""
+    """More settlements than fit into one group."""
     await make_queue(store)
     await make_queue(store, "next")
     await make_queue(store, "done")

@@ -1,4 +1,4 @@
-"""Keys: of one key one message at a time, in the order in which they were accepted."""
+"""Keys: one message of a key at a time, in the order in which they were accepted."""
 
 import asyncio
 from collections.abc import Callable
@@ -67,7 +67,7 @@ async def test_other_keys_and_messages_without_a_key_are_not_blocked(store: Stor
 async def test_messages_of_one_call_keep_their_order_per_key(store: Store, way: str) -> None:
     await make_queue(store)
     await make_queue(store, "before")
-    # Not in the order of their ids: what sorts by id must not lean on that.
+    # Not in the order of their ids: the order must not depend on it.
     messages = [new(key="ab"[number % 2]) for number in range(20)][::-1]
     if way == "batch":
         await store.messages.send_batch(DEFAULT, WORK, messages)
@@ -259,7 +259,7 @@ async def test_a_replay_goes_to_the_end_of_its_key(store: Store) -> None:
 async def test_the_order_per_key_holds_under_concurrency(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """Neither a message out of turn, nor two of a key in flight, nor a key that is stuck."""
+    """No message runs out of order, no key has two in flight, and none is stuck."""
     await make_queue(store)
     other = await home.open(clock)
     random, senders, rounds = Random(11), 6, 12

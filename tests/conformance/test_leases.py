@@ -1,4 +1,4 @@
-"""Pull leases: a claim without a node, that lasts as long as it says."""
+"""Pull leases: a claim without a node that expires after its own duration."""
 
 from datetime import timedelta
 
@@ -153,7 +153,7 @@ async def test_a_lease_of_zero_seconds_expires_at_once(store: Store) -> None:
 async def test_an_expired_message_is_claimable_only_after_the_reaper_ran(
     store: Store, clock: VirtualClock
 ) -> None:
-    """One thing hands back, so that one thing counts what it cost."""
+    """Only the reaper releases messages, so that only it counts the lost claim."""
     await make_queue(store)
     await send(store)
     await pull_one(store, lease_seconds=1)

@@ -1,4 +1,4 @@
-"""Dead letters up to a moment, and by their ids: nothing that died later, nothing resolved."""
+"""Selections of dead letters by time and by id: no later ones, no resolved ones."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ from tickwork.store.ids import new_id
 
 
 async def make_letters(store: Store, clock: VirtualClock, number: int = 4) -> list[DeadLetter]:
-    """One a second, oldest first."""
+    """One dead letter a second, oldest first."""
     await make_queue(store)
     for _ in range(number):
         await send(store)
@@ -91,7 +91,7 @@ async def test_a_replay_sends_dead_letters_that_failed_before_a_time(
 async def test_a_message_that_dies_again_is_not_replayed_by_the_same_selection(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Else a replay in pieces would go round and round."""
+    """Otherwise a replay in chunks would never finish."""
     made = await make_letters(store, clock)
     selection = Selection(failed_before=made[-1].failed_at, limit=2)
     rounds = 0

@@ -1,4 +1,4 @@
-"""Bad input: refused with an error that names the field and its limit, and nothing is stored."""
+"""Invalid input is refused with an error that names the field and its limit; nothing is stored."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime

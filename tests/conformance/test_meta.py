@@ -1,4 +1,4 @@
-"""What a store says of itself, its time, and what is left after it was closed."""
+"""The meta row of a store, its time, and what remains after it was closed."""
 
 import asyncio
 

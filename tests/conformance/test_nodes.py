@@ -1,4 +1,4 @@
-"""Nodes: one lease for everything a process holds, and what becomes of it when that ends."""
+"""Nodes: one lease for all claims of a process, and what happens to them when it expires."""
 
 from datetime import timedelta
 
@@ -101,7 +101,7 @@ async def test_a_node_that_never_joined_has_no_lease(store: Store) -> None:
 
 
 async def test_joining_again_is_a_heartbeat(store: Store, clock: VirtualClock) -> None:
-    """The answer to the first may have got lost."""
+    """The response to the first join may have been lost."""
     node_id = await join(store, ttl_seconds=15)
     (first,) = await store.nodes.list(SYSTEM)
     clock.advance(seconds=5)
@@ -197,7 +197,7 @@ async def test_a_node_that_left_claims_nothing(store: Store) -> None:
 
 
 async def test_a_node_releases_claims_it_does_not_know(store: Store) -> None:
-    """A claim whose answer got lost handed messages to a node that never saw them."""
+    """A claim whose response was lost gave messages to a node that never received them."""
     await make_queue(store)
     await send_many(store, 5)
     node, other = await join(store), await join(store)
@@ -247,7 +247,7 @@ async def test_after_three_lost_claims_a_message_is_claimed_alone(
     later = await send_many(store, 2)
     await kill_holders(store, clock, LOST_CLAIMS_SEPARATE)
     node = await join(store)
-    # Those that need not be alone come first: there may be many of them.
+    # Those that may share a worker come first: there may be many of them.
     found = [await claim(store, node, separate=True) for _ in range(4)]
     assert [ids(each) for each in found] == [ids(later), [sent[0].id], [sent[1].id], []]
 

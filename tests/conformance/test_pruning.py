@@ -1,4 +1,4 @@
-"""Pruning: what was kept long enough goes, a few at a time, and nothing else does."""
+"""The pruner deletes what is older than its retention, in bounded passes, and nothing else."""
 
 from collections.abc import Awaitable, Callable
 
@@ -87,7 +87,7 @@ async def test_each_kind_of_row_is_kept_for_its_retention_and_no_longer(
     await make_queue(store)
     await make(store, 2)
     await store.stats.flush(SYSTEM)
-    # A minute is as old as its beginning.
+    # A minute is as old as its start.
     clock.advance(seconds=kept_seconds - 61)
     assert await pruned(store, kind) == 0
     clock.advance(seconds=30)
@@ -96,7 +96,7 @@ async def test_each_kind_of_row_is_kept_for_its_retention_and_no_longer(
     clock.advance(seconds=91)
     assert await pruned(store, kind) >= 2
     assert await pruned(store, kind) == 0
-    # A day that is kept together goes when the whole of it is old.
+    # A day stored as one partition is dropped when all of it is old.
     clock.advance(seconds=kept_seconds + 86_400)
     assert await pruned(store, kind) >= 1
 
@@ -139,7 +139,7 @@ async def test_a_completed_batch_is_pruned_with_its_items(
         await store.batches.get(DEFAULT, ended.id)
     assert (await store.batches.get(DEFAULT, running.id)).pending == 3
     assert await store.batches.list(DEFAULT, ALL) == (await store.batches.get(DEFAULT, running.id),)
-    # Its id is free again, and nothing of the old one is left.
+    # Its id can be used again, and nothing of the old batch is left.
     again = await create_batch(store, [new()], batch_id=ended.id)
     assert (again.total, again.completed, again.pending) == (1, 0, 1)
     found = await store.batches.items(DEFAULT, again.id, ItemStatus.COMPLETED, ALL)
@@ -177,7 +177,7 @@ async def test_receipts_of_sends_are_pruned_after_a_day(store: Store, clock: Vir
     await make_queue(store)
     for _ in range(3):
         await send(store)
-    # Their age is in their ids, which are made by the local clock.
+    # Their age is in their ids, which come from the local clock.
     clock.advance(seconds=20 * 365 * DAY_SECONDS)
     assert await pruned(store, "receipts") >= 3
     assert await pruned(store, "receipts") == 0

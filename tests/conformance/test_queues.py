@@ -1,4 +1,4 @@
-"""Queues: made, changed, paused, purged and deleted, and what their counts say."""
+"""Queues: create, change, pause, purge, delete and count."""
 
 import pytest
 from msgspec import structs

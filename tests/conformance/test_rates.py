@@ -1,4 +1,4 @@
-"""Rates: no more messages are handed out in a second than their queue says, and no fewer."""
+"""Rate limits: in a second exactly as many messages are claimed as the queue's rate allows."""
 
 import asyncio
 from datetime import datetime
@@ -184,7 +184,7 @@ async def test_a_rate_and_a_cap_hold_together(store: Store, clock: VirtualClock)
     first = await pull(store)
     assert ids(first) == ids(sent[:3])
     await settle(store, *map(ack, first))
-    # What the cap withheld was not spent.
+    # What the cap withheld was not charged to the rate.
     second = await pull(store)
     assert len(second) == 1
     clock.advance(seconds=1)

@@ -1,4 +1,4 @@
-"""The reaper: what its holder will not give back, and what nobody wants any more."""
+"""The reaper: releases claims of dead holders and expires messages and batches."""
 
 import asyncio
 
@@ -82,7 +82,7 @@ async def test_a_claimed_message_does_not_expire(store: Store, clock: VirtualClo
 async def test_no_attempt_starts_after_a_messages_own_expiry(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Also if no reaper came by: yesterday's reminder is not sent today."""
+    """Even if no reaper ran: yesterday's reminder is not sent today."""
     await make_queue(store)
     await send(store, expires_after_seconds=60)
     clock.advance(seconds=59)

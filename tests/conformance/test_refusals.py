@@ -1,4 +1,4 @@
-"""A stale holder changes nothing: whatever it wants to end, and whatever it wants to send."""
+"""A stale claim changes nothing: neither its ending nor its sends happen."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ FATES = pytest.mark.parametrize("fate", [*Fate])
 
 
 def ending(held: Claim, fate: Fate) -> Ending:
-    """An ending that would leave traces everywhere, if it counted."""
+    """An ending with every kind of effect, if it counted."""
     return Ending(
         claim=held,
         fate=fate,
@@ -60,7 +60,7 @@ def ending(held: Claim, fate: Fate) -> Ending:
 async def assert_refused(
     store: Store, held: Claim, fate: Fate, *, scope: Scope = DEFAULT, seen_by: Scope = DEFAULT
 ) -> None:
-    """The ending is refused, and everything is as it was before."""
+    """Asserts that the ending is refused and that nothing changed."""
 
     async def picture() -> list[object]:
         return [
@@ -76,7 +76,7 @@ async def assert_refused(
 
 
 async def lost_and_claimed_anew(store: Store, clock: VirtualClock) -> tuple[Message, Message]:
-    """A message whose first holder died, and the same in the hands of another."""
+    """A message whose first holder died, and the same message claimed by another."""
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -109,7 +109,7 @@ async def test_a_settlement_of_an_earlier_claim_is_refused(
 
 @FATES
 async def test_a_settlement_with_another_holder_is_refused(store: Store, fate: Fate) -> None:
-    """A database that fell back to an older copy may give one number out twice."""
+    """A database restored from an older copy may give out the same number twice."""
     await make_queue(store)
     await make_queue(store, "next")
     await send(store)
@@ -137,7 +137,7 @@ async def test_a_settlement_of_another_tenant_is_refused(store: Store, fate: Fat
     await send(store, scope=owner)
     message = await pull_one(store, scope=owner)
     await assert_refused(store, message.current_claim, fate, scope=stranger, seen_by=SYSTEM)
-    # Nor does it help to pass the message off as one's own.
+    # A forged tenant does not help either.
     pretended = structs.replace(message.current_claim, tenant="stranger")
     await assert_refused(store, pretended, fate, scope=stranger, seen_by=SYSTEM)
     assert await settle(store, ack(message), scope=owner) == SettleResult()
@@ -194,7 +194,7 @@ async def test_of_two_concurrent_endings_of_one_claim_one_counts(store: Store) -
 async def test_of_a_stale_and_a_current_claim_settled_together_the_current_one_counts(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Both in one process, which joined anew after it had been taken for dead."""
+    """Both in one process, which joined again after it was reaped."""
     lost, current = await lost_and_claimed_anew(store, clock)
     stale, fresh = sending("next"), sending("next")
     late, timely = await asyncio.gather(
@@ -242,7 +242,7 @@ async def test_a_settlement_of_a_released_message_is_refused(store: Store) -> No
 async def test_an_expired_claim_can_be_settled_until_it_is_taken_over(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Nobody else has the message, so what was done with it may count."""
+    """No one else has claimed the message, so the result may count."""
     await make_queue(store)
     await send_many(store, 2)
     (pulled,) = await pull(store, limit=1, lease_seconds=1)

@@ -1,4 +1,4 @@
-"""Replays: a dead letter becomes a new message once, never twice, and none is lost."""
+"""Replays: a dead letter becomes a new message exactly once."""
 
 import asyncio
 from datetime import timedelta

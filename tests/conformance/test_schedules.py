@@ -1,4 +1,4 @@
-"""Schedules are stored whole or not at all, found by those whose they are, and kept in bounds."""
+"""Schedules: stored completely or not at all, visible to their tenant, within its limits."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is made in bulk is what would have been made one by one."""
+"""A bulk create stores the same as single creates."""
 
 from datetime import timedelta
 from typing import Any
@@ -48,7 +48,7 @@ OWN: list[dict[str, Any]] = [
 
 
 def twin(new: NewSchedule) -> NewSchedule:
-    """Another one that is the same, as far as two can be."""
+    """Another schedule with equal values."""
     own = {"name": new.name and f"{new.name}, too", "id": new_id()}
     key = new.idempotency_key and f"{new.idempotency_key}, too"
     return structs.replace(new, idempotency_key=key, **own)
@@ -69,7 +69,7 @@ async def test_a_bulk_create_stores_the_same_as_single_creates(
         await make_queue(store, queue)
     plain = new_schedule(clock, start_at=(clock.now() + MINUTE).isoformat(), interval_seconds=90)
     ones = [structs.replace(plain, id=new_id())]
-    # All have the very same rule: what else is said is what tells them apart.
+    # All share the same rule object, so only the other fields differ.
     for said in SAID:
         definition = structs.replace(plain.definition, **said)
         ones.append(structs.replace(plain, id=new_id(), definition=definition))
@@ -81,7 +81,7 @@ async def test_a_bulk_create_stores_the_same_as_single_creates(
     twins = [twin(each) for each in ones]
     for each in ones:
         await store.schedules.create(DEFAULT, [each])
-    # Before each a plain one: from that it differs in one thing alone.
+    # A plain one before each: the next differs from it in one field only.
     mixed = [new for each in twins for new in (twin(plain), each)]
     assert await store.schedules.create_bulk(DEFAULT, iter(mixed)) == len(mixed)
     for one, other in zip(ones, twins, strict=True):

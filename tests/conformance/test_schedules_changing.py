@@ -1,4 +1,4 @@
-"""A change takes back what was planned and not begun: no slot is lost by it, none comes twice."""
+"""A change withdraws planned slots that have not started: no slot is lost, none fires twice."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 class Asked:
-    """A decision that remembers what it was asked, and decides as another does."""
+    """A decision that records its arguments and delegates to another one."""
 
     def __init__(self, decide: changing.Decision) -> None:
         self._decide = decide
@@ -60,8 +60,8 @@ class Asked:
 
 
 async def fast(store: Store, clock: VirtualClock) -> Schedule:
-    """One that fires every ten seconds: after half a minute six slots are planned, three of
-    them due, the first of those claimed and never settled."""
+    """A schedule that fires every ten seconds: after half a minute six slots are planned, three of
+    them due, the first of which is claimed and never settled."""
     made = await create(store, clock, interval_seconds=10)
     clock.advance(seconds=10)
     await plan_now(store, clock)
@@ -88,7 +88,7 @@ async def test_a_change_withdraws_what_it_asks_for_and_never_a_claimed_slot(
         asked = Asked(lambda *_: None)
         assert await change(store, made, withdraw, asked) == made
         assert (asked.slots, asked.now) == (expected, clock.now())
-        # Nothing was decided: all are still there.
+        # Nothing was decided: all slots are still planned.
         assert await slots(store, made) == at
 
 
@@ -124,7 +124,7 @@ async def test_a_resume_continues_and_records_the_slots_of_the_pause(
     assert resumed.status is ScheduleStatus.ACTIVE
     assert resumed.next_slot == clock.now() + MINUTE / 6
     assert resumed.version == paused.version + 1
-    # From the second to the ninth: two that were due, three that were planned, three that passed.
+    # The second to the ninth slot: two due, three planned, three that passed during the pause.
     assert await records(store, made) == [("skipped", "paused", 8)]
     await plan_now(store, clock)
     assert (await again(store, made)).fired == 1 + 3
@@ -212,7 +212,7 @@ async def test_a_deleted_schedule_keeps_only_started_messages(
     assert gone.changed_at == clock.now()
     (left,) = await messages(store, made)
     assert left.state is State.CLAIMED
-    # Two were due and are on record; the three to come are nobody's any more.
+    # The two due slots are recorded; the three future ones are withdrawn.
     assert await records(store, made) == [("skipped", "deleted", 2)]
     for withdraw in WithdrawScope:
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""System events of schedules: a firing that died, and a schedule that this paused."""
+"""System events of schedules: a dead firing, and a schedule that a dead firing paused."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ async def alerts(store: Store) -> None:
 
 
 async def heard(store: Store) -> dict[str | None, list[dict[str, Any]]]:
-    """What was told, by type."""
+    """The published events, by type."""
     found: dict[str | None, list[dict[str, Any]]] = {}
     for each in await store.messages.peek(DEFAULT, ALERTS, ALL):
         found.setdefault(each.type, []).append(json.loads(each.body))
@@ -95,7 +95,7 @@ async def test_a_manual_pause_is_not_published(store: Store, clock: VirtualClock
 async def test_dead_firings_found_by_the_reaper_are_published(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Nobody came for it before it expired."""
+    """No worker claimed it before it expired."""
     made = await created_due(store, clock, on_dead=OnDead.PAUSE, expires_after_seconds=60.0)
     clock.advance(seconds=120)
     await store.reaper.reap(SYSTEM, ALL)

@@ -1,5 +1,4 @@
-"""No attempt at a slot after it expired: that counts from when it was due, however late it became
-a message."""
+"""No attempt at a slot starts after the slot expired, however late it became a message."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +33,7 @@ EVERY_TEN_MINUTES: dict[str, Any] = {"interval_seconds": 600, "expires_after_sec
 
 
 async def left_after(store: Store, clock: VirtualClock, made: Schedule, seconds: float) -> int:
-    """How many of its messages are there when what has expired is gone."""
+    """Number of its messages after expired ones were reaped."""
     clock.advance(seconds=seconds)
     await store.reaper.reap(SYSTEM, ALL)
     return len(await messages(store, made))
@@ -49,7 +48,7 @@ async def test_a_catch_up_expires_with_its_slot(
     clock.advance(seconds=600 + 300)
     leader = await lead(store)
     (decided,) = await planned(store, clock, leader)
-    # A leader paces what is late.
+    # A leader spreads late slots over time.
     paced = [structs.replace(each, visible_at=clock.now()) for each in decided.fires]
     await write(store, leader, [structs.replace(decided, fires=tuple(paced))])
     (message,) = await messages(store, made)

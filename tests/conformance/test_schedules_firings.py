@@ -1,4 +1,4 @@
-"""What became of slots can be paged through, asked for by slot, and outlives its schedule."""
+"""Firings are listed in pages, found by slot, and outlive their schedule."""
 
 from datetime import datetime
 from uuid import UUID
@@ -47,7 +47,7 @@ async def pages(
 
 
 async def history(store: Store, clock: VirtualClock) -> Schedule:
-    """Six slots in three pairs that ended together: well, badly at first, dead."""
+    """Six slots in three pairs that ended together: succeeded, failed first, dead."""
     made = await create(store, clock, interval_seconds=10)
     leader = await lead(store)
     for turn in range(3):

@@ -1,6 +1,8 @@
-"""A slot that stands in line is not late for that: its grace counts from its turn, if what was
-before it ran. If that was left out itself, for coming too late, nobody was there, and the slot is
-as late as it is."""
+"""Grace periods of slots that wait for an earlier run of their schedule.
+
+The grace period of such a slot counts from when it is unblocked, if the earlier run ran. If the
+earlier slot was skipped as late itself, no worker was running, and the slot is late.
+"""
 
 from typing import Any
 
@@ -22,7 +24,7 @@ HOUR = 3_600.0
 
 
 async def line_of(store: Store, clock: VirtualClock, minutes: int, **fields: Any) -> Schedule:
-    """A schedule with so many slots in line, each planned in time; the first is the oldest."""
+    """A schedule with this many buffered slots, each planned in time, oldest first."""
     await make_queue(store)
     made = await create(store, clock, overlap=OverlapPolicy.BUFFER_ALL, **fields)
     for _ in range(minutes):
@@ -66,7 +68,7 @@ async def test_a_slot_that_waited_for_a_late_one_is_late(store: Store, clock: Vi
     second = await pull_one(store, lease_seconds=HOUR)
     assert second.is_late
     assert await records(store, made) == [("skipped", "skipped_missed", 1)]
-    # It runs, though late: what is behind it has waited for that.
+    # It runs, although late: the slots behind it waited for that.
     await end(store, second)
     assert not (await pull_one(store, lease_seconds=HOUR)).is_late
 

@@ -1,4 +1,4 @@
-"""What is claimed too late is known as late, and slots whose run is gone are not waited for."""
+"""Late claims are marked as late, and a schedule does not wait for a deleted run."""
 
 from typing import Any
 
@@ -138,13 +138,13 @@ async def test_newer_slots_count_as_missed_only_if_late_at_their_first_claim(
     first, second = await pull(store, limit=2)
     assert (first.is_late, second.is_late) == (True, False)
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=4, missed=1),)
-    # Claimed in time, or tried already: however long that takes, it was not missed.
+    # Claimed in time or tried already: it was not missed, however long it takes.
     await settle(store, retry(second, delay_seconds=0))
     clock.advance(seconds=19)
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=1),)
     clock.advance(seconds=0.000_001)
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=2),)
-    # A catch-up stays one.
+    # A catch-up stays a catch-up.
     await settle(store, retry(first, delay_seconds=0))
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=6, missed=2),)
 
@@ -153,7 +153,7 @@ async def test_planned_catch_ups_count_as_missed(store: Store, clock: VirtualClo
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=600, missed={"cap": 3})
     asked = [("default", made.id, made.created_at)]
-    # Three of the missed, and the two that are within the grace.
+    # Three of the missed slots, and the two within the grace period.
     assert await store.schedules.newer_due(SYSTEM, asked) == (LaterSlots(due=5, missed=3),)
 
 

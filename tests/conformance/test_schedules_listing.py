@@ -1,4 +1,4 @@
-"""Lists of schedules: of everybody, of the deleted; and deleted ones go in the end."""
+"""Lists of schedules over all tenants and of deleted ones, and the pruning of deleted ones."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ async def listed(
 
 
 async def paged(store: Store, scope: Scope = SYSTEM, **selection: Any) -> list[Schedule]:
-    """The same, two at a time."""
+    """The same list, two per page."""
     found: list[Schedule] = []
     for _ in range(100):
         after = found[-1].id if found else None
@@ -53,7 +53,7 @@ async def paged(store: Store, scope: Scope = SYSTEM, **selection: Any) -> list[S
 
 
 async def make_some(store: Store, clock: VirtualClock) -> dict[str, Schedule]:
-    """Schedules of two tenants, made in turn, each called by its tenant and name or number."""
+    """Schedules of two tenants, created in turn, each labelled by its tenant and name or number."""
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     made: dict[str, Schedule] = {}
@@ -137,7 +137,7 @@ async def test_deleted_schedules_are_pruned_after_their_firings(
         await again(store, made)
     assert await firings(store, made) == []
     assert await listed(store, DEFAULT, status=DELETED) == []
-    # Nothing else goes, however old it is.
+    # Nothing else is pruned, however old it is.
     clock.advance(seconds=10 * DELETED_KEPT_SECONDS)
     assert await pruned(store) == 0
     assert (await again(store, paused)).status is ScheduleStatus.PAUSED

@@ -1,4 +1,4 @@
-"""What is due and not planned yet when a schedule is updated: its old rule accounts for it."""
+"""Slots that are due and not yet planned when a schedule is updated follow its old rule."""
 
 import pytest
 

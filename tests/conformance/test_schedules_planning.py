@@ -1,4 +1,4 @@
-"""A leader's plans: each slot becomes one message or one record, and only by its leader's word."""
+"""Plans: each slot becomes one message or one record, and only under its leader's token."""
 
 import pytest
 from msgspec import structs
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 async def as_before(store: Store, schedule: Schedule) -> bool:
-    """Whether nothing has happened to it."""
+    """Whether the schedule is unchanged."""
     nothing = await messages(store, schedule) == [] and await firings(store, schedule) == []
     return nothing and await again(store, schedule) == schedule
 

@@ -1,4 +1,4 @@
-"""The end of a firing is on record, and its schedule stands as the contract's table says."""
+"""The outcome of a firing is recorded and changes its schedule as the contract's table says."""
 
 from typing import Any
 

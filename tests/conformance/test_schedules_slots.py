@@ -1,4 +1,4 @@
-"""What slots become: messages in line or out of it, catch-ups, records, a schedule that is over."""
+"""What slots become: ordered or independent messages, catch-ups, records, a completed schedule."""
 
 from datetime import datetime, timedelta
 

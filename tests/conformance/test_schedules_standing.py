@@ -1,4 +1,4 @@
-"""What schedules show after ends that are not the usual ones: in part, together, by a lease."""
+"""What a schedule shows after partial, simultaneous and lease-expired outcomes."""
 
 from collections.abc import Sequence
 
@@ -51,7 +51,7 @@ COUNTED: list[tuple[Sequence[FiringStatus], int, str | None]] = [
     ((UNSEEN, UNSEEN), 0, None),
     ((OVER, UNSEEN, BAD), 1, "2"),
 ]
-"""Ends of one schedule by slot; then how many errors it shows, and the number of the last."""
+"""Outcomes of one schedule by slot, the resulting error count, and the number of the last error."""
 
 
 def stands(schedule: Schedule) -> tuple[object, ...]:
@@ -70,7 +70,7 @@ def ending(message: Message, status: FiringStatus, error: str) -> Ending:
 
 
 async def endings(store: Store, statuses: Sequence[FiringStatus]) -> list[Ending]:
-    """The first slots that are there end so, by slot."""
+    """Ends the first waiting slots with these outcomes, by slot."""
     found = sorted(await pull(store), key=lambda each: str(each.slot))
     return [
         ending(message, status, str(number))

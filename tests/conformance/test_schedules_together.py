@@ -1,4 +1,4 @@
-"""Slots that succeed together are recorded as if each had ended by itself."""
+"""Slots that succeed in one settlement are recorded as if each were settled alone."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def succeeded(message: Message, took_seconds: float) -> Ending:
 
 
 async def three_late(store: Store, clock: VirtualClock) -> tuple[list[Schedule], list[Message]]:
-    """Schedules whose slot failed once, and is claimed anew, long after it was due; each with its
+    """Schedules whose slot failed once and is claimed again long after it was due, each with its
     message."""
     await make_queue(store)
     made = [await create(store, clock, interval_seconds=3_600) for _ in range(3)]
@@ -106,7 +106,7 @@ async def test_a_slot_beside_an_ordinary_message_is_recorded(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    await send(store)  # Which is older, and stands in front of it.
+    await send(store)  # It is older and comes first.
     made = await created_due(store, clock)
     found = await claim(store, await join(store))
     ends = tuple(succeeded(each, took_seconds=1) for each in found)

@@ -1,6 +1,6 @@
-"""Leaders hear soon of what concerns them, consumers of what is visible.
+"""Wake-ups of leaders by changes to schedules, and of consumers by visible messages.
 
-Between processes on SQLite only messages are noticed; leaders there look by themselves.
+Between processes on SQLite only messages wake; leaders there poll.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 async def woken(listener: Store, topic: UUID, act: Callable[[], Awaitable[Any]]) -> bool:
-    """Whether somebody who waits for the topic hears of it."""
+    """Whether a watch on the topic is woken."""
     async with listener.wakeups.watch([topic]) as watch:
         await quiet(watch)
         waiting = asyncio.create_task(watch.wait(SOON_SECONDS))

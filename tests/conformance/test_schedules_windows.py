@@ -1,4 +1,4 @@
-"""Windows wider than the distance of slots: a later slot may come first, and none comes twice."""
+"""Fire windows longer than the interval: a later slot may fire first, and none fires twice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_no_slot_fires_twice_when_a_schedule_changes_during_an_open_fire_w
 
 
 async def accounted(store: Store, schedule: Schedule, seen: set[Any]) -> list[datetime]:
-    """The slots before the next one that are neither messages nor in a record."""
+    """The slots before the next one that are neither messages nor recorded."""
     runs = [
         (each.slot, each.last_slot or each.slot)
         for each in await firings(store, schedule)

@@ -1,5 +1,7 @@
-"""What is taken back by a pause or a deletion fires no more, and is on record: all that nobody has
-begun with, also where a later slot is done already."""
+"""Slots withdrawn by a pause or a deletion do not fire and are recorded.
+
+This holds for every slot that no worker has started, also if a later slot is done already.
+"""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -44,13 +46,13 @@ Record = tuple[datetime, datetime | None, int, int, str | None]
 
 
 async def skips(store: Store, schedule: Schedule) -> list[Record]:
-    """What is on record without an attempt: from when, to when, how many, of which run, why."""
+    """The records without an attempt: first slot, last slot, count, run, reason."""
     found = [each for each in await firings(store, schedule) if not each.attempt]
     return sorted((each.slot, each.last_slot, each.count, each.run, each.reason) for each in found)
 
 
 async def overlapped(store: Store, clock: VirtualClock) -> Schedule:
-    """One whose first slot waits, and whose next two were left out since it does."""
+    """A schedule whose first slot waits and whose next two were skipped because of it."""
     await make_queue(store)
     fields = {**ONE_AT_A_TIME, "interval_seconds": 10, "missed": PATIENT}
     made = await created_due(store, clock, after_seconds=35, **fields)
@@ -72,8 +74,8 @@ async def test_a_deleted_schedule_fires_no_slot_before_a_recorded_one(
 
 
 async def overtaken(store: Store, clock: VirtualClock) -> tuple[Schedule, Message]:
-    """One whose third slot was claimed, while the first two, which are late, still wait; and that
-    third one's message."""
+    """A schedule whose third slot was claimed while the first two, which are late, still wait; and
+    the message of the third."""
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=185, missed={"grace_seconds": 10})
     assert [each.catch_up for each in await messages(store, made)] == [True, True, False]
@@ -135,7 +137,7 @@ async def test_a_paused_schedule_fires_no_slot_before_a_recorded_one(
         (begin + 2 * STEP, begin + 3 * STEP, 2, 0, "skipped_overlap"),
     ]
     assert await skips(store, made) == known
-    # What is on record is not gone back over.
+    # Recorded slots are not recorded again.
     assert (paused.next_slot, paused.last_slot, paused.fired) == (begin + 4 * STEP, None, 0)
     resumed = await resume(store, paused)
     assert resumed.next_slot == begin + 4 * STEP
@@ -177,7 +179,7 @@ async def test_a_dead_firing_that_pauses_leaves_no_slot_before_it(
 
 
 async def waiting(store: Store, clock: VirtualClock, **fields: Any) -> Schedule:
-    """One with three slots that are due, a minute apart, and that nobody has claimed."""
+    """A schedule with three due slots, a minute apart, that no worker has claimed."""
     await make_queue(store)
     made = await created_due(store, clock, after_seconds=185, missed=PATIENT, **fields)
     assert len(await slots(store, made)) == 3
@@ -230,7 +232,7 @@ async def test_slots_of_the_old_rule_are_recorded_when_a_dead_firing_pauses(
 async def test_a_slot_of_both_rules_records_no_slot_that_was_never_due(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Those of the new rule between the slots of the old one were none when their time came."""
+    """Slots of the new rule between those of the old one did not exist when their time came."""
     begin = clock.now()
     made = await waiting(store, clock)
     other = rule_of(clock, made.id, interval_seconds=30, start_at=begin.isoformat())
@@ -258,7 +260,7 @@ async def test_a_pause_under_the_same_rule_rewinds_to_the_due_slots(
 async def test_a_slot_that_expired_in_the_queue_is_recorded_once(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Also if a slot before it still waits, which knew no such limit when it was planned."""
+    """Also if an earlier slot still waits that had no such limit when it was planned."""
     await make_queue(store)
     begin = clock.now()
     made = await created_due(store, clock, missed=PATIENT)

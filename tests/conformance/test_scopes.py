@@ -1,4 +1,4 @@
-"""Scopes: a tenant sees what is its own and the shared queues; the system sees everything."""
+"""Scopes: a tenant sees its own things and the shared queues; the system sees everything."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

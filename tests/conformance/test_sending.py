@@ -1,4 +1,4 @@
-"""Sending: stored once, whole, durably, and as it was sent."""
+"""Sends: stored once, completely, durably, and unchanged."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def as_sent(message: Message, sent: NewMessage) -> bool:
-    """Whether a stored message says what the sent one said."""
+    """Asserts that a stored message has the fields of the sent one."""
     common = set(Message.__struct_fields__) & set(NewMessage.__struct_fields__)
     return all(getattr(message, field) == getattr(sent, field) for field in common)
 
@@ -138,7 +138,7 @@ async def test_a_repeat_does_not_affect_a_claimed_message(store: Store) -> None:
 
 
 async def test_the_id_of_a_done_message_can_be_used_again(store: Store) -> None:
-    """Whoever may repeat that late gives an event: then the repeat is a double."""
+    """A sender that may repeat so late passes an event id: then the repeat is a duplicate."""
     await make_queue(store)
     for event_id in (None, "paid-1"):
         sent = await send(store, event_id=event_id)

@@ -1,4 +1,4 @@
-"""Settling: what a handler's end brings about, in one piece or not at all."""
+"""Settlements: all effects of a handler's outcome commit together or not at all."""
 
 import asyncio
 from datetime import timedelta
@@ -108,7 +108,7 @@ async def test_an_error_is_kept_until_the_next_one(store: Store) -> None:
 
 
 async def test_a_store_retries_regardless_of_the_attempts(store: Store) -> None:
-    """How often is not its to decide: the settlement says retry, or dead."""
+    """The store does not decide how often: the settlement says retry or dead."""
     await make_queue(store, max_retries=0)
     await send(store)
     for _ in range(3):
@@ -248,7 +248,7 @@ async def test_a_repeated_send_of_a_settlement_is_one_message(store: Store) -> N
 
 
 async def test_sends_belong_to_the_tenant_of_their_message(store: Store) -> None:
-    """Also when the system settles: names mean what they mean to that tenant."""
+    """Also if the system settles: queue names are resolved for the message's tenant."""
     (tenant,) = await make_tenants(store, "one")
     await make_queue(store, scope=SYSTEM)
     await make_queue(store, "next", scope=SYSTEM)

@@ -1,4 +1,4 @@
-"""Shards: shared out evenly among those alive, and each hand-over has a higher token."""
+"""Shards: divided evenly among living nodes, with a higher token at every handover."""
 
 from datetime import timedelta
 
@@ -148,7 +148,7 @@ async def test_a_shard_given_up_is_taken_at_once(store: Store) -> None:
 async def test_a_node_that_gave_up_stays_alive_without_shards(
     store: Store, clock: VirtualClock
 ) -> None:
-    """It drains what runs, under its lease; it counts as nobody who leads meanwhile."""
+    """It drains running handlers under its lease and does not count as a leader meanwhile."""
     stops = new_id()
     await store.nodes.join(
         SYSTEM, stops, name="s", roles=["api", "scheduler", "worker"], ttl_seconds=15
@@ -163,14 +163,14 @@ async def test_a_node_that_gave_up_stays_alive_without_shards(
 
 
 async def test_a_node_that_gave_up_takes_no_shards_until_it_resumes(store: Store) -> None:
-    """What it asked for before may arrive after it."""
+    """An earlier call of the node may arrive after it."""
     node = new_id()
     await store.nodes.join(SYSTEM, node, name="b", roles=["scheduler", "worker"], ttl_seconds=9)
     before = {each.shard: each.token for each in await store.shards.hold(SYSTEM, node)}
     await store.shards.give_up(SYSTEM, node)
     assert await store.shards.hold(SYSTEM, node) == ()
     assert {each.node for each in await store.shards.list(SYSTEM)} == {None}
-    for _ in range(2):  # Twice is once.
+    for _ in range(2):  # Repeating it changes nothing.
         await store.shards.come_back(SYSTEM, node)
     (found,) = await store.nodes.list(SYSTEM)
     assert sorted(found.roles) == ["scheduler", "worker"]
@@ -227,8 +227,7 @@ async def test_a_shard_that_is_behind_is_reported_whoever_leads_it(
 async def test_a_shard_kept_in_a_new_epoch_gets_a_token_of_that_epoch(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """A replica that took over may know of an earlier hand-over only: the one that it lost had a
-    higher token."""
+    """A promoted replica may have missed the last handover, which had a higher token."""
     node, before = await lead(store)
     clock.advance(seconds=10)
     await tables.fetch(home.url, "UPDATE tickwork_meta SET epoch = epoch + 1")
@@ -266,7 +265,7 @@ async def test_a_token_has_room_for_the_epoch(store: Store) -> None:
 async def test_a_node_under_a_new_identity_gets_other_tokens(
     store: Store, clock: VirtualClock
 ) -> None:
-    """The same node, back under a new identity, has other tokens."""
+    """The same node under a new identity has other tokens."""
     _, held = await lead(store, ttl_seconds=15)
     clock.advance(seconds=16)
     _, taken = await lead(store)

@@ -1,4 +1,4 @@
-"""What is on record of a slot is its own: what it failed with, and how often it was tried."""
+"""A slot's record has its own error and its own number of attempts."""
 
 import pytest
 
@@ -120,7 +120,7 @@ async def test_an_expired_slot_records_its_attempts_and_unstarted_ones_are_count
     await trigger(store, made)
     clock.advance(seconds=61)
     reaped = await store.reaper.reap(SYSTEM, ALL)
-    assert (reaped.dead, reaped.expired_slots) == (1, 0)  # An extra run is no slot.
+    assert (reaped.dead, reaped.expired_slots) == (1, 0)  # An extra run is not a slot.
     clock.advance(seconds=600 - 2 * 61)
     await plan_now(store, clock)
     clock.advance(seconds=61)

@@ -1,4 +1,4 @@
-"""Whatever is done in whatever order: the model, SQLite and PostgreSQL answer the same."""
+"""Any sequence of operations gives the same results on the model, SQLite and PostgreSQL."""
 
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ LONG = settings(
 
 
 def compare(homes: Homes, how: settings) -> None:
-    # Whatever makes a machine will do; hypothesis only says that it wants a class.
+    # Hypothesis is annotated to want a class, but takes any callable that returns a machine.
     make: Any = partial(StoreMachine, homes)
     run_state_machine_as_test(make, settings=how)
 

@@ -1,4 +1,4 @@
-"""Statistics: how a queue stands, how old its oldest message is, and what passed."""
+"""Statistics: the counts of a queue, the age of its oldest message, and its counters."""
 
 from collections import Counter
 from datetime import timedelta
@@ -38,7 +38,7 @@ from tickwork.store.ids import new_id
 async def passed(
     store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
 ) -> dict[CounterName, int]:
-    """What passed within the last minutes."""
+    """The counters of the last minutes."""
     sums: Counter[CounterName] = Counter()
     for each in (await store.stats.queue(scope, queue)).minutes:
         sums[each.counter] += each.messages

@@ -1,4 +1,4 @@
-"""What a process counted is written down when it closes its store, and the next one reads it."""
+"""A process stores its counters when it closes its store, and the next process reads them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -65,7 +65,7 @@ ACTS: dict[str, tuple[Act, dict[CounterName, int]]] = {
 async def test_counts_are_flushed_when_the_store_closes(
     home: Home, clock: VirtualClock, act: str
 ) -> None:
-    """Each act in a process of its own, which does nothing else and asks for nothing."""
+    """Runs each action in a process of its own that does nothing else."""
     first = await home.open(clock)
     await make_queue(first)
     await send_many(first, 2)

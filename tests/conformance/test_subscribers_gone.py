@@ -1,6 +1,6 @@
-"""A subscriber's queue that another process has just deleted: what is sent is sent without it.
+"""A send to a subscriber's queue that another process has just deleted commits without the copy.
 
-Under the real clock, under which a store remembers for a moment who subscribes to what.
+Under the real clock, because a store caches subscriptions for a moment.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,14 +42,14 @@ async def store(home: Home) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def other(home: Home) -> AsyncIterator[Store]:
-    """Another process."""
+    """A second store, as another process has it."""
     opened = await home.open()
     yield opened
     await opened.close()
 
 
 async def make_gone(store: Store, other: Store) -> None:
-    """The first store has just copied to a queue that the second then deleted."""
+    """The first store has just copied to a queue that the second store then deleted."""
     for name in (WORK, OUT, AUDIT):
         await make_queue(store, name)
     await store.subscriptions.put(DEFAULT, "paid", AUDIT)

@@ -1,4 +1,4 @@
-"""Subscriptions: a message is copied to every queue that wants its type, with its sending."""
+"""Subscriptions: a send copies its message to every queue that subscribes to its type."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -219,7 +219,7 @@ async def test_messages_of_two_tenants_with_one_id_are_both_copied(store: Store)
     for queue in (WORK, AUDIT):
         await make_queue(store, queue, scope=SYSTEM)
     await store.subscriptions.put(SYSTEM, "paid", AUDIT)
-    # While the first is on its way the others gather, and are stored together.
+    # While the first one is being stored, the others gather and are stored together.
     message = new(type="paid")
     await asyncio.gather(*(store.messages.send(scope, WORK, message) for scope in scopes))
     for queue in (WORK, AUDIT):

@@ -1,4 +1,4 @@
-"""How many subscriptions a tenant may have; here few, so that a law can make them all."""
+"""The maximum number of subscriptions of a tenant, lowered for these tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""System events: who subscribes to `message.dead` hears of every death, once and with it."""
+"""System events: a subscriber to `message.dead` gets one event for every dead message."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -50,7 +50,7 @@ async def make_both(store: Store, types: str = "message.dead", **settings: Any) 
 
 
 async def heard(store: Store, queue: str = ALERTS, *, scope: Scope = DEFAULT) -> list[Message]:
-    """What a queue has to tell, in no order."""
+    """The events in a queue, in no particular order."""
     return [*await store.messages.peek(scope, queue, ALL)]
 
 
@@ -145,7 +145,7 @@ async def test_a_refused_dead_ending_publishes_nothing(store: Store) -> None:
 
 
 async def test_a_dead_system_event_publishes_nothing(store: Store) -> None:
-    """But for one that somebody sends under the same name."""
+    """Except for one that a user sends under the same type."""
     await make_both(store, "*")
     await send(store)
     await kill_all(store)
@@ -192,7 +192,7 @@ async def test_each_tenant_gets_only_its_own_events(store: Store) -> None:
 async def test_dead_letters_of_several_tenants_in_one_settlement_publish_separate_events(
     store: Store,
 ) -> None:
-    """Both have messages in a queue that they share."""
+    """Both have messages in a shared queue."""
     one, two = await make_tenants(store, "one", "two")
     await make_queue(store, "ours", scope=SYSTEM)
     for scope in (one, two):
@@ -204,7 +204,7 @@ async def test_dead_letters_of_several_tenants_in_one_settlement_publish_separat
         (event,) = await heard(store, scope=scope)
         assert event.tenant == json.loads(event.body)["tenant"] == scope.tenant
         await store.queues.purge(scope, ALERTS)
-        await store.queues.delete(scope, ALERTS)  # Nothing of anybody else's is left in it.
+        await store.queues.delete(scope, ALERTS)  # Nothing of another tenant is left in it.
 
 
 async def test_each_of_many_dead_letters_publishes_an_event(store: Store) -> None:

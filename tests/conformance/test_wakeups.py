@@ -1,4 +1,4 @@
-"""Wake-ups: whoever waits hears of a send soon, and of one it was not waiting for at once."""
+"""Wake-ups: a send wakes those who wait soon; a send between two waits wakes the next at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from tickwork.core.model import DEFAULT, Settlement
 from tickwork.store.contract import Store, Watch
 
 SOON_SECONDS = 10.0
-"""A bound, not a measure: a wake-up is a matter of milliseconds."""
+"""An upper bound: a wake-up takes milliseconds."""
 
 QUIET_SECONDS = 0.05
 
@@ -38,7 +38,7 @@ async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 
 
 async def quiet(watch: Watch) -> None:
-    """Waits until nothing is on its way any more: a watch may be woken once too often."""
+    """Waits until no wake-up is pending: a watch may be woken once too often."""
 
     async def is_quiet() -> bool:
         return not await watch.wait(QUIET_SECONDS)

@@ -1,4 +1,4 @@
-"""Wake-ups by everything that makes a message ready again, not only by what is sent."""
+"""Wake-ups by everything that makes a message ready again, not only by sends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 
 
 async def assert_woken(watch: Watch, act: Callable[[], Awaitable[Any]]) -> None:
-    """Whoever waits when it happens is woken by it."""
+    """Asserts that a waiter is woken by what happens inside."""
     await quiet(watch)
     waiting = asyncio.create_task(watch.wait(SOON_SECONDS))
     await act()
@@ -101,7 +101,7 @@ async def test_an_unblocked_message_wakes_waiters(
 
 
 async def test_a_duplicate_that_frees_its_key_wakes_waiters(store: Store) -> None:
-    """It is acked unseen by a claim that asked for no more."""
+    """A claim acks it without running and asks for nothing more."""
     queue_id = await make_queue(store)
     await send(store, event_id="paid-1")
     await settle(store, ack(await pull_one(store)))

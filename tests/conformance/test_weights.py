@@ -1,4 +1,4 @@
-"""Weights: tenants that wait get their shares, nobody starves, and the suspended get nothing."""
+"""Weights: tenants get shares by weight, none starves, and suspended tenants get nothing."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ async def put_tenant(store: Store, name: str, *, weight: int = 1, suspended: boo
 
 
 async def shares(store: Store, *, limit: int, messages: int) -> Counter[str]:
-    """Whose the next so many messages are, claimed a few at a time."""
+    """The tenants of the next messages, claimed a few at a time."""
     served: Counter[str] = Counter()
     while served.total() < messages:
         found = await pull(store, scope=SYSTEM, limit=min(limit, messages - served.total()))

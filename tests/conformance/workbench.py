@@ -1,5 +1,4 @@
-"""The steps of the state machine beyond sending, claiming and settling: letters, batches,
-subscriptions, and what the system says about tenants and queues."""
+"""Steps of the state machine for dead letters, batches, subscriptions, tenants and queues."""
 
 from typing import Any
 
@@ -39,7 +38,7 @@ from tickwork.store.contract import Store
 
 
 class Workbench(Asking):
-    """What one does with letters, batches and subscriptions, and what governs queues."""
+    """Operations on dead letters, batches and subscriptions, and settings of tenants and queues."""
 
     def __init__(self, homes: Homes) -> None:
         super().__init__(homes)
@@ -49,7 +48,7 @@ class Workbench(Asking):
     # Dead letters
 
     def bury(self, chosen: list[int], error: str | None) -> None:
-        """Some die, each at a time of its own: only by their age letters have an order."""
+        """Some messages die, each at a different time: dead letters are ordered only by their age."""
         for message in self._some_handed(chosen):
             self._settle(
                 SYSTEM,
@@ -100,7 +99,8 @@ class Workbench(Asking):
         completion_queue: str | None,
         taken: int | None,
     ) -> None:
-        """A batch; sometimes one of its items is a message already, and then it goes on without."""
+        """A batch; sometimes one of its items is a message already, and then it continues without
+        it."""
         batch = NewBatch(id=self._new_id(), queue=place.queue, completion_queue=completion_queue)
         items = [self._new_message(fields) for fields in many]
         self._batches.append((place, batch, items))
@@ -120,8 +120,8 @@ class Workbench(Asking):
         *,
         again: bool,
     ) -> None:
-        """A batch with an ending; sometimes one that was made before, and sometimes one of its
-        items is a message already."""
+        """A batch with an ending; sometimes one that exists already, and sometimes with an item
+        that is a message already."""
         for message in self._some_handed([pick]):
             place = Place(Scope(message.tenant), queue)
             batch = NewBatch(id=self._new_id(), queue=queue, completion_queue="own")
@@ -144,7 +144,7 @@ class Workbench(Asking):
                 self._batches.append((place, batch, items))
 
     def finish(self, place: Place, fate: Fate, fields: dict[str, Any]) -> None:
-        """A batch of one item, whose end sends to the queue that is told of it."""
+        """A batch of one item whose settlement sends to the completion queue."""
         self.create(place, [{}], "own", None)
         self._claim_from(0)
         _, batch, _ = self._batches[-1]
@@ -204,7 +204,7 @@ class Workbench(Asking):
             self._ask(lambda store: store.subscriptions.delete(place.scope, types, place.queue))
         self._ask(lambda store: store.subscriptions.list(place.scope))
 
-    # What governs
+    # Settings
 
     def govern_tenant(self, name: str, weight: int, *, suspended: bool) -> None:
         tenant = Tenant(id=name, weight=weight, suspended=suspended)
@@ -212,7 +212,7 @@ class Workbench(Asking):
         self._ask(lambda store: store.tenants.get(SYSTEM, name))
 
     def govern_queue(self, what: str, pick: int) -> None:
-        """Limits: a rate only where one tenant is alone, else whose turn it is would count."""
+        """Limits. A rate only for a single tenant: otherwise the tenants' turns would decide."""
         place: Place
         fields: dict[str, Any]
         if what == "retries":
@@ -235,7 +235,7 @@ class Workbench(Asking):
 
 
 async def _settled_or_not(store: Store, ending: Ending) -> SettleResult | None:
-    """None where there are two reasons to refuse, as below."""
+    """None if there are two reasons to refuse, as below."""
     try:
         return await store.messages.settle(SYSTEM, Settlement((ending,)))
     except (Conflict, BacklogFull):
@@ -245,7 +245,7 @@ async def _settled_or_not(store: Store, ending: Ending) -> SettleResult | None:
 async def _created_or_not(
     store: Store, scope: Scope, batch: NewBatch, items: list[NewMessage]
 ) -> Batch | None:
-    """None where there are two reasons to refuse: which of them is told is a store's own."""
+    """None if there are two reasons to refuse: stores may differ in which one they report."""
     try:
         return await store.batches.create(scope, batch, items)
     except (Conflict, BacklogFull):
