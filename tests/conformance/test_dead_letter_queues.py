@@ -26,7 +26,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
-from tests.conformance.test_sending import EVERYTHING
+from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.batch import ItemStatus
 from tickwork.core.message.dead_letter import Pace, Selection

@@ -15,7 +15,7 @@ from tests.conformance.acts import (
     send,
     send_many,
 )
-from tests.conformance.newer import make_newer
+from tests.conformance.newer_format import make_newer
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, Counts

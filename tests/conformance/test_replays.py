@@ -22,7 +22,7 @@ from tests.conformance.acts import (
     send_many,
     settle,
 )
-from tests.conformance.test_sending import EVERYTHING
+from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import DeadLetter, Pace, Replayed, Resolution, Selection

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.conformance.machine import StoreMachine
+from tests.conformance.state_machine import StoreMachine
 from tests.stores.opening import Homes
 
 BOUNDED = settings(

@@ -24,7 +24,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
-from tests.conformance.test_sending import EVERYTHING
+from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.subscription import Subscription, copy_for

@@ -28,7 +28,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
-from tests.conformance.test_sending import EVERYTHING
+from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.dead_letter import DeadLetter, Selection
 from tickwork.core.model import (

@@ -5,9 +5,9 @@ from typing import Any
 from msgspec import structs
 
 from tests.conformance.acts import ALL
-from tests.conformance.asking import Asking
 from tests.conformance.comparison import Failed
-from tests.conformance.steps import (
+from tests.conformance.state_machine_base import StateMachineBase
+from tests.conformance.state_machine_steps import (
     DAY_SECONDS,
     ONE,
     OWN_OF_ONE,
@@ -37,7 +37,7 @@ from tickwork.errors import BacklogFull, Conflict
 from tickwork.store.contract import Store
 
 
-class Workbench(Asking):
+class MoreSteps(StateMachineBase):
     """Operations on dead letters, batches and subscriptions, and settings of tenants and queues."""
 
     def __init__(self, homes: Homes) -> None:
@@ -48,7 +48,7 @@ class Workbench(Asking):
     # Dead letters
 
     def bury(self, chosen: list[int], error: str | None) -> None:
-        """Some messages die, each at a different time: dead letters are ordered only by their age."""
+        """Some messages die, each at a different time: dead letters are ordered only by age."""
         for message in self._some_handed(chosen):
             self._settle(
                 SYSTEM,

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from tests.conformance.acts import ALL
 from tests.conformance.comparison import Comparison, Failed, LetterQuestion, Question
-from tests.conformance.steps import BODIES, NODES_MAX, TTL_SECONDS, Place
+from tests.conformance.state_machine_steps import BODIES, NODES_MAX, TTL_SECONDS, Place
 from tests.stores.clock import START
 from tests.stores.opening import Homes
 from tickwork.core.model import (
@@ -27,7 +27,7 @@ from tickwork.core.model import (
 T = TypeVar("T")
 
 
-class Asking(RuleBasedStateMachine):
+class StateMachineBase(RuleBasedStateMachine):
     """Compares the results of all stores and keeps them for the next steps."""
 
     def __init__(self, homes: Homes) -> None:

@@ -14,7 +14,8 @@ from msgspec import structs
 
 from tests.conformance.acts import ALL
 from tests.conformance.comparison import Failed
-from tests.conformance.steps import (
+from tests.conformance.state_machine_more import MoreSteps
+from tests.conformance.state_machine_steps import (
     DAY_SECONDS,
     EVERY_PLACE,
     ONE,
@@ -29,7 +30,6 @@ from tests.conformance.steps import (
     several_messages,
     steps,
 )
-from tests.conformance.workbench import Workbench
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import SYSTEM, ClaimRequest, Ending, Fate, Scope, Send, Tenant
 from tickwork.core.schedule.firing import (
@@ -43,7 +43,7 @@ from tickwork.store.contract import Store
 FIRED = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=0.5, result_code=200)
 
 
-class StoreMachine(Workbench):
+class StoreMachine(MoreSteps):
     """Steps: send, claim, settle, and all other operations of a store."""
 
     @initialize(many=several_messages)
