@@ -371,7 +371,7 @@ async def test_a_joint_settlement_records_its_firing(store: Store, clock: Virtua
     await make_queue(store)
     made = await created_due(store, clock, **in_a_minute(clock))
     (message,) = await pull(store)
-    record = slot_end.with_slot_outcome(message, ack(message))
+    record = slot_end.with_firing_result(message, ack(message))
     await store.messages.settle_jointly(DEFAULT, Settlement((record,)), lambda _: None)
     assert (await again(store, made)).status is COMPLETED
     assert await records(store, made) == [("succeeded", None, 1)]

@@ -22,7 +22,6 @@ from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.schedule.next_slot import (
     AHEAD_SECONDS,
     first_slot_or_excluded,
-    just_before,
     look_at,
     next_slot_or_excluded,
     slot_times,
@@ -40,7 +39,7 @@ from tickwork.core.schedule.plan import (
     park,
     plan,
 )
-from tickwork.core.when import has_one_known_slot, is_fixed_delay
+from tickwork.core.when import has_one_known_slot, is_fixed_delay, just_before
 
 ID = UUID(int=7)
 MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)

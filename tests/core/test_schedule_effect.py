@@ -48,24 +48,26 @@ def record(status: FiringStatus) -> FiringResult:
     ],
 )
 def test_an_end_shows_as_the_table_says(status: FiringStatus, expected: LastOutcome) -> None:
-    assert effect_of([record(status)]).on(LastOutcome(2, "before", "failed")) == expected
+    assert effect_of([record(status)]).applied_to(LastOutcome(2, "before", "failed")) == expected
 
 
 @pytest.mark.parametrize("over", [FiringStatus.DEAD, FiringStatus.EXPIRED])
 def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
     before = LastOutcome(2, "before", str(over))
-    assert effect_of([record(FiringStatus.FAILED)]).on(before) == LastOutcome(1, "no", "failed")
-    assert effect_of([record(FiringStatus.DEAD)]).on(before) == LastOutcome(0, "no", "dead")
-    assert effect_of([record(FiringStatus.SKIPPED)]).on(before) == before
+    assert effect_of([record(FiringStatus.FAILED)]).applied_to(before) == LastOutcome(
+        1, "no", "failed"
+    )
+    assert effect_of([record(FiringStatus.DEAD)]).applied_to(before) == LastOutcome(0, "no", "dead")
+    assert effect_of([record(FiringStatus.SKIPPED)]).applied_to(before) == before
 
 
 @given(st.lists(records, max_size=6), shown)
 def test_together_is_one_after_the_other(ends: list[FiringResult], before: LastOutcome) -> None:
     one_by_one = before
     for each in ends:
-        one_by_one = effect_of([each]).on(one_by_one)
+        one_by_one = effect_of([each]).applied_to(one_by_one)
     together = effect_of(ends)
-    assert together.on(before) == one_by_one
+    assert together.applied_to(before) == one_by_one
     assert together.changes(before) is (one_by_one != before)
 
 

@@ -30,7 +30,7 @@ from tickwork.core.schedule.model import (
     OverlapPolicy,
     ScheduleStatus,
 )
-from tickwork.core.schedule.next_slot import just_before
+from tickwork.core.when import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, WatchedSchedule, find_violations
 from tickwork.testing.recording import overdue, read_history, read_plans, record

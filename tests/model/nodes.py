@@ -27,7 +27,7 @@ from tickwork.core.model import (
     Scope,
     State,
 )
-from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, dead_outcome, lease_expired_outcome
+from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, dead_result, lease_expired_result
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
 from tickwork.store.shared.waiting import EventWatch
@@ -136,7 +136,7 @@ class MemoryReaper:
             if row.message.attempts + 1 > self._settings(row).max_retries:
                 self._bury(row, REASON_MAX_RETRIES)
             else:
-                record = lease_expired_outcome(row.message.terms, row.message.run, is_used_up=False)
+                record = lease_expired_result(row.message.terms, row.message.run, is_used_up=False)
                 self._departures.record(row.message, record)
                 ending = Ending(
                     claim=row.message.current_claim, fate=Fate.RETRY, error=LEASE_RAN_OUT
@@ -183,7 +183,7 @@ class MemoryReaper:
         # Nobody holds a message that expires: it is taken by the reaper itself.
         held = structs.replace(row.message, holder=row.message.holder or new_id()).current_claim
         error = LEASE_RAN_OUT if reason == REASON_MAX_RETRIES else None
-        record = dead_outcome(row.message.terms, row.message.run, reason, error)
+        record = dead_result(row.message.terms, row.message.run, reason, error)
         self._departures.record(row.message, record)
         self._departures.bury(row, Ending(claim=held, fate=Fate.DEAD, reason=reason))
 

@@ -21,9 +21,9 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Succeeded
 from tickwork.core.model import SYSTEM, Message, QueueSettings, Scope, Settlement
 from tickwork.core.schedule.model import Schedule
-from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
+from tickwork.core.when import just_before
 from tickwork.errors import NodeExpired
 from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership

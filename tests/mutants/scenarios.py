@@ -5,7 +5,7 @@ import asyncio
 from tests.conformance import barriers
 from tests.conformance.schedule_acts import again, pause, resume, rule_of, update
 from tests.mutants.bed import STEP_SECONDS, TTL_SECONDS, Bed, Leader
-from tickwork.core.schedule.next_slot import just_before
+from tickwork.core.when import just_before
 
 EVERY_TEN = {"cron_expr": "*/10 * * * * *"}
 SCHEDULES = 4

@@ -11,7 +11,7 @@ from tests.stores.home import KINDS, Home
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.next_slot import just_before
+from tickwork.core.when import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, PlanEntry, WatchedSchedule, find_violations
 from tickwork.testing.recording import PlanLog, read_history, read_plans, record

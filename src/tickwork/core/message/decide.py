@@ -53,7 +53,7 @@ from tickwork.core.model import (
     QueueSettings,
     Send,
 )
-from tickwork.core.schedule.slot_outcome import settings_for, with_slot_outcome
+from tickwork.core.schedule.slot_outcome import settings_for, with_firing_result
 
 UNHANDLED_DELAY_SECONDS = 30.0
 """So long a message of an unknown type waits for another node …"""
@@ -90,7 +90,7 @@ def settle(
         return _ending(message, outcome, settings, jitter, sends, batches)
     settings = settings_for(message, settings)
     ending = _ending(message, outcome, settings, jitter, sends, batches)
-    return with_slot_outcome(message, ending, took_seconds=took_seconds)
+    return with_firing_result(message, ending, took_seconds=took_seconds)
 
 
 def _ending(

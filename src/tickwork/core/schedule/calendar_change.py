@@ -1,17 +1,18 @@
-"""What becomes of slots that roll to another day when the days off change.
+"""Rolled slots when the excluded days change.
 
-A slot that falls on a day off, of a rule with `roll`, is on another day, at the same time of day.
-It stands for one time of the rule as it would be without days off, a *natural* one, and that has
-one firing, wherever it goes:
+With `roll`, a slot on an excluded day moves to another day at the same time of day. It stands for
+one *natural* time: the time that the rule has without excluded days. A natural time fires once,
+whichever day it moves to:
 
 ```
-  by the old days:    Mon 13:00 ──▶ Tue 13:00     waits, or has fired
-  by the new days:    Mon 13:00 ──▶ …             is in the past, or still to come
+  old days:    Mon 13:00 ──▶ Tue 13:00     pending, or has fired
+  new days:    Mon 13:00 ──▶ …             is in the past, or in the future
 ```
 
-If it waits, and its place by the new days is in the past, it stays where it is (`Rule.kept`). If it
-has fired, and its place by the new days is still to come, it does not come again (`Rule.spent`).
-Only times around now can be either: those of the days off that lie side by side with today.
+If it is pending and its new day is in the past, it stays where it is (`Rule.kept`). If it has fired
+and its new day is in the future, it does not fire again (`Rule.spent`). Only natural times near now
+can be either: those on today and on the excluded days next to it. Together, `kept` and `spent` are
+the rule's *carry-over*.
 """
 
 from __future__ import annotations
@@ -22,8 +23,15 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from tickwork.core.schedule.next_slot import just_before
-from tickwork.core.when import Interval, Recurrence, Roll, Rule, has_one_known_slot, next_after
+from tickwork.core.when import (
+    Interval,
+    Recurrence,
+    Roll,
+    Rule,
+    has_one_known_slot,
+    just_before,
+    next_after,
+)
 from tickwork.core.when.calendar_rule import DAY_SECONDS, EPOCH_ORDINAL
 from tickwork.core.when.excluded_days import ROLL_DAYS_MAX
 from tickwork.core.when.model import RolledSlot
@@ -32,18 +40,20 @@ from tickwork.core.when.wall_clock import AROUND_THE_CLOCK_DST, resolve
 from tickwork.core.when.zone import instant_of, naive_seconds, seconds_of, timeline
 
 TIMES_MAX = 10_000
-"""Of a rule that has more times around now nothing is kept or spent: it fires every few minutes,
-and has a slot anyway wherever one could go."""
+"""Maximum number of natural times near now that are compared.
+
+A rule with more fires every few minutes and has a slot wherever one could move, so nothing is
+carried over."""
 
 
 def can_roll(rule: Rule) -> bool:
-    """Whether slots of it may go to another day."""
+    """Whether its slots can move to another day."""
     has_no_wall = has_one_known_slot(rule) or isinstance(rule.timing, Interval)
     return rule.roll is not Roll.SKIP and not has_no_wall
 
 
 def without_carry_over(rule: Rule) -> Rule:
-    """The rule as somebody said it, with nothing kept or spent."""
+    """The rule as the user defined it, with nothing kept or spent."""
     if not rule.kept and not rule.spent:
         return rule
     return structs.replace(rule, kept=(), spent=())
@@ -52,94 +62,101 @@ def without_carry_over(rule: Rule) -> Rule:
 def carry_over(
     old: Rule, new: Rule, now: datetime, *, done_until: datetime, has_fired: bool = True
 ) -> Rule:
-    """The new rule with what it has to keep, and what is spent, if only its days and bounds are
-    others. Of the old rule's slots all are done up to `done_until`, and none after it."""
+    """The new rule with its carry-over, if only its excluded days and bounds changed.
+
+    The old rule's slots are done up to `done_until`, and none after it.
+    """
     new = without_carry_over(new)
     if not can_roll(new) or _natural(old) != _natural(new):
         return new
     if old.excluded_days == new.excluded_days:
         return structs.replace(new, kept=old.kept, spent=old.spent)
     times, old_days, new_days = _Times(old), _days_of(old), _days_of(new)
-    beside = _beside(old_days, new_days, times.day_of(now), times.day_of(max(now, done_until)))
-    around = times.of_days(*beside)
-    if around is None:
+    days = _with_adjacent_excluded(
+        old_days, new_days, times.day_of(now), times.day_of(max(now, done_until))
+    )
+    near = times.of_days(*days)
+    if near is None:
         return new
-    stays = {_seconds(each.natural): each.slot for each in old.kept}
-    was_spent = {_seconds(each.natural) for each in old.spent}
-    known = {*around, *stays, *was_spent}
-    # Where one of them goes there may be others.
-    places = {new_days.rolled(each) for each in known}
-    known.update(*(new_days.roll_to(place) for place in places if place is not None))
-    kept, spent, coming = dict[int, datetime](), dict[int, datetime](), set[datetime]()
+    kept_before = {_seconds(each.natural): each.slot for each in old.kept}
+    spent_before = {_seconds(each.natural) for each in old.spent}
+    known = {*near, *kept_before, *spent_before}
+    # Several natural times may move to one slot.
+    targets = {new_days.rolled(each) for each in known}
+    known.update(*(new_days.rolled_from(target) for target in targets if target is not None))
+    kept, spent, upcoming = dict[int, datetime](), dict[int, datetime](), set[datetime]()
     for natural in sorted(filter(times.has, known)):
-        place = stays.get(natural) or times.instant(old_days.rolled(natural))
-        then = times.instant(new_days.rolled(natural))
-        was_slot = place is not None and _has(old, place)
-        is_done = was_slot and place is not None and place <= done_until and has_fired
-        if natural in was_spent or is_done:
-            if then is not None and then > min(now, done_until):
-                spent[natural] = then
-        elif then is not None and then > now:
-            coming.add(then)
-        elif was_slot and place is not None and place > now:
-            kept[natural] = place
-    shared = coming.union(kept.values())
+        old_slot = kept_before.get(natural) or times.instant(old_days.rolled(natural))
+        new_slot = times.instant(new_days.rolled(natural))
+        was_slot = old_slot is not None and _has(old, old_slot)
+        is_done = was_slot and old_slot is not None and old_slot <= done_until and has_fired
+        if natural in spent_before or is_done:
+            if new_slot is not None and new_slot > min(now, done_until):
+                spent[natural] = new_slot
+        elif new_slot is not None and new_slot > now:
+            upcoming.add(new_slot)
+        elif was_slot and old_slot is not None and old_slot > now:
+            kept[natural] = old_slot
+    shared = upcoming.union(kept.values())
     return structs.replace(
         new,
-        kept=tuple(RolledSlot(_wall(each), slot) for each, slot in kept.items()),
+        kept=tuple(RolledSlot(_local_time(each), slot) for each, slot in kept.items()),
         spent=tuple(
-            RolledSlot(_wall(each), None if slot in shared else slot)
+            RolledSlot(_local_time(each), None if slot in shared else slot)
             for each, slot in spent.items()
         ),
     )
 
 
 def with_pending_slot(rule: Rule, slot: datetime) -> Rule:
-    """The rule with a slot that waits and that it has not, if it may be one by other days: whoever
-    computed it had not heard of those of now. It fires, and what it stands for comes no more."""
+    """The rule with a pending slot that it lacks, if other excluded days may have produced it.
+
+    The node that computed the slot did not know the current days yet. The slot fires once, and the
+    natural time it stands for does not fire again.
+    """
     if not can_roll(rule) or _has(rule, slot):
         return rule
     times, days = _Times(rule), _days_of(rule)
-    natural = next(filter(times.has, days.may_roll_to(times.wall_of(slot))), None)
+    natural = next(filter(times.has, days.may_roll_from(times.local_seconds(slot))), None)
     if natural is None:
         return rule
-    kept, there = RolledSlot(_wall(natural), slot), days.rolled(natural)
+    kept, there = RolledSlot(_local_time(natural), slot), days.rolled(natural)
     rule = structs.replace(rule, kept=(*rule.kept, kept))
-    if there is None or [*filter(times.has, days.roll_to(there))] != [natural]:
+    if there is None or [*filter(times.has, days.rolled_from(there))] != [natural]:
         return rule
     return structs.replace(
-        rule, spent=(*rule.spent, RolledSlot(_wall(natural), times.instant(there)))
+        rule, spent=(*rule.spent, RolledSlot(_local_time(natural), times.instant(there)))
     )
 
 
 class _Days(NamedTuple):
-    """Days off, counted from 1970, and where one goes from them."""
+    """Excluded days, counted from 1970, and the direction to roll."""
 
     closed: frozenset[int]
     step: int
 
     def rolled(self, naive: int) -> int | None:
-        """Where a time is that would be there without them."""
-        for far in range(ROLL_DAYS_MAX + 1):
-            there = naive + self.step * far * DAY_SECONDS
+        """Where a natural time moves to; None if no open day is near."""
+        for distance in range(ROLL_DAYS_MAX + 1):
+            there = naive + self.step * distance * DAY_SECONDS
             if there // DAY_SECONDS not in self.closed:
                 return there
         return None
 
-    def may_roll_to(self, naive: int) -> Iterator[int]:
-        """The times that may be there with some days off, the nearest first."""
-        return (naive - self.step * far * DAY_SECONDS for far in range(ROLL_DAYS_MAX + 1))
+    def may_roll_from(self, naive: int) -> Iterator[int]:
+        """The natural times that some excluded days could move here, the nearest first."""
+        return (naive - self.step * distance * DAY_SECONDS for distance in range(ROLL_DAYS_MAX + 1))
 
-    def roll_to(self, naive: int) -> Iterator[int]:
-        """The times that are there with these."""
-        for each in self.may_roll_to(naive):
+    def rolled_from(self, naive: int) -> Iterator[int]:
+        """The natural times that these excluded days move here."""
+        for each in self.may_roll_from(naive):
             if each != naive and each // DAY_SECONDS not in self.closed:
                 return
             yield each
 
 
-def _beside(old: _Days, new: _Days, first: int, last: int) -> tuple[int, int]:
-    """Days, and the days off before them, or after them, from which times may have rolled there."""
+def _with_adjacent_excluded(old: _Days, new: _Days, first: int, last: int) -> tuple[int, int]:
+    """Extends a range of days by the adjacent excluded days that times may roll from."""
     closed = old.closed | new.closed
     for _ in range(ROLL_DAYS_MAX):
         if (first - 1 if old.step > 0 else last + 1) not in closed:
@@ -149,7 +166,7 @@ def _beside(old: _Days, new: _Days, first: int, last: int) -> tuple[int, int]:
 
 
 class _Times:
-    """The natural times of a rule, as seconds on a clock on the wall."""
+    """The natural times of a rule, as seconds on the local clock."""
 
     def __init__(self, rule: Rule) -> None:
         self._line = timeline(rule.timezone)
@@ -159,19 +176,19 @@ class _Times:
     def has(self, naive: int) -> bool:
         return self._rule.count_naive(naive, naive + 1) > 0
 
-    def wall_of(self, instant: datetime) -> int:
+    def local_seconds(self, instant: datetime) -> int:
         return naive_seconds(instant, self._line)
 
     def day_of(self, instant: datetime) -> int:
-        return self.wall_of(instant) // DAY_SECONDS
+        return self.local_seconds(instant) // DAY_SECONDS
 
     def instant(self, naive: int | None) -> datetime | None:
-        """When the clock shows it; of a time that comes twice the first."""
+        """The instant of a local time; the first one if it occurs twice."""
         found = None if naive is None else resolve(naive, self._line, self._dst)
         return None if found is None else instant_of(found)
 
     def of_days(self, first: int, last: int) -> list[int] | None:
-        """All from one day to another; None if they are very many."""
+        """All natural times from one day to another; None if there are too many."""
         begin, end = first * DAY_SECONDS, (last + 1) * DAY_SECONDS
         if self._rule.count_naive(begin, end) > TIMES_MAX:
             return None
@@ -188,7 +205,7 @@ def _days_of(rule: Rule) -> _Days:
 
 
 def _natural(rule: Rule) -> tuple[object, ...]:
-    """What decides the natural times, and which way they roll."""
+    """The fields that decide the natural times and their direction to roll."""
     start = rule.start_at or rule.anchor if isinstance(rule.timing, Recurrence) else None
     return rule.timing, rule.timezone, rule.dst, rule.seed, rule.roll, start
 
@@ -199,7 +216,7 @@ def _has(rule: Rule, slot: datetime) -> bool:
     return next_after(rule, just_before(slot)) == slot
 
 
-def _wall(naive: int) -> datetime:
+def _local_time(naive: int) -> datetime:
     return instant_of(naive).replace(tzinfo=None)
 
 

@@ -1,12 +1,8 @@
-"""What an operation makes of a schedule: pure functions from how it stands to a `Change`.
+"""Changes of a schedule: pure functions from its current state to a `Change`.
 
-A store takes back what was planned and not claimed, and then asks: given the schedule, the slots
-that were taken back, and now, how shall it soon? All of it is one transaction, so that no slot is
-lost between the two, and none comes twice.
-
-Which slot a schedule goes on with when it is given another rule.
-
-`taken` are the slots that were planned and are taken back.
+A store withdraws planned slots that no worker has claimed, and then calls a `Decision` with the
+schedule, the withdrawn slots and the time. Both happen in one transaction, so no slot is lost and
+none fires twice.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ from tickwork.core.schedule.calendar_change import carry_over, without_carry_ove
 from tickwork.core.schedule.model import Definition, Schedule, ScheduleStatus, bucket_of
 from tickwork.core.schedule.next_slot import (
     first_slot_or_excluded,
-    just_before,
     next_slot_or_excluded,
     slot_times,
 )
@@ -50,24 +45,25 @@ from tickwork.core.when import (
     has_one_known_slot,
     is_expired,
     is_fixed_delay,
+    just_before,
     next_after,
     plan_missed,
 )
 
 
 def _awaits_running_slot(
-    schedule: Schedule, old: Rule, new: Rule, *, taken: Sequence[datetime]
+    schedule: Schedule, old: Rule, new: Rule, *, withdrawn_slots: Sequence[datetime]
 ) -> bool:
-    """Whether a run is under way from whose end the next slot is counted, with either rule."""
+    """Whether the next slot is counted from a run that has not finished, under both rules."""
     if _is_raised(old, new, schedule.fired):
-        return False  # Its run was to be the last one, and its end sets no slot.
-    is_going = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
-    is_away = schedule.next_slot is None and not taken
-    return is_going and is_away and is_fixed_delay(old) and is_fixed_delay(new)
+        return False  # The unfinished run was to be the last one and sets no next slot.
+    is_live = schedule.status in (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
+    has_no_slot = schedule.next_slot is None and not withdrawn_slots
+    return is_live and has_no_slot and is_fixed_delay(old) and is_fixed_delay(new)
 
 
 def _is_raised(old: Rule, new: Rule, fired: int) -> bool:
-    """Whether the old rule may not fire any more, by their number, and the new one may."""
+    """Whether `max_firings` stops the old rule but not the new one."""
     return _is_used_up(old, fired) and not _is_used_up(new, fired)
 
 
@@ -76,14 +72,14 @@ def _is_used_up(rule: Rule, fired: int) -> bool:
 
 
 def _done_until(
-    schedule: Schedule, rule: Rule, now: datetime, *, taken: Sequence[datetime]
+    schedule: Schedule, rule: Rule, now: datetime, *, withdrawn_slots: Sequence[datetime]
 ) -> datetime:
-    """No slot up to here may come again, even if the clock went back."""
+    """The instant up to which no slot may fire again, even if the clock went back."""
     last, old = schedule.last_slot, schedule.definition.rule
     if isinstance(rule.timing, Interval) and rule.timing != old.timing and rule.start_at is None:
-        return now  # It counts from now on: it has no slot in common with the one before.
-    if last is not None and taken:
-        last = min(last, just_before(min(taken)))
+        return now  # A new interval counts from now and shares no slot with the old one.
+    if last is not None and withdrawn_slots:
+        last = min(last, just_before(min(withdrawn_slots)))
     return now if last is None else max(now, last)
 
 
@@ -96,8 +92,11 @@ def _next_slot_under(
     since: datetime,
     fired: int,
 ) -> datetime | None:
-    """The first slot under the new rule: one that was taken back, or was not planned yet, if the
-    new rule has it, too, also on a day off; else the first one that is still to come."""
+    """The next slot under the new rule.
+
+    If the new rule has a withdrawn or unplanned slot of the old one, that slot comes first, also if
+    it is on an excluded day. Otherwise it is the first future slot.
+    """
     is_same = old.timing == new.timing
     is_unmoved = is_same and is_fixed_delay(new) and not _is_raised(old, new, fired)
     if without_carry_over(new) == without_carry_over(old) or is_unmoved:
@@ -112,7 +111,7 @@ def _next_slot_under(
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """How a schedule stands afterwards. The fires are of its definition as it was before."""
+    """The state of a schedule after a change. `fires` use its old definition."""
 
     status: ScheduleStatus
     name: str | None
@@ -129,48 +128,50 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 Decision = Callable[[Schedule, Sequence[Withdrawn], datetime], Change | None]
-"""None: nothing changes, and nothing is taken back."""
+"""Decides a change. None means that nothing changes and nothing is withdrawn."""
 
 
 def pause(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-    """It fires no more; what passes meanwhile is recorded when it is resumed."""
-    begin, over = split_withdrawn(schedule.definition.rule, schedule.next_slot, withdrawn, now)
-    known = (schedule.next_slot, None if begin is None else begin.slot)
+    """Pauses a schedule. Slots that come due meanwhile are recorded when it is resumed."""
+    first_kept, dropped = split_withdrawn(
+        schedule.definition.rule, schedule.next_slot, withdrawn, now
+    )
+    known = (schedule.next_slot, None if first_kept is None else first_kept.slot)
     kept = min((slot for slot in known if slot is not None), default=None)
     return structs.replace(
-        _as_it_is(schedule),
+        _unchanged(schedule),
         status=ScheduleStatus.PAUSED,
         next_slot=kept,
         due_at=None if kept is None else due_at(schedule.definition.rule, kept),
         look_at=None,
         fired=schedule.fired - len(withdrawn),
-        skips=tuple(Skip(each.slot, each.slot, 1, PAUSED) for each in over),
+        skips=tuple(Skip(each.slot, each.slot, 1, PAUSED) for each in dropped),
     )
 
 
 def delete(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
-    """It is gone, but for its history: what was due, and did not begin, is on record."""
+    """Deletes a schedule, but not its history. Due slots that never started are recorded."""
     return delete_with_rule(schedule.definition.rule)(schedule, withdrawn, now)
 
 
 def delete_with_rule(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], datetime], Change]:
-    """`delete`, with the days of its calendar in its rule."""
+    """Like `delete`, for a rule that includes the days of its calendar."""
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
         due = [each for each in withdrawn if each.due_at <= now]
         slot, passed = schedule.next_slot, tuple[Skip, ...]()
         if schedule.status is ScheduleStatus.PARKED:
-            slot = None  # It is on record already; and its rule may be what nobody can read.
+            slot = None  # Already recorded, and its rule may be unreadable.
         is_known = any(each.slot == slot and not each.run for each in due)
         if slot is not None and not is_known and due_at(rule, slot) <= now:
-            _, passed = _passed(rule, slot, now, schedule.fired)
+            _, passed = _skip_passed(rule, slot, now, schedule.fired)
         if schedule.status is not ScheduleStatus.PAUSED:
             passed = tuple(
                 each if each.reason == EXCLUDED else structs.replace(each, reason=DELETED)
                 for each in passed
             )
         return structs.replace(
-            _as_it_is(schedule),
+            _unchanged(schedule),
             status=ScheduleStatus.DELETED,
             next_slot=None,
             due_at=None,
@@ -182,19 +183,19 @@ def delete_with_rule(rule: Rule) -> Callable[[Schedule, Sequence[Withdrawn], dat
 
 
 def resume(rule: Rule) -> Decision:
-    """It fires again, from now on; `rule` is its rule with the days of its calendar."""
+    """Resumes a schedule from now on. `rule` includes the days of its calendar."""
 
     def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
         slot = schedule.next_slot
         if schedule.status is ScheduleStatus.PARKED and slot is not None:
-            # The slot that could not be planned is on record already.
+            # The slot whose planning failed is already recorded.
             if has_one_known_slot(rule):
-                return _begins_anew(schedule, rule, slot, now)
+                return _restart(schedule, rule, slot, now)
             slot = next_slot_or_excluded(rule, slot, fired=schedule.fired)
         if slot is None or due_at(rule, slot) > now:
-            return _goes_on(schedule, rule, slot, now)
-        then, passed = _passed(rule, slot, now, schedule.fired)
-        changed = _goes_on(schedule, rule, then, now)
+            return _continue_at(schedule, rule, slot, now)
+        then, passed = _skip_passed(rule, slot, now, schedule.fired)
+        changed = _continue_at(schedule, rule, then, now)
         if then is None and not is_fixed_delay(rule):
             changed = structs.replace(changed, status=ScheduleStatus.COMPLETED)
         return structs.replace(changed, skips=passed)
@@ -203,77 +204,86 @@ def resume(rule: Rule) -> Decision:
 
 
 def update(definition: Definition, name: str | None, old_rule: Rule, new_rule: Rule) -> Decision:
-    """It has another definition; slots that are due stay as they were planned.
+    """Replaces the definition of a schedule. Due slots stay as planned.
 
-    `old_rule` and `new_rule` are the rules of the two definitions with the days of their calendars.
+    `old_rule` and `new_rule` include the days of their calendars.
     """
 
     def decide(schedule: Schedule, withdrawn: Sequence[Withdrawn], now: datetime) -> Change:
         # A seed is stored only where something depends on it.
         old = structs.replace(old_rule, seed=new_rule.seed)
-        taken = [each.slot for each in withdrawn]
-        is_anew = old.timing != new_rule.timing
-        is_other = without_carry_over(old) != without_carry_over(new_rule)
+        withdrawn_slots = [each.slot for each in withdrawn]
+        has_new_timing = old.timing != new_rule.timing
+        has_new_rule = without_carry_over(old) != without_carry_over(new_rule)
         is_parked = schedule.status is ScheduleStatus.PARKED
-        # With another rule it goes on by itself, but for a single slot that could not be planned.
-        stays = is_parked and (not is_other or (has_one_known_slot(new_rule) and not is_anew))
+        # A new rule unparks a schedule, unless planning failed for its only known slot.
+        stays = is_parked and (
+            not has_new_rule or (has_one_known_slot(new_rule) and not has_new_timing)
+        )
         failed = schedule.next_slot if is_parked else None
-        tells_nothing = False
+        ignores_old_rule = False
         if failed is not None:
-            # The zone of a rule that could not be planned may be gone: then it tells nothing.
-            tells_nothing = stays or has_one_known_slot(old) or old.timezone != new_rule.timezone
-            passed_from = None if tells_nothing else failed
-            owed = _after_failed(schedule, old_rule, passed_from, withdrawn, now)
+            # The rule may have failed because its zone is gone: then nothing is computed from it.
+            ignores_old_rule = stays or has_one_known_slot(old) or old.timezone != new_rule.timezone
+            passed_from = None if ignores_old_rule else failed
+            due_slots = _account_after_failed(schedule, old_rule, passed_from, withdrawn, now)
             waiting, since = [], max(now, failed)
         else:
-            owed = _owed(schedule, old_rule, now)
-            waiting = [*taken, *([owed.then] if owed.then else [])]
-            since = _done_until(schedule, new_rule, now, taken=taken)
+            due_slots = _plan_due_slots(schedule, old_rule, now)
+            waiting = [*withdrawn_slots, *([due_slots.then] if due_slots.then else [])]
+            since = _done_until(schedule, new_rule, now, withdrawn_slots=withdrawn_slots)
         waiting.sort()
-        fired = schedule.fired - len(withdrawn) + len(owed.fires)
+        fired = schedule.fired - len(withdrawn) + len(due_slots.fires)
         slot, rule = failed, new_rule
-        if not tells_nothing:
+        if not ignores_old_rule:
             done_until = just_before(waiting[0]) if waiting else since
-            has_fired = schedule.last_slot is not None or bool(owed.fires)
+            has_fired = schedule.last_slot is not None or bool(due_slots.fires)
             rule = carry_over(old, new_rule, now, done_until=done_until, has_fired=has_fired)
-        if not stays and not _awaits_running_slot(schedule, old, new_rule, taken=taken):
+        if not stays and not _awaits_running_slot(
+            schedule, old, new_rule, withdrawn_slots=withdrawn_slots
+        ):
             slot = _next_slot_under(old, rule, now, waiting=waiting, since=since, fired=fired)
         status = schedule.status
-        has_more = slot is not None and is_other
+        has_more = slot is not None and has_new_rule
         is_ended = status is ScheduleStatus.COMPLETED or (is_parked and not stays)
-        if (is_anew or has_more) and is_ended:
+        if (has_new_timing or has_more) and is_ended:
             status = ScheduleStatus.ACTIVE
-        is_over = slot is None and not owed.fires and not withdrawn
-        if status is ScheduleStatus.ACTIVE and is_anew and is_over and not is_fixed_delay(new_rule):
+        is_over = slot is None and not due_slots.fires and not withdrawn
+        if (
+            status is ScheduleStatus.ACTIVE
+            and has_new_timing
+            and is_over
+            and not is_fixed_delay(new_rule)
+        ):
             status = ScheduleStatus.COMPLETED
-        soon = None if slot is None else slot_times(rule, definition.overlap, slot)
+        times = None if slot is None else slot_times(rule, definition.overlap, slot)
         is_active = status is ScheduleStatus.ACTIVE
-        said = structs.replace(definition.rule, kept=rule.kept, spent=rule.spent)
+        stored_rule = structs.replace(definition.rule, kept=rule.kept, spent=rule.spent)
         return structs.replace(
-            _as_it_is(schedule),
+            _unchanged(schedule),
             status=status,
             name=name,
-            definition=structs.replace(definition, rule=said),
+            definition=structs.replace(definition, rule=stored_rule),
             next_slot=slot,
-            due_at=None if soon is None else soon.due_at,
-            look_at=max(soon.look_at, now) if soon is not None and is_active else None,
+            due_at=None if times is None else times.due_at,
+            look_at=max(times.look_at, now) if times is not None and is_active else None,
             fired=fired,
-            fires=owed.fires,
-            skips=owed.skips,
+            fires=due_slots.fires,
+            skips=due_slots.skips,
         )
 
     return decide
 
 
 def trigger(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change:
-    """It fires now, once, in a run of its own."""
+    """Fires a schedule once, now, as an extra run."""
     run = schedule.runs + 1
     fire = Fire(slot=now, due_at=now, visible_at=now, run=run)
-    return structs.replace(_as_it_is(schedule), runs=run, fires=(fire,))
+    return structs.replace(_unchanged(schedule), runs=run, fires=(fire,))
 
 
 def backfill(slots: Sequence[datetime]) -> Decision:
-    """It fires for these slots of the past, in one run of their own."""
+    """Fires past slots again, together as one extra run."""
 
     def decide(schedule: Schedule, _: Sequence[Withdrawn], now: datetime) -> Change | None:
         if not slots:
@@ -282,12 +292,12 @@ def backfill(slots: Sequence[datetime]) -> Decision:
         fires = (
             Fire(slot=slot, due_at=now, visible_at=now, catch_up=True, run=run) for slot in slots
         )
-        return structs.replace(_as_it_is(schedule), runs=run, fires=tuple(fires))
+        return structs.replace(_unchanged(schedule), runs=run, fires=tuple(fires))
 
     return decide
 
 
-def _as_it_is(schedule: Schedule) -> Change:
+def _unchanged(schedule: Schedule) -> Change:
     return Change(
         status=schedule.status,
         name=schedule.name,
@@ -302,43 +312,45 @@ def _as_it_is(schedule: Schedule) -> Change:
     )
 
 
-def _goes_on(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
-    soon = None if slot is None else slot_times(rule, schedule.definition.overlap, slot)
+def _continue_at(schedule: Schedule, rule: Rule, slot: datetime | None, now: datetime) -> Change:
+    times = None if slot is None else slot_times(rule, schedule.definition.overlap, slot)
     return structs.replace(
-        _as_it_is(schedule),
+        _unchanged(schedule),
         status=ScheduleStatus.ACTIVE,
         next_slot=slot,
-        due_at=None if soon is None else soon.due_at,
-        look_at=None if soon is None else max(soon.look_at, now),
+        due_at=None if times is None else times.due_at,
+        look_at=None if times is None else max(times.look_at, now),
         error_count=0,
         last_error=None,
     )
 
 
-def _begins_anew(schedule: Schedule, rule: Rule, slot: datetime, now: datetime) -> Change:
-    """After the one slot that was known could not be planned: another one takes its place, as soon
-    as it may, unless that is too late by the schedule's policies."""
+def _restart(schedule: Schedule, rule: Rule, slot: datetime, now: datetime) -> Change:
+    """Resumes a schedule whose only known slot could not be planned.
+
+    A new slot replaces it as times as possible, unless it is too late by the schedule's policies.
+    """
     if is_fixed_delay(rule):
         then = next_slot_or_excluded(rule, max(now, slot), fired=schedule.fired)
     else:
         expires, grace = schedule.definition.expires_after_seconds, rule.missed.grace_seconds
         is_late = due_at(rule, slot) < now - timedelta(seconds=grace)
-        is_left_out = is_late and rule.missed.policy is MissedPolicy.SKIP
-        is_over = is_left_out or is_expired(rule, slot, now, expires)
+        is_skipped = is_late and rule.missed.policy is MissedPolicy.SKIP
+        is_over = is_skipped or is_expired(rule, slot, now, expires)
         then = None if is_over else max(now, slot + timedelta.resolution)
-    changed = _goes_on(schedule, rule, then, now)
+    changed = _continue_at(schedule, rule, then, now)
     return changed if then else structs.replace(changed, status=ScheduleStatus.COMPLETED)
 
 
-def _passed(
+def _skip_passed(
     rule: Rule, slot: datetime, now: datetime, fired: int
 ) -> tuple[datetime | None, tuple[Skip, ...]]:
-    """The slot to go on with, and those from the given one on whose time has passed before it."""
+    """The next slot after now, and skips for the slots from `slot` on whose time has passed."""
     if has_one_known_slot(rule):
         return next_slot_or_excluded(rule, now, fired=fired), (Skip(slot, slot, 1, PAUSED),)
-    # What is due just now has passed, too.
+    # A slot that is due exactly now counts as passed.
     found = plan_missed(
-        rule, just_before(slot), now + timedelta.resolution, _NONE_LATE, fired=fired
+        rule, just_before(slot), now + timedelta.resolution, _SKIP_ALL_PASSED, fired=fired
     )
     then = found.fire[0].slot if found.fire else next_after(rule, found.until, fired=fired)
     runs = [run for run in found.skipped if then is None or run.last < then]
@@ -350,29 +362,29 @@ def _passed(
     return then if then is None else next_slot_or_excluded(rule, until), passed
 
 
-_NONE_LATE = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
-"""Every slot that is not still to come is left out."""
+_SKIP_ALL_PASSED = Missed(policy=MissedPolicy.SKIP, grace_seconds=0)
+"""A policy that skips every slot that is not in the future."""
 
 
 _PLANS_MAX = 10
-"""So many plans of what is owed are made; what is due beyond them is left out, and on record."""
+"""Maximum number of plans for due slots in one update. Due slots beyond them are skipped."""
 
 
-class _Owed(NamedTuple):
-    """Slots of the old rule that were due and nobody had planned."""
+class _DueSlots(NamedTuple):
+    """Slots of the old rule that were due but not planned, and the slot after them."""
 
     fires: tuple[Fire, ...] = ()
     skips: tuple[Skip, ...] = ()
     then: datetime | None = None
 
 
-def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
+def _plan_due_slots(schedule: Schedule, rule: Rule, now: datetime) -> _DueSlots:
     slot, overlap = schedule.next_slot, schedule.definition.overlap
     if schedule.status is ScheduleStatus.PAUSED and slot is not None and due_at(rule, slot) <= now:
-        then, passed = _passed(rule, slot, now, schedule.fired)
-        return _Owed((), passed, then)
+        then, passed = _skip_passed(rule, slot, now, schedule.fired)
+        return _DueSlots((), passed, then)
     if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot > now:
-        return _Owed(then=slot)
+        return _DueSlots(then=slot)
     due = DueSchedule(
         tenant=schedule.tenant,
         id=schedule.id,
@@ -385,12 +397,14 @@ def _owed(schedule: Schedule, rule: Rule, now: datetime) -> _Owed:
         unfinished=schedule.unfinished,
         expires_after_seconds=schedule.definition.expires_after_seconds,
     )
-    return _accounted(due, now)
+    return _plan_up_to_now(due, now)
 
 
-def _accounted(due: DueSchedule, now: datetime) -> _Owed:
-    """Every slot up to now. One plan may end before: it holds only so many slots, and knows of no
-    more than may still fire."""
+def _plan_up_to_now(due: DueSchedule, now: datetime) -> _DueSlots:
+    """Plans every slot up to now.
+
+    This may take several plans: one plan holds a limited number of slots.
+    """
     fires, skips, reason = list[Fire](), list[Skip](), SKIPPED_MISSED
     for _ in range(_PLANS_MAX):
         planned = plan(due, now, ahead_seconds=0)
@@ -398,31 +412,34 @@ def _accounted(due: DueSchedule, now: datetime) -> _Owed:
         skips += planned.skips
         then = planned.then_slot
         if then is None or then > now or then == due.next_slot:
-            return _Owed(tuple(fires), tuple(skips), then)
+            return _DueSlots(tuple(fires), tuple(skips), then)
         fired, unfinished = due.fired + len(planned.fires), due.unfinished + len(planned.fires)
         due = structs.replace(due, next_slot=then, fired=fired, unfinished=unfinished)
         if any(skip.reason == SKIPPED_OVERLAP for skip in planned.skips):
-            reason = SKIPPED_OVERLAP  # No room was left, and so there is none for the rest.
+            reason = SKIPPED_OVERLAP  # The overlap policy has no room for the rest either.
             break
-    then, passed = _passed(due.rule, due.next_slot, now, due.fired)
+    then, passed = _skip_passed(due.rule, due.next_slot, now, due.fired)
     skips += (
         each if each.reason == EXCLUDED else structs.replace(each, reason=reason) for each in passed
     )
-    return _Owed(tuple(fires), tuple(skips), then)
+    return _DueSlots(tuple(fires), tuple(skips), then)
 
 
-def _after_failed(
+def _account_after_failed(
     schedule: Schedule,
     rule: Rule,
     failed: datetime | None,
     withdrawn: Sequence[Withdrawn],
     now: datetime,
-) -> _Owed:
-    """Where a slot could not be planned, which is on record: nothing up to it comes again. What
-    passed after it is recorded, as when it is resumed, if it is given."""
+) -> _DueSlots:
+    """Accounts for the slots after one whose planning failed and which is already recorded.
+
+    Slots up to the failed one do not fire again. Slots after it that have passed are recorded, as
+    on resume. With `failed` None nothing is computed from the old rule.
+    """
     skips = skips_of(sorted(each.slot for each in withdrawn), PAUSED)
     slot = None if failed is None else next_slot_or_excluded(rule, failed, fired=schedule.fired)
     if slot is not None and due_at(rule, slot) <= now:
-        slot, passed = _passed(rule, slot, now, schedule.fired)
+        slot, passed = _skip_passed(rule, slot, now, schedule.fired)
         skips += passed
-    return _Owed((), tuple(skips), slot)
+    return _DueSlots((), tuple(skips), slot)

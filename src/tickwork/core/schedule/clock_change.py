@@ -1,19 +1,21 @@
-"""A clock that was set, and what intervals make of it.
+"""Clock jumps: how interval schedules follow a database clock that was set.
 
-The slots of an interval are elapsed time: a clock that is set by an hour moves them by an hour, so
-that their spacing stays. Everybody who watches the clock may see the jump, and it counts once: all
-jumps that are known are one sum, each shard says how much of it its intervals follow, and a jump is
-added only by who knows the sum as it was before.
+Interval slots are elapsed time. If the clock is set by an hour, their slots move by an hour and
+keep their spacing:
 
 ```
    the clock    ──09:00──┤ jump +1 h ├──10:00──10:01──▶
    a slot every 20 s  ▪ ▪ ▪             ▪ ▪ ▪ ▪
 ```
 
-A slot is an instant, and an identity. After a jump back, the same instants come again, and what
-waits for longer than a jump ahead is moved to where other slots were: intervals are moved by a
-trifle more, so that none of them is a slot that was there before. For that jumps are counted in
-tenths of a second, and a trifle is a thousandth of that.
+Several nodes may see one jump, and it must count once. The known jumps are stored as one sum. A
+node adds a jump only if it knows the sum before it. Each shard stores how much of the sum its
+intervals have followed.
+
+A slot's instant is also its identity. After a jump back the same instants occur again, and after a
+jump ahead long intervals move to instants that were slots before. Intervals therefore move a nudge
+further, so that none lands on an earlier slot. Jumps are rounded to a tenth of a second; a nudge is
+a thousandth of that.
 """
 
 from __future__ import annotations
@@ -25,24 +27,27 @@ from msgspec import Struct
 from tickwork.core.when import Interval, Rule
 
 JUMP_SECONDS_MIN = 5.0
-"""Less is a clock being adjusted, or a busy machine."""
+"""Minimum seconds of a jump. Less is clock adjustment or a busy machine."""
 
 QUANTUM_MICROSECONDS = 100_000
+"""Microseconds that jumps are rounded to."""
+
 NUDGE_MICROSECONDS = 100
-"""A thousand jumps until an interval is where it was: intervals are whole seconds."""
+"""Microseconds added per jump.
+
+Intervals are whole seconds, so 1,000 jumps pass before one repeats.
+"""
 
 
 class ClockReading(Struct, frozen=True):
-    """What the database says: its time, and the sum of the jumps that are known, in
-    microseconds."""
+    """The database's time, and the sum of the known clock jumps in microseconds."""
 
     now: datetime
     clock: int
 
 
 class ClockJump(Struct, frozen=True):
-    """A jump that was seen: from a time on, and by how much; `known` is the sum of the jumps
-    without it."""
+    """An observed clock jump: the time before it, its size, and the sum of jumps without it."""
 
     before: datetime
     microseconds: int
@@ -50,7 +55,7 @@ class ClockJump(Struct, frozen=True):
 
     @property
     def after(self) -> datetime:
-        """No time after it is earlier."""
+        """The earliest time that the clock can show after the jump."""
         return self.before + timedelta(microseconds=self.microseconds)
 
     @property
@@ -59,30 +64,32 @@ class ClockJump(Struct, frozen=True):
 
 
 class JumpsApplied(Struct, frozen=True):
-    """The jumps that a shard follows now, and how many intervals were moved for it."""
+    """The sum of jumps that a shard follows now, and the number of intervals moved for it."""
 
     clock: int
     moved: int
 
 
 def round_jump(seconds: float) -> int:
-    """A jump as it is counted."""
+    """A jump in microseconds, rounded to the quantum."""
     return round(seconds * 1_000_000 / QUANTUM_MICROSECONDS) * QUANTUM_MICROSECONDS
 
 
 def shift_microseconds(behind_microseconds: int) -> int:
-    """By how much intervals are moved that are behind by so much."""
+    """Microseconds to move intervals that lag behind the known jumps by this much."""
     return behind_microseconds + (NUDGE_MICROSECONDS if behind_microseconds else 0)
 
 
 def anchor_after_update(rule: Rule, known: Rule, *, is_anew: bool) -> datetime:
-    """From when a rule counts that takes the place of another one. An interval that begins at a
-    given time stays where the clock moved it; one that begins `is_anew`, or at another time, stays
-    off the slots of before."""
+    """The anchor of an updated interval rule.
+
+    An interval with an unchanged `start_at` keeps the shift that clock jumps gave it. One that
+    starts anew, or at another time, keeps only the nudges, to stay off the old slots.
+    """
     is_interval = isinstance(rule.timing, Interval) and isinstance(known.timing, Interval)
     if not is_interval or rule.start_at is None or known.start_at is None:
         return rule.anchor
-    moved = known.anchor - known.start_at
+    shift = known.anchor - known.start_at
     if is_anew or rule.start_at != known.start_at:
-        moved %= timedelta(microseconds=QUANTUM_MICROSECONDS)
-    return rule.start_at + moved
+        shift %= timedelta(microseconds=QUANTUM_MICROSECONDS)
+    return rule.start_at + shift

@@ -1,8 +1,7 @@
-"""Schedules from and to the JSON names of the API.
+"""Schedules from and to the JSON fields of the API.
 
-`read_definition` either returns a definition whose rule is known to fire or raises `InvalidInput`
-with every fault it found, by field; `render_definition` is its inverse; `merged` is what a
-patch makes of the fields.
+`read_definition` returns a definition whose rule is known to fire, or raises `InvalidInput` with
+every fault by field. `render_definition` is its inverse. `merge_patch` applies an update.
 """
 
 from __future__ import annotations
@@ -34,8 +33,13 @@ from tickwork.errors import FieldError, InvalidInput
 
 TARGET_QUEUE = "queue"
 ATTEMPTS_MAX = 101
+"""Maximum number of attempts per firing: the first one and 100 retries."""
+
 EXPIRES_SECONDS_MAX = 365 * 86_400
+"""Maximum seconds after which an unstarted firing expires."""
+
 PRIORITY_MAX = 9
+"""Highest priority number."""
 
 DEFINITION_FIELDS = when.RULE_FIELDS | {
     "target",
@@ -63,8 +67,10 @@ def read_definition(
     limits: when.Limits,
     is_known: bool = False,
 ) -> tuple[Definition, when.Rule]:
-    """The definition that the fields describe, and its rule with the days of its calendar; a rule
-    that `is_known` is one that the schedule has already."""
+    """Reads a definition, and its rule with the days of its calendar.
+
+    `is_known`: the schedule has this rule already, so it is not checked again.
+    """
     faults: list[FieldError] = []
     Reader(fields, faults).refuse_unknown(SCHEDULE_FIELDS)
     rule: when.Rule | None = None
@@ -79,42 +85,41 @@ def read_definition(
         )
     except InvalidInput as error:
         faults += error.errors
-    around = _read_target_and_policies(fields, faults)
+    settings = _read_target_and_policies(fields, faults)
     if faults or rule is None:
         raise InvalidInput(faults)
-    return _definition_of(rule, around), rule
+    return _definition_of(rule, settings), rule
 
 
-def _definition_of(rule: when.Rule, around: Mapping[str, Any]) -> Definition:
-    """A definition of a rule and what stands around it."""
-    return Definition(rule=structs.replace(rule, holidays=frozenset()), **around)
+def _definition_of(rule: when.Rule, settings: Mapping[str, Any]) -> Definition:
+    return Definition(rule=structs.replace(rule, holidays=frozenset()), **settings)
 
 
 def _read_target_and_policies(
     fields: Mapping[str, object], faults: list[FieldError]
 ) -> dict[str, Any]:
-    """Everything but the rule: target, body and policies."""
+    """Reads everything but the rule: target, payload, metadata and policies."""
     reader = Reader(fields, faults)
-    around = {**_target(reader), **read_payload_and_metadata(fields, faults)}
-    around["overlap"] = reader.choice("overlap", OverlapPolicy.ALLOW)
-    around["on_dead"] = reader.choice("on_dead", OnDead.CONTINUE)
-    around["priority"] = reader.integer("priority", 0, PRIORITY_MAX, 4)
-    around["retry"] = _retry(reader)
+    settings = {**_target(reader), **read_payload_and_metadata(fields, faults)}
+    settings["overlap"] = reader.choice("overlap", OverlapPolicy.ALLOW)
+    settings["on_dead"] = reader.choice("on_dead", OnDead.CONTINUE)
+    settings["priority"] = reader.integer("priority", 0, PRIORITY_MAX, 4)
+    settings["retry"] = _retry(reader)
     if reader.has("expires_after_seconds"):
         expires = reader.integer("expires_after_seconds", 1, EXPIRES_SECONDS_MAX)
-        around["expires_after_seconds"] = None if expires is None else float(expires)
-    return around
+        settings["expires_after_seconds"] = None if expires is None else float(expires)
+    return settings
 
 
 def read_payload_and_metadata(
     fields: Mapping[str, object], faults: list[FieldError]
 ) -> dict[str, bytes]:
-    """What each schedule has for itself where many are alike: body and metadata."""
+    """Reads the fields that differ between schedules created together: payload and metadata."""
     return {"body": _payload(fields, faults), "metadata": _metadata(fields, faults)}
 
 
 def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]) -> str | None:
-    """A name or key of at most 120 characters, if there is one."""
+    """Reads an optional name or key of at most 120 characters."""
     reader = Reader(fields, faults)
     text = reader.text(field) if reader.has(field) else None
     if text is not None and (len(text) > _NAME_LENGTH_MAX or not text.isprintable()):
@@ -124,17 +129,20 @@ def read_name(fields: Mapping[str, object], field: str, faults: list[FieldError]
 
 
 def read_new_name(fields: Mapping[str, object], faults: list[FieldError]) -> str | None:
-    """The name of a new schedule: one that reads as an id would never be found by it."""
+    """Reads the name of a new schedule, which must not look like an id.
+
+    A lookup takes such a name for an id and would never find the schedule.
+    """
     name = read_name(fields, "name", faults)
     if name is not None and parse_id(name) is not None:
-        fault = "reads as the id of a schedule, and could not be found; take another name"
+        fault = "looks like a schedule id; choose another name"
         faults.append(FieldError("name", fault))
         return None
     return name
 
 
 def parse_id(text: str) -> UUID | None:
-    """The id that a text is, in any spelling of one; None for every other text."""
+    """Parses a UUID in any spelling; None for any other text."""
     if len(text) < _ID_DIGITS:
         return None
     try:
@@ -144,7 +152,7 @@ def parse_id(text: str) -> UUID | None:
 
 
 def render_definition(definition: Definition) -> dict[str, object]:
-    """The fields of a definition; what is at its default is left out, but for the target."""
+    """The JSON fields of a definition, without defaults except for the target."""
     target: dict[str, object] = {"type": TARGET_QUEUE, "queue": definition.queue}
     if definition.type != FIRED_TYPE:
         target["message_type"] = definition.type
@@ -169,8 +177,10 @@ def render_definition(definition: Definition) -> dict[str, object]:
 
 
 def merge_patch(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
-    """Fields with a patch laid over them (RFC 7396): null removes, an object is merged, anything
-    else replaces. To name a timing is to replace the old one, with what belongs to it."""
+    """Applies a merge patch (RFC 7396): null removes, an object is merged, anything else replaces.
+
+    A timing in the patch replaces the old timing and its mode.
+    """
     result = dict(fields)
     if any(patch.get(name) is not None for name in when.TIMING_FIELDS):
         for name in (*when.TIMING_FIELDS, "interval_mode"):
@@ -191,7 +201,7 @@ _MERGED_INSIDE = frozenset({"missed", "dst", "target", "retry", "metadata"})
 
 
 def _merge_object(fields: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
-    """A patch laid over a plain object."""
+    """Merges a patch into an object with no objects inside."""
     kept = {**fields, **patch}
     return {name: value for name, value in kept.items() if value is not None}
 

@@ -1,19 +1,19 @@
-"""Schedules as they are stored: *when* (a rule), *what* (a target queue and a body), policies.
+"""Stored schedules: a rule (when), a target queue and body (what), and policies.
 
 ```
             ┌────────── resume ──────────┐
             ▼                            │
   ──▶  active ──── pause, on_dead ──▶ paused
          │ │
-         │ └─ a single slot ends dead, or it cannot be planned ──▶ parked ── resume ──▶ active
-         └─── no slot is left, and the last one ended ──────────▶ completed
+         │ └─ the only slot ends dead, or planning fails ──────▶ parked ── resume ──▶ active
+         └─── no slot is left, and the last one finished ──────▶ completed
   any ──────── delete ──▶ deleted          (its history stays)
 ```
 
-`next_slot` is the first slot that is not accounted for, which may be on a day off; `due_at` is when
-the next one that fires is due, `look_at` when a leader has to look. Everything that moves one of
-them raises `version`, but for planning, which moves `next_slot` itself: a plan is good only for the
-pair that it was made from.
+`next_slot` is the first slot without a message or record; it may be on an excluded day. `due_at` is
+when the next firing slot is due. `look_at` is when a leader must look at the schedule. Every change
+of these raises `version`, except planning, which moves `next_slot` itself. A plan is valid only for
+the `version` and `next_slot` it was made from.
 """
 
 from __future__ import annotations
@@ -34,22 +34,31 @@ from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
 from tickwork.core.when import Cron, Interval, IntervalMode, MissedPolicy, Once, Rule
 
 BUCKETS = 4096
+"""Number of hash buckets that schedules are spread over."""
+
 SHARDS = 64
+"""Number of shards. One node leads a shard, which is a range of buckets."""
+
 BUCKETS_PER_SHARD = BUCKETS // SHARDS
 
 SCHEDULE_BODY_BYTES_MAX = 128_000
+"""Maximum bytes of a schedule's encoded payload."""
+
 SCHEDULES_AT_ONCE_MAX = 1_000
+"""Maximum number of schedules created in one call."""
+
 METADATA_BYTES_MAX = 16_000
+"""Maximum bytes of a schedule's encoded metadata."""
 
 DELETED_KEPT_SECONDS = FIRINGS_KEPT_SECONDS
-"""So long a deleted schedule is kept: as long as there is a firing of it to explain."""
+"""Seconds that a deleted schedule is kept: as long as its firing records."""
 
 FIRED_TYPE = "schedule.fired"
-"""The type of a slot's message where the target names none."""
+"""Type of a slot's message if the target names none."""
 
 
 class ScheduleStatus(StrEnum):
-    """How a schedule stands."""
+    """Status of a schedule."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -59,7 +68,7 @@ class ScheduleStatus(StrEnum):
 
 
 class OverlapPolicy(StrEnum):
-    """What happens to a slot while an earlier firing is unfinished."""
+    """What to do with a slot while an earlier firing is unfinished."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -68,34 +77,34 @@ class OverlapPolicy(StrEnum):
 
     @property
     def is_decided_when_due(self) -> bool:
-        """Whether a slot can be judged only when it is due."""
+        """Whether a slot is fired or skipped only when it is due, not ahead of time."""
         return self in (OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE)
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its firings stand in line, as messages of one key."""
+        """Whether its firings run one after another, as messages with one key."""
         return self in (OverlapPolicy.BUFFER_ONE, OverlapPolicy.BUFFER_ALL)
 
 
 class OnDead(StrEnum):
-    """What a recurring schedule does when a firing died."""
+    """What a recurring schedule does after a firing ended dead."""
 
     CONTINUE = "continue"
     PAUSE = "pause"
 
 
 class Retry(Struct, frozen=True):
-    """How often a firing is tried, and after which waits; what is None is the queue's."""
+    """Retry settings of a schedule's firings. None means the queue's setting."""
 
     max_attempts: int | None = None
     backoff: Backoff | None = None
 
 
 class Terms(Struct, frozen=True, omit_defaults=True):
-    """What a slot's message carries of its schedule, for whoever ends it.
+    """Settings of a schedule that its slots' messages carry, for settling them.
 
-    `is_last`: no slot follows. `is_once`: there never was another. `delay_seconds`: the next slot
-    comes so long after this one's end.
+    `is_last`: no slot follows. `is_once`: the schedule has only this slot. `delay_seconds`: the
+    next slot comes this long after this one finished.
     """
 
     missed: MissedPolicy = MissedPolicy.FIRE_LATE
@@ -111,7 +120,10 @@ DEFAULT_TERMS = Terms()
 
 
 class Definition(Struct, frozen=True, kw_only=True, gc=False):
-    """What a user says of a schedule. The rule's holidays are not part of it: the calendar is."""
+    """The user's settings of a schedule.
+
+    It names the calendar; the calendar's days are not stored in its rule.
+    """
 
     rule: Rule
     queue: str
@@ -127,7 +139,7 @@ class Definition(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def terms(self) -> Terms:
-        """What its messages carry."""
+        """The settings that its messages carry."""
         timing = self.rule.timing
         is_delay = isinstance(timing, Interval) and timing.mode is IntervalMode.FIXED_DELAY
         return Terms(
@@ -141,10 +153,10 @@ class Definition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NewSchedule(Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule to be stored; its first slot is found already.
+    """A schedule to be stored, with its first slot computed.
 
-    `idempotency_key` names one schedule of a tenant; `fingerprint` tells a repeat from another
-    body under the same key.
+    `idempotency_key` is unique per tenant. `fingerprint` distinguishes a repeated request from a
+    different one with the same key.
     """
 
     id: UUID
@@ -159,10 +171,13 @@ class NewSchedule(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """A stored schedule. `fired` counts slots that became messages, `runs` the extra ones;
-    `last_slot` is the last slot that became a message. `unfinished` is known only to whoever
-    decides about a change, where the overlap policy asks: how many of its messages are there, up
-    to 2, without those that are taken back."""
+    """A stored schedule.
+
+    `fired` counts slots that became messages, `runs` counts extra runs. `last_slot` is the last
+    slot that became a message. `unfinished` counts its unfinished messages up to 2, without
+    withdrawn ones; it is loaded only for a change decision, and only if the overlap policy needs
+    it.
+    """
 
     tenant: str
     id: UUID
@@ -184,12 +199,12 @@ class Schedule(Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     changed_at: datetime
-    """When its status last changed: since when it is paused, completed, parked or deleted."""
+    """When its status last changed."""
     unfinished: int = 0
 
 
 class ScheduleOrder(StrEnum):
-    """In which order schedules are listed."""
+    """Sort order of a list of schedules."""
 
     NAME = "name"
     CREATED = "created"
@@ -197,11 +212,12 @@ class ScheduleOrder(StrEnum):
 
 
 class ScheduleSelection(Struct, frozen=True, kw_only=True):
-    """Which schedules: those of a status (None: all but the deleted), of a name, of a calendar.
-    A deleted one has no name and no calendar any more.
+    """Filter, order and cursor of a list of schedules.
 
-    `after` continues behind a schedule; by `next_due_at` only active ones with a next slot are
-    listed, `before` an instant if it is given."""
+    `status` None selects all but deleted ones. A deleted schedule has no name or calendar. `after`
+    is the id of the last schedule of the previous page. The order `next_due_at` lists only active
+    schedules with a next slot, and `before` limits it to those due before an instant.
+    """
 
     status: ScheduleStatus | None = None
     name: str | None = None
@@ -212,7 +228,7 @@ class ScheduleSelection(Struct, frozen=True, kw_only=True):
 
 
 class Calendar(Struct, frozen=True, kw_only=True):
-    """Days off under a name, shared by the schedules of a tenant."""
+    """Named days off, shared by the schedules of a tenant."""
 
     tenant: str
     name: str
@@ -223,29 +239,32 @@ class Calendar(Struct, frozen=True, kw_only=True):
 
 
 def selects_nothing(selection: ScheduleSelection) -> bool:
-    """Whether nothing can be selected: what is deleted has given up its name and its calendar."""
-    is_said = selection.name is not None or selection.calendar is not None
-    return selection.status is ScheduleStatus.DELETED and is_said
+    """Whether the filter matches nothing: a deleted schedule has no name and no calendar."""
+    names_one = selection.name is not None or selection.calendar is not None
+    return selection.status is ScheduleStatus.DELETED and names_one
 
 
 def bucket_of(schedule_id: UUID) -> int:
-    """The place of a schedule in the hash space: always the same, on every node."""
+    """Hash bucket of a schedule: the same on every node and in every version."""
     return stable_hash(str(schedule_id)) % BUCKETS
 
 
 def shard_of(bucket: int) -> int:
-    """The shard that a bucket belongs to."""
+    """Shard of a bucket."""
     return bucket // BUCKETS_PER_SHARD
 
 
 def ordering_key(schedule_id: UUID) -> str:
-    """The key of firings that stand in line."""
+    """Message key of firings that run one after another."""
     return f"schedule:{schedule_id}"
 
 
 def rule_text(rule: Rule) -> str:
-    """A rule as it is stored. Schedules with the same rule have the same text, so that what was
-    found out about one is known of all: the seed stays out where nothing depends on it."""
+    """Encodes a rule for storage.
+
+    Schedules with equal rules get equal texts, so caches keyed by the text are shared. The seed is
+    left out if nothing depends on it.
+    """
     plain = structs.replace(rule, holidays=frozenset())
     if not depends_on_id(rule):
         plain = structs.replace(plain, seed="")
@@ -253,8 +272,10 @@ def rule_text(rule: Rule) -> str:
 
 
 def read_rule(text: str, schedule_id: UUID, shift: int = 0) -> Rule:
-    """The rule of a stored text, without its calendar's days. An interval counts from so many
-    microseconds later: it followed a clock that was set."""
+    """Decodes a stored rule, without its calendar's days.
+
+    `shift` moves an interval's anchor by microseconds, to follow a clock that was set.
+    """
     rule = _decode(text)
     if shift:
         rule = structs.replace(rule, anchor=rule.anchor + timedelta(microseconds=shift))
@@ -263,32 +284,32 @@ def read_rule(text: str, schedule_id: UUID, shift: int = 0) -> Rule:
 
 @lru_cache(maxsize=4096)
 def terms_text(terms: Terms) -> str | None:
-    """Terms as they are stored; None for the usual ones."""
+    """Encodes terms for storage; None for the default."""
     return None if terms == DEFAULT_TERMS else msgspec.json.encode(terms).decode()
 
 
 @lru_cache(maxsize=4096)
 def read_terms(text: str | None) -> Terms:
-    """The terms of a stored text."""
+    """Decodes stored terms."""
     return DEFAULT_TERMS if text is None else msgspec.json.decode(text, type=Terms)
 
 
 class StoredTexts(NamedTuple):
-    """What is stored of a definition as text: its rule, its terms and its own retries."""
+    """Encoded parts of a definition: its rule, terms and retry settings."""
 
     rule: str
     terms: str | None
     retry: str | None
 
 
-def stored_texts(said: Definition) -> StoredTexts:
-    """A definition's texts."""
-    retry = None if said.retry is None else msgspec.json.encode(said.retry).decode()
-    return StoredTexts(rule_text(said.rule), terms_text(said.terms), retry)
+def stored_texts(definition: Definition) -> StoredTexts:
+    """Encodes a definition for storage."""
+    retry = None if definition.retry is None else msgspec.json.encode(definition.retry).decode()
+    return StoredTexts(rule_text(definition.rule), terms_text(definition.terms), retry)
 
 
 def depends_on_id(rule: Rule) -> bool:
-    """Whether its slots, or when they are due, depend on which schedule it is."""
+    """Whether its slots or their due times depend on the schedule's id (`H`, jitter, window)."""
     hashed = isinstance(rule.timing, Cron) and "H" in rule.timing.expr.upper()
     return bool(rule.jitter_seconds or rule.fire_window_seconds or hashed)
 

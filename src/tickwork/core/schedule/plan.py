@@ -1,4 +1,4 @@
-"""What a leader does about one schedule now: a pure function from its state to a `Plan`.
+"""Planning: what a leader does about one schedule now, as a pure function to a `Plan`.
 
 ```
      missed          on time        ahead: 30 s
@@ -7,11 +7,11 @@
      next_slot            skipped or fired  horizon  next_slot afterwards
 ```
 
-Every slot from `next_slot` up to the horizon is in the plan: to fire, or in a run that says why
-not. Slots whose overlap policy needs the present are judged when they are due, and not ahead.
+Every slot from `next_slot` up to the horizon is in the plan: it fires, or it is in a skip with a
+reason. With the overlap policies `skip` and `buffer_one` a slot is decided only when it is due.
 
-A rule with days off has slots that never fire. They count as its slots here: `next_slot` may be one
-of them, and it is on record when its time has come. Until then the days may change.
+Slots on excluded days never fire, but the plan accounts for them. `next_slot` may be one of them.
+They are recorded when their time has come, because until then the excluded days may change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
 from tickwork.core.schedule.next_slot import (
     AHEAD_SECONDS,
     is_excluded,
-    just_before,
     look_at,
     next_slot_or_excluded,
     slot_times,
@@ -43,16 +42,17 @@ from tickwork.core.when import (
     has_one_known_slot,
     is_expired,
     is_fixed_delay,
+    just_before,
     next_after,
     plan_missed,
     split_around,
 )
 
 AHEAD_SLOTS_MAX = 1_000
-"""Slots ahead in one plan; what is left is taken by the next one."""
+"""Maximum number of slots ahead of now in one plan. The next plan takes the rest."""
 
 UNFINISHED_MAX = 2
-"""Unfinished firings are counted so far: no overlap policy asks for more."""
+"""Maximum count of unfinished firings: no overlap policy needs a higher one."""
 
 SKIPPED_MISSED = "skipped_missed"
 SKIPPED_OVERLAP = "skipped_overlap"
@@ -62,12 +62,15 @@ PAST_END = "past_end"
 EXPIRED = "expired"
 PLAN_ERROR = "plan_error"
 DELETED = "deleted"
-"""Beyond the contract's list: a slot that was due, not claimed yet, and withdrawn for good."""
+"""Reasons why a slot did not fire. `deleted`: due and unclaimed when its schedule was deleted."""
 
 
 class Fire(Struct, frozen=True, kw_only=True):
-    """A slot to become a message. `visible_at` may be later than due: a catch-up is paced.
-    `run` is 0 for a slot of the rule itself; `is_last`: no slot follows."""
+    """A slot that becomes a message.
+
+    `visible_at` may be later than `due_at` if catch-up slots are paced. `run` is 0 for a slot of
+    the rule and counts up for extra runs. `is_last`: no slot follows.
+    """
 
     slot: datetime
     due_at: datetime
@@ -78,7 +81,7 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class Skip(Struct, frozen=True):
-    """A run of slots that do not fire, as one record; `run` as in `Fire`."""
+    """Consecutive slots that do not fire, as one record. `run` is as in `Fire`."""
 
     first: datetime
     last: datetime
@@ -88,8 +91,10 @@ class Skip(Struct, frozen=True):
 
 
 class DueSchedule(Struct, frozen=True, kw_only=True):
-    """A schedule that a leader has to look at. `unfinished` is how many of its messages are there
-    (counted up to 2, and only where the overlap policy asks)."""
+    """A schedule that a leader must look at now.
+
+    `unfinished` counts its unfinished messages up to 2, and only if the overlap policy needs it.
+    """
 
     tenant: str
     id: UUID
@@ -105,9 +110,10 @@ class DueSchedule(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What becomes of a schedule's slots up to a horizon, and how it stands then.
+    """What happens to a schedule's slots up to a horizon, and its state afterwards.
 
-    It is good only for this `version` and `next_slot`, and under the token of its shard.
+    The `then_` fields are its new next slot and due time. A plan is valid only for this `version`
+    and `next_slot`, and under the token of its shard.
     """
 
     tenant: str
@@ -125,8 +131,11 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class PlanResult(Struct, frozen=True):
-    """What became of plans, by their places: `done`, or refused because the shard is led by
-    another (`lost`), the schedule has changed (`stale`), or its queue is gone (`no_queue`)."""
+    """Outcome of a batch of plans, as their indexes.
+
+    `done`: stored. `lost`: another node leads the shard. `stale`: the schedule has changed.
+    `no_queue`: the target queue does not exist.
+    """
 
     done: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
@@ -135,7 +144,7 @@ class PlanResult(Struct, frozen=True):
 
 
 class AccountedSlots(NamedTuple):
-    """Slots accounted for, and the first one after them."""
+    """Slots that a plan accounts for, and the first slot after them."""
 
     fires: Sequence[Fire]
     skips: Sequence[Skip]
@@ -143,23 +152,23 @@ class AccountedSlots(NamedTuple):
 
 
 def plan(due: DueSchedule, now: datetime, *, ahead_seconds: float = AHEAD_SECONDS) -> Plan:
-    """Accounts for every slot up to `now` and `ahead_seconds` beyond."""
+    """Accounts for every slot up to `ahead_seconds` after `now`."""
     rule, ahead = with_pending_slot(due.rule, due.next_slot), timedelta(seconds=ahead_seconds)
     if rule is not due.rule:
         due = structs.replace(due, rule=rule)
-    has_off = has_days_off(rule)
+    has_excluded = has_days_off(rule)
     if has_one_known_slot(rule):
-        judged = _judge_single(due, now, ahead)
-    elif has_off:
-        judged = _judge_around(due, now, ahead)
+        accounted = _account_one_known(due, now, ahead)
+    elif has_excluded:
+        accounted = _account_with_days_off(due, now, ahead)
     elif due.overlap.is_decided_when_due:
-        judged = _judge_present(due, now)
+        accounted = _account_due_only(due, now)
     else:
-        judged = _judge(due, now, ahead)
-    fires, skips, then = judged
+        accounted = _account(due, now, ahead)
+    fires, skips, then = accounted
     if then is None:
         return _last(due, fires, [*skips, *_past_end(due, now)])
-    if has_off:
+    if has_excluded:
         then_due_at, look = slot_times(rule, due.overlap, then, now, ahead=ahead)
     else:
         then_due_at, look = due_at(rule, then), look_at(rule, due.overlap, then, now, ahead=ahead)
@@ -178,23 +187,23 @@ def plan(due: DueSchedule, now: datetime, *, ahead_seconds: float = AHEAD_SECOND
 
 
 def _last(due: DueSchedule, fires: Sequence[Fire], skips: Sequence[Skip]) -> Plan:
-    """The plan after which no slot is known: the last firing, if there is one, ends it all."""
+    """A plan after which no slot is known. Its last firing, if any, completes the schedule."""
     is_over = not is_fixed_delay(due.rule) or _is_used_up(due, len(fires))
     if fires and is_over:
         fires = [*fires[:-1], structs.replace(fires[-1], is_last=True)]
     status = ScheduleStatus.ACTIVE if fires else ScheduleStatus.COMPLETED
-    ended = structs.replace(_nothing(due), fires=tuple(fires), skips=tuple(skips), status=status)
+    ended = structs.replace(_unchanged(due), fires=tuple(fires), skips=tuple(skips), status=status)
     if isinstance(due.rule.timing, Once) and any(skip.reason == EXPIRED for skip in skips):
         return structs.replace(ended, status=ScheduleStatus.PARKED, error=EXPIRED)
     return ended
 
 
 def park(due: DueSchedule, error: str) -> Plan:
-    """The plan for a schedule that cannot be planned: it stands aside, and says why."""
-    return park_instead(_nothing(due), error)
+    """A plan that parks a schedule whose planning failed, and records the error."""
+    return park_instead(_unchanged(due), error)
 
 
-def _nothing(due: DueSchedule) -> Plan:
+def _unchanged(due: DueSchedule) -> Plan:
     return Plan(
         tenant=due.tenant,
         id=due.id,
@@ -205,7 +214,7 @@ def _nothing(due: DueSchedule) -> Plan:
 
 
 def park_instead(planned: Plan, error: str) -> Plan:
-    """Instead of a plan that cannot be carried out: the schedule stands aside, and says why."""
+    """Replaces a plan that cannot be stored: parks the schedule and records the error."""
     slot = planned.next_slot
     return structs.replace(
         planned, fires=(), skips=(Skip(slot, slot, 1, PLAN_ERROR),), status=ScheduleStatus.PARKED,
@@ -214,11 +223,11 @@ def park_instead(planned: Plan, error: str) -> Plan:
 
 
 def skips_of(slots: Sequence[datetime], reason: str) -> list[Skip]:
-    """Slots as one run; nothing for none."""
+    """Slots as one skip; an empty list for no slots."""
     return [Skip(slots[0], slots[-1], len(slots), reason)] if slots else []
 
 
-def _judge_single(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
+def _account_one_known(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
     rule, slot = due.rule, due.next_slot
     if is_excluded(rule, slot):
         if slot > now:
@@ -227,7 +236,7 @@ def _judge_single(due: DueSchedule, now: datetime, ahead: timedelta) -> Accounte
         return AccountedSlots((), skips_of([slot], EXCLUDED), then)
     if slot > now + ahead:
         return AccountedSlots((), (), slot)
-    # The end of the run before set this slot, and knew nothing of the rule's bounds.
+    # The previous run set this slot when it finished, without checking the rule's bounds.
     if is_fixed_delay(rule):
         if _is_used_up(due):
             return AccountedSlots((), (), None)
@@ -244,17 +253,22 @@ def _judge_single(due: DueSchedule, now: datetime, ahead: timedelta) -> Accounte
     return AccountedSlots((_fire(rule, slot, is_late),), (), None)
 
 
-def _judge_around(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
-    """The slots of a rule with days off: what is open is judged as ever, and what lies between
-    is on record as soon as its time has come, or anything after it is accounted for."""
+def _account_with_days_off(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
+    """Accounts for the slots of a rule with excluded days.
+
+    Open slots are handled as usual. Excluded slots are recorded when their time has come, or when
+    a later slot is accounted for.
+    """
     rule, slot = due.rule, due.next_slot
     fires, skips, then = AccountedSlots(
         (), (), next_after(rule, just_before(slot), fired=due.fired)
     )
     if then is not None:
-        opened = structs.replace(due, next_slot=then)
-        is_now = due.overlap.is_decided_when_due
-        fires, skips, then = _judge_present(opened, now) if is_now else _judge(opened, now, ahead)
+        open_due = structs.replace(due, next_slot=then)
+        due_only = due.overlap.is_decided_when_due
+        fires, skips, then = (
+            _account_due_only(open_due, now) if due_only else _account(open_due, now, ahead)
+        )
     reached = [now, *(fire.slot for fire in fires), *(skip.last for skip in skips)]
     until = max(reached) if then is None else min(max(reached), just_before(then))
     if slot > until:
@@ -265,7 +279,7 @@ def _judge_around(due: DueSchedule, now: datetime, ahead: timedelta) -> Accounte
     )
 
 
-def _judge(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
+def _account(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
     rule, fired, expires = due.rule, due.fired, due.expires_after_seconds
     fires: list[Fire] = []
     skips: list[Skip] = []
@@ -277,32 +291,32 @@ def _judge(due: DueSchedule, now: datetime, ahead: timedelta) -> AccountedSlots:
         skips += [Skip(run.first, run.last, run.count, EXPIRED) for run in missed.expired]
         fired += len(fires)
         until = missed.until
-        if until < now:  # There are more than one plan holds.
+        if until < now:  # There are more missed slots than one plan holds.
             return AccountedSlots(fires, skips, next_after(rule, until, fired=fired))
-    # From slot to slot, and not from `now`: what follows a slot of a rule is remembered.
+    # From slot to slot and not from `now`: `next_after` caches the successor of a slot.
     horizon, slot = now + ahead, next_after(rule, until, fired=fired)
-    coming_max = len(fires) + AHEAD_SLOTS_MAX
-    while slot is not None and slot <= horizon and len(fires) < coming_max:
+    fires_max = len(fires) + AHEAD_SLOTS_MAX
+    while slot is not None and slot <= horizon and len(fires) < fires_max:
         fires.append(_fire(rule, slot, catch_up=False))
         fired += 1
         slot = next_after(rule, slot, fired=fired)
     return AccountedSlots(fires, skips, slot)
 
 
-def _judge_present(due: DueSchedule, now: datetime) -> AccountedSlots:
-    """Only what is due: of that, as much as the unfinished ones leave room for."""
+def _account_due_only(due: DueSchedule, now: datetime) -> AccountedSlots:
+    """Fires due slots only, as many as the overlap policy allows besides unfinished firings."""
     rule = due.rule
     if due_at(rule, due.next_slot) > now:
         return AccountedSlots((), (), due.next_slot)
-    known = _judge(due, now, timedelta())
+    known = _account(due, now, timedelta())
     later = [fire.slot for fire in known.fires if fire.due_at > now]
     ready = [fire for fire in known.fires if not later or fire.slot < later[0]]
     room = (2 if due.overlap is OverlapPolicy.BUFFER_ONE else 1) - due.unfinished
     kept, crowded = ready[: max(room, 0)], [fire.slot for fire in ready[max(room, 0) :]]
-    # With a window a slot may be late while one before it is still to come.
+    # With a fire window a slot may be late while an earlier one is not due yet.
     skips = [skip for skip in known.skips if not later or skip.last < later[0]]
     then = later[0] if later else known.then
-    if then is None and crowded:  # What found no room has not used up `max_firings`.
+    if then is None and crowded:  # Crowded slots do not count towards `max_firings`.
         then = next_after(rule, crowded[-1], fired=due.fired + len(kept))
     return AccountedSlots(kept, [*skips, *skips_of(crowded, SKIPPED_OVERLAP)], then)
 
@@ -317,7 +331,7 @@ def _fire(rule: Rule, slot: datetime, catch_up: bool) -> Fire:
 
 
 def _past_end(due: DueSchedule, now: datetime) -> Iterator[Skip]:
-    """The slot that would follow if the rule had no end; before its time the end may be moved."""
+    """The slot after `end_at`, once its time has come: until then the end may be moved."""
     rule = due.rule
     if rule.end_at is not None and not is_fixed_delay(rule):
         endless = structs.replace(rule, end_at=None, max_firings=None)
@@ -329,7 +343,7 @@ def _past_end(due: DueSchedule, now: datetime) -> Iterator[Skip]:
 def with_excluded_runs(
     rule: Rule, runs: Sequence[Skip], first: datetime, until: datetime
 ) -> list[Skip]:
-    """Runs of slots that might have fired, and those on days off: none covers a slot of another."""
+    """Adds skips for excluded slots, and splits the given ones so that none overlaps another."""
     off = [*excluded_runs(rule, first, until)]
     skips = [Skip(each.first, each.last, each.count, EXCLUDED) for each in off]
     for run in runs:

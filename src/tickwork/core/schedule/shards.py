@@ -1,19 +1,19 @@
-"""Who leads what: shards shared out evenly among the nodes that are alive.
+"""Shards: how nodes share the leadership of schedules, and the fencing token of a shard.
 
-Every node decides for itself, from the same facts, and all come to the same shares: nodes sorted
-by id, each gets its part, the first ones one more where it does not come out even. A node gives up
-what it holds beyond its share, and takes what nobody holds up to its share; it never takes
-what another living node holds.
+Every node decides for itself from the same facts, and all nodes compute the same shares. Nodes are
+sorted by id; each gets an equal number of shards, and the first ones get one more if the division
+leaves a rest. A node gives up shards beyond its share and takes free shards up to its share. It
+never takes a shard from a living node.
 
-The fencing token of a shard: a number that only rises, also over a failover.
+A token is a number that only grows, also across a failover:
 
 ```
   bit 62 ─────────── 47 46 ──────────────────────────────── 0
        epoch (16 bits)            counter (47 bits)
 ```
 
-The epoch rises when the database was replaced by a copy that may lag; the counter at every
-hand-over. As one signed 64-bit integer, tokens compare as numbers in every store.
+The epoch grows when the database is replaced by a replica that may lag. The counter grows at every
+change of leader. A token fits a signed 64-bit integer, so every store compares it as a number.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from tickwork.core.schedule.model import SHARDS
 
 
 class Grant(Struct, frozen=True):
-    """A shard that a node leads, and the token that proves it. `tzdata` is the oldest version of
-    the zone data that its stored times may be from; None: nobody said. `clock` is the sum of the
-    jumps of the clock that its intervals follow, in microseconds."""
+    """A shard that a node leads, and the token that proves it.
+
+    `tzdata` is the oldest tzdata version that the shard's stored times may come from; None if
+    unknown. `clock` is the sum of the clock jumps that its intervals follow, in microseconds.
+    """
 
     shard: int
     token: int
@@ -39,7 +41,7 @@ class Grant(Struct, frozen=True):
 
 
 class ShardState(Struct, frozen=True):
-    """How a shard stands; `node` None: nobody leads it. `tzdata` as a `Grant` has it."""
+    """State of a shard. `node` is None if no node leads it; `tzdata` is as in `Grant`."""
 
     shard: int
     token: int
@@ -49,26 +51,29 @@ class ShardState(Struct, frozen=True):
 
 
 class ShardMoves(Struct, frozen=True):
-    """What a node should do: shards to give up, and shards to take."""
+    """Shards that a node should give up and take."""
 
     give_up: tuple[int, ...]
     take: tuple[int, ...]
 
 
 def shard_count_for(node: UUID, living: Iterable[UUID]) -> int:
-    """How many shards a node may lead."""
+    """Number of shards that a node may lead."""
     ranked = sorted({*living, node})
     each, left = divmod(SHARDS, len(ranked))
     return each + (ranked.index(node) < left)
 
 
 def balance_shards(
-    node: UUID, living: Iterable[UUID], held: Mapping[int, UUID | None]
+    node: UUID, living: Iterable[UUID], led_by: Mapping[int, UUID | None]
 ) -> ShardMoves:
-    """What a node gives up and takes; `held` says who leads each shard; the dead lead nothing."""
+    """Shards for a node to give up and take. `led_by` maps each shard to its leader.
+
+    A shard whose leader is not alive counts as free.
+    """
     alive = {*living, node}
-    own = sorted(shard for shard, holder in held.items() if holder == node)
-    free = sorted(shard for shard, holder in held.items() if holder not in alive)
+    own = sorted(shard for shard, leader in led_by.items() if leader == node)
+    free = sorted(shard for shard, leader in led_by.items() if leader not in alive)
     share = shard_count_for(node, alive)
     return ShardMoves(give_up=tuple(own[share:]), take=tuple(free[: max(share - len(own), 0)]))
 
@@ -79,12 +84,12 @@ COUNTER_MAX = (1 << COUNTER_BITS) - 1
 
 
 def make_token(epoch: int, counter: int) -> int:
-    """The token of an epoch and a counter."""
+    """Packs an epoch and a counter into a token."""
     if not 0 <= epoch <= EPOCH_MAX or not 0 <= counter <= COUNTER_MAX:
-        raise OverflowError(f"no token for epoch {epoch} and counter {counter}")
+        raise OverflowError(f"epoch {epoch} or counter {counter} is out of range")
     return epoch << COUNTER_BITS | counter
 
 
 def split_token(value: int) -> tuple[int, int]:
-    """The epoch and the counter of a token."""
+    """Splits a token into its epoch and counter."""
     return value >> COUNTER_BITS, value & COUNTER_MAX

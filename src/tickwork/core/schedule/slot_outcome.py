@@ -1,27 +1,27 @@
-"""What the end of a slot's message means for its firing and its schedule.
+"""What the outcome of a slot's message means for its firing and its schedule.
 
-| end | firing | a single slot | recurring |
+| outcome | firing | schedule with one slot | recurring schedule |
 |---|---|---|---|
-| ack | succeeded | completed | goes on |
-| retry | failed | goes on | goes on |
-| dead | dead, or expired | parked | goes on, or paused (`on_dead`) |
-| too late, unseen | skipped | completed | goes on |
+| ack | succeeded | completed | continues |
+| retry | failed | continues | continues |
+| dead | dead, or expired | parked | continues, or paused (`on_dead`) |
+| missed before any attempt | skipped | completed | continues |
 
-The last slot of a recurring schedule completes it, however it ends. An extra run (`run` above 0)
-changes nothing of how its schedule stands.
+The last slot of a recurring schedule completes it, whatever its outcome. An extra run (`run` above
+0) does not change the status of its schedule.
 
-What the ends of its slots make of a schedule, taken one after the other by slot.
+Outcomes are applied to a schedule in the order of their slots:
 
-| end | errors | last error | last status |
+| outcome | error count | last error | last status |
 |---|---|---|---|
-| succeeded | 0 | none | as it ended |
-| partial | as before | what it says | as it ended |
-| failed | one more | what it says | as it ended |
-| dead, expired | as before; 0 at the next end | what it says | as it ended |
-| skipped | as before | as before | as before |
+| succeeded | 0 | none | its status |
+| partial | unchanged | its error | its status |
+| failed | one more | its error | its status |
+| dead, expired | unchanged; 0 at the next outcome | its error | its status |
+| skipped | unchanged | unchanged | unchanged |
 
-An `Effect` holds any number of ends. It is relative to what the schedule shows, so that a store
-can carry it out on a row that somebody else changed meanwhile.
+A `ScheduleEffect` combines any number of outcomes. It is relative to the stored values, so a store
+can apply it to a row that another transaction has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -50,15 +50,17 @@ LEASE_RAN_OUT = "the pull lease ran out"
 
 
 class LaterSlots(NamedTuple):
-    """How many later slots of a schedule are messages that are due: all of them, and those of
-    them that were missed (planned or handed out too late, or too late for that already)."""
+    """Number of later slots of a schedule whose messages are due.
+
+    `missed` counts those that were planned or claimed too late, or already are too late.
+    """
 
     due: int = 0
     missed: int = 0
 
 
 def settings_for(message: Message, settings: QueueSettings) -> QueueSettings:
-    """The queue's settings, as far as the schedule says nothing else."""
+    """The queue's settings with the schedule's own retry settings applied."""
     retry = None if message.terms is None else read_terms(message.terms).retry
     if retry is None:
         return settings
@@ -70,32 +72,32 @@ def settings_for(message: Message, settings: QueueSettings) -> QueueSettings:
 
 
 def max_retries_for(terms: str | None, max_retries: int) -> int:
-    """How often a message is tried again: as its schedule says, or else its queue."""
+    """Maximum retries of a message: its schedule's setting, or else its queue's."""
     retry = read_terms(terms).retry
     if retry is None or retry.max_attempts is None:
         return max_retries
     return retry.max_attempts - 1
 
 
-def with_slot_outcome(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
-    """The ending with the record of its slot; a release is no attempt, and leaves none."""
+def with_firing_result(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
+    """The ending with the firing result of its slot. A release is no attempt and has no result."""
     if message.schedule_id is None or ending.fate is Fate.RELEASE or ending.firing is not None:
         return ending
     terms = read_terms(message.terms)
     match ending.fate:
         case Fate.ACK:
-            record = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
-            record = _followed(record, terms, message.run, dead=False)
+            result = FiringResult(status=FiringStatus.SUCCEEDED, took_seconds=took_seconds)
+            result = _with_schedule_follow_up(result, terms, message.run, dead=False)
         case Fate.RETRY:
-            record = _failed(ending.reason, ending.error, took_seconds)
+            result = _failed(ending.reason, ending.error, took_seconds)
         case _:
-            record = dead_outcome(
+            result = dead_result(
                 message.terms, message.run, ending.reason, ending.error, took_seconds=took_seconds
             )
-    return structs.replace(ending, firing=record)
+    return structs.replace(ending, firing=result)
 
 
-def dead_outcome(
+def dead_result(
     terms: str | None,
     run: int,
     reason: str | None,
@@ -103,9 +105,9 @@ def dead_outcome(
     *,
     took_seconds: float = 0.0,
 ) -> FiringResult:
-    """The record of a slot whose message became a dead letter."""
+    """Result of a slot whose message became a dead letter."""
     is_expired, line = reason == REASON_EXPIRED, summary(error)
-    record = FiringResult(
+    result = FiringResult(
         status=FiringStatus.EXPIRED if is_expired else FiringStatus.DEAD,
         is_attempt=reason not in REASONS_NOT_HANDLED,
         reason=reason,
@@ -113,35 +115,40 @@ def dead_outcome(
         error=line or reason,
         excerpt=line,
     )
-    return _followed(record, read_terms(terms), run, dead=True)
+    return _with_schedule_follow_up(result, read_terms(terms), run, dead=True)
 
 
-def lease_expired_outcome(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:
-    """The record of a slot whose pull lease ran out, which counts as an attempt: the last one, if
-    attempts are used up."""
+def lease_expired_result(terms: str | None, run: int, *, is_used_up: bool) -> FiringResult:
+    """Result of a slot whose pull lease expired. It counts as an attempt.
+
+    `is_used_up`: it was the last attempt.
+    """
     if is_used_up:
-        return dead_outcome(terms, run, REASON_MAX_RETRIES, LEASE_RAN_OUT)
+        return dead_result(terms, run, REASON_MAX_RETRIES, LEASE_RAN_OUT)
     return _failed(None, LEASE_RAN_OUT, 0.0)
 
 
 def missed_ending(message: Message) -> Ending:
-    """The end of a slot's message that nobody may handle any more: it was missed."""
-    record = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
-    record = _followed(record, read_terms(message.terms), message.run, dead=False)
-    return Ending(claim=message.current_claim, fate=Fate.ACK, firing=record)
+    """Settles a slot's message that is too late to handle: its slot is skipped as missed."""
+    result = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
+    result = _with_schedule_follow_up(result, read_terms(message.terms), message.run, dead=False)
+    return Ending(claim=message.current_claim, fate=Fate.ACK, firing=result)
 
 
-def is_too_late(message: Message, newer: LaterSlots) -> bool:
-    """Whether a message that is late may not be handled. As at planning: any later slot stands for
-    the latest one, but only those that were missed use up the cap."""
+def is_too_late(message: Message, later: LaterSlots) -> bool:
+    """Whether a late message must not be handled.
+
+    The rules are those of planning: with `fire_most_recent` any later slot replaces it, with
+    `fire_late` only missed later slots count towards the cap.
+    """
     terms = read_terms(message.terms)
     match terms.missed:
         case MissedPolicy.SKIP:
             return True
         case MissedPolicy.FIRE_MOST_RECENT:
-            return newer.due > 0
+            return later.due > 0
         case MissedPolicy.FIRE_LATE:
-            return newer.missed >= terms.cap
+            return later.missed >= terms.cap
 
 
 def _failed(reason: str | None, error: str | None, took_seconds: float) -> FiringResult:
@@ -155,29 +162,31 @@ def _failed(reason: str | None, error: str | None, took_seconds: float) -> Firin
     )
 
 
-def _followed(record: FiringResult, terms: Terms, run: int, *, dead: bool) -> FiringResult:
-    """The record with what follows for the schedule."""
+def _with_schedule_follow_up(
+    result: FiringResult, terms: Terms, run: int, *, dead: bool
+) -> FiringResult:
+    """The result with its follow-up for the schedule."""
     if run:
-        return record
-    then = FollowUp.NONE
+        return result
+    follow_up = FollowUp.NONE
     if terms.is_once:
-        then = FollowUp.PARK if dead else FollowUp.COMPLETE
+        follow_up = FollowUp.PARK if dead else FollowUp.COMPLETE
     elif terms.is_last:
-        then = FollowUp.COMPLETE
+        follow_up = FollowUp.COMPLETE
     elif dead and terms.on_dead is OnDead.PAUSE:
-        then = FollowUp.PAUSE
-    after = terms.delay_seconds if then in (FollowUp.NONE, FollowUp.PAUSE) else None
+        follow_up = FollowUp.PAUSE
+    after = terms.delay_seconds if follow_up in (FollowUp.NONE, FollowUp.PAUSE) else None
     return structs.replace(
-        record, follow_up=then, next_after_seconds=None if after is None else float(after)
+        result, follow_up=follow_up, next_after_seconds=None if after is None else float(after)
     )
 
 
 FINAL_FAILURES = frozenset({FiringStatus.DEAD, FiringStatus.EXPIRED})
-"""After these the count of errors begins anew."""
+"""After these statuses the error count restarts at 0."""
 
 
 class LastOutcome(NamedTuple):
-    """What a schedule shows of its last end."""
+    """A schedule's stored error count, last error and last status."""
 
     error_count: int
     last_error: str | None
@@ -188,8 +197,10 @@ AFTER_SUCCESS = LastOutcome(0, None, str(FiringStatus.SUCCEEDED))
 
 
 class ScheduleEffect(NamedTuple):
-    """What ends mean for a schedule. `is_shown`: at least one of them was an attempt; `is_reset`:
-    what was counted before them is over."""
+    """Combined effect of firing results on a schedule.
+
+    `is_shown`: at least one result was not a skip. `is_reset`: earlier errors no longer count.
+    """
 
     is_reset: bool = False
     failures: int = 0
@@ -199,53 +210,53 @@ class ScheduleEffect(NamedTuple):
     follow_up: FollowUp = FollowUp.NONE
     delay_seconds: float | None = None
 
-    def after(self, record: FiringResult) -> ScheduleEffect:
-        """With one more end, of a later slot."""
-        if self is NO_EFFECT and record.is_plain_success:
+    def with_result(self, result: FiringResult) -> ScheduleEffect:
+        """Adds the result of a later slot."""
+        if self is NO_EFFECT and result.is_plain_success:
             return ONE_SUCCESS
         effect = self
-        if record.status is not FiringStatus.SKIPPED:
-            if self.status in FINAL_FAILURES or record.status is FiringStatus.SUCCEEDED:
+        if result.status is not FiringStatus.SKIPPED:
+            if self.status in FINAL_FAILURES or result.status is FiringStatus.SUCCEEDED:
                 effect = effect._replace(is_reset=True, failures=0)
-            failed = record.status is FiringStatus.FAILED
-            error = None if record.status is FiringStatus.SUCCEEDED else record.error
+            failed = result.status is FiringStatus.FAILED
+            error = None if result.status is FiringStatus.SUCCEEDED else result.error
             effect = effect._replace(
                 failures=effect.failures + failed,
                 is_shown=True,
                 error=error,
-                status=record.status,
+                status=result.status,
             )
-        if record.has_follow_up:
-            effect = _with_followup(effect, record)
+        if result.has_follow_up:
+            effect = _with_followup(effect, result)
         return effect
 
-    def on(self, shown: LastOutcome) -> LastOutcome:
-        """What a schedule shows then."""
+    def applied_to(self, last: LastOutcome) -> LastOutcome:
+        """The stored values after this effect."""
         if not self.is_shown:
-            return shown
-        before = 0 if self.is_reset or shown.last_status in FINAL_FAILURES else shown.error_count
+            return last
+        before = 0 if self.is_reset or last.last_status in FINAL_FAILURES else last.error_count
         return LastOutcome(before + self.failures, self.error, str(self.status))
 
-    def changes(self, shown: LastOutcome) -> bool:
-        """Whether a schedule that shows this has to be written."""
+    def changes(self, last: LastOutcome) -> bool:
+        """Whether a schedule with these stored values must be written."""
         has_follow_up = self.follow_up is not FollowUp.NONE or self.delay_seconds is not None
-        return has_follow_up or self.on(shown) != shown
+        return has_follow_up or self.applied_to(last) != last
 
 
 NO_EFFECT = ScheduleEffect()
 ONE_SUCCESS = ScheduleEffect(is_reset=True, is_shown=True, status=FiringStatus.SUCCEEDED)
 
 
-def _with_followup(effect: ScheduleEffect, record: FiringResult) -> ScheduleEffect:
-    """The later one says how its schedule goes on; a pause stays one."""
-    is_kept = record.follow_up is FollowUp.NONE and effect.follow_up is FollowUp.PAUSE
-    then = FollowUp.PAUSE if is_kept else record.follow_up
-    return effect._replace(follow_up=then, delay_seconds=record.next_after_seconds)
+def _with_followup(effect: ScheduleEffect, result: FiringResult) -> ScheduleEffect:
+    """The later result decides the follow-up, but it does not undo a pause."""
+    is_kept = result.follow_up is FollowUp.NONE and effect.follow_up is FollowUp.PAUSE
+    follow_up = FollowUp.PAUSE if is_kept else result.follow_up
+    return effect._replace(follow_up=follow_up, delay_seconds=result.next_after_seconds)
 
 
-def effect_of(records: Iterable[FiringResult]) -> ScheduleEffect:
-    """The effect of ends, which are in the order of their slots."""
+def effect_of(results: Iterable[FiringResult]) -> ScheduleEffect:
+    """Combined effect of results in the order of their slots."""
     effect = NO_EFFECT
-    for record in records:
-        effect = effect.after(record)
+    for result in results:
+        effect = effect.with_result(result)
     return effect

@@ -1,16 +1,16 @@
-"""What new zone data makes of schedules that wait for their next slot.
+"""New tzdata: moves the next slot of schedules whose local times became other instants.
 
-Rule and zone are stored; so is the next slot, an instant, as the zone data of its day had it. When
-a country changes its clocks, the same local time is another instant:
+A schedule stores its rule, its zone and its next slot. The next slot is an instant, computed with
+the tzdata of that day. When a country changes its clocks, the same local time is another instant:
 
 ```
-  known then:    last ─────────────── waiting          slots, as they were computed
-  known now:           a ──────────────── b            the same local times, as they are
+  old tzdata:    last ─────────────── waiting          slots as they were computed
+  new tzdata:          a ──────────────── b            the same local times
 ```
 
-`a` is the slot that fired already, so that it does not come again: of the slots as they are now,
-the nearest one stands for one of before. `b` is where the schedule goes on; if that is in the past,
-it was missed, and its policy says what happens. Nothing here knows the zone data of before.
+The old tzdata is gone, so each old slot is matched with the nearest new one. `a` matches the slot
+that fired already, so it does not fire again. The schedule continues at `b`. If `b` is in the past,
+it was missed and the missed policy applies.
 """
 
 from __future__ import annotations
@@ -21,21 +21,28 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.change import Change, update
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import just_before, next_slot_or_excluded, slot_times
+from tickwork.core.schedule.next_slot import next_slot_or_excluded, slot_times
 from tickwork.core.schedule.withdraw import Withdrawn
-from tickwork.core.when import Interval, Once, Rule, ignoring_days_off, last_between, next_after
+from tickwork.core.when import (
+    Interval,
+    Once,
+    Rule,
+    ignoring_days_off,
+    just_before,
+    last_between,
+    next_after,
+)
 from tickwork.core.when.model import EPOCH
 from tickwork.core.when.slot_sources import resolve_local
 
 ZONE_CHANGE_MAX = timedelta(hours=26)
-"""No change of a zone moves a local time by more: a day, and what else may fall on it."""
+"""Maximum distance that a zone change moves a local time: a day and a DST change."""
 
 
 class WaitingSchedule(Struct, frozen=True, kw_only=True):
-    """An active schedule that waits for its next slot, as far as that matters for it."""
+    """The fields of an active schedule that decide whether its next slot moves."""
 
     tenant: str
     id: UUID
@@ -49,7 +56,7 @@ class WaitingSchedule(Struct, frozen=True, kw_only=True):
 
 
 def depends_on_zone(rule: Rule) -> bool:
-    """Whether other zone data may mean other slots."""
+    """Whether new tzdata can move its slots."""
     timing = rule.timing
     if rule.timezone == "UTC" or isinstance(timing, Interval):
         return False
@@ -57,20 +64,20 @@ def depends_on_zone(rule: Rule) -> bool:
 
 
 def has_moved(found: WaitingSchedule, rule: Rule, now: datetime) -> bool:
-    """Whether a schedule's slots are other ones now; `rule` has the days of its calendar."""
+    """Whether new tzdata moves a schedule's slots. `rule` includes its calendar's days."""
     if found.next_slot <= now:
-        return False  # It is due: that is for the leader, and as it was.
+        return False  # It is due: the leader plans it as it was computed.
     last = found.last_slot
     if last is not None and last > now and not _is_slot(rule, last):
         return True
-    return _goes_on(found, rule, now) != found.next_slot
+    return _next_slot_now(found, rule, now) != found.next_slot
 
 
 class RecomputeNextSlot:
-    """A decision: the schedule goes on where the zone data of now has its next slot.
+    """A change decision that moves the next slot to where the current tzdata has it.
 
-    `keeps` says afterwards whether a planned slot has to stay, because the one that it stands for
-    is in the past: then it is to be asked again, with nothing taken back.
+    `must_keep_planned` is set if a planned slot matches a new slot in the past. The slot must stay
+    planned: make the change again with nothing withdrawn.
     """
 
     def __init__(self, rule_of: Callable[[Schedule], Rule]) -> None:
@@ -83,38 +90,37 @@ class RecomputeNextSlot:
         slot = schedule.next_slot
         if schedule.status is not ScheduleStatus.ACTIVE or slot is None or slot <= now:
             return None
-        rule, found = self._rule_of(schedule), _waiting(schedule, slot)
+        rule, found = self._rule_of(schedule), _waiting_schedule(schedule, slot)
         if not withdrawn:
-            then = _goes_on(found, rule, now)
+            then = _next_slot_now(found, rule, now)
             return None if then == slot else _change(schedule, (), rule, then, now)
         is_same = all(_is_slot(rule, each.slot) for each in withdrawn)
-        if is_same and _goes_on(found, rule, now) == slot:
+        if is_same and _next_slot_now(found, rule, now) == slot:
             return None
         planned = min(each.slot for each in withdrawn)
-        stands_for = _nearest(rule, planned)
-        self.must_keep_planned = stands_for is None or stands_for <= now
+        matching = _nearest(rule, planned)
+        self.must_keep_planned = matching is None or matching <= now
         if self.must_keep_planned:
             return None
         left = schedule.fired - len(withdrawn)
         found = structs.replace(found, next_slot=planned, last_slot=None, fired=left)
-        return _change(schedule, withdrawn, rule, _goes_on(found, rule, now), now)
+        return _change(schedule, withdrawn, rule, _next_slot_now(found, rule, now), now)
 
 
 def recompute_on_resume(
     change: Change | None, schedule: Schedule, rule: Rule, now: datetime
 ) -> Change | None:
-    """What is made of a schedule that was paused, while nobody looked at it: it goes on where the
-    zone data of now has its next slot."""
+    """Corrects the resume of a schedule whose zone changed while it was paused."""
     slot = None if change is None else change.next_slot
     is_paused = schedule.status is ScheduleStatus.PAUSED
     if change is None or slot is None or slot <= now or not (is_paused and depends_on_zone(rule)):
         return change
-    then = _goes_on(_waiting(schedule, slot), rule, now)
-    return change if then == slot else _moved(change, rule, then, now)
+    then = _next_slot_now(_waiting_schedule(schedule, slot), rule, now)
+    return change if then == slot else _with_next_slot(change, rule, then, now)
 
 
 def with_current_instant(rule: Rule) -> Rule:
-    """The rule under the zone data of now: a single local time may be another instant."""
+    """The rule with its single local time resolved by the current tzdata."""
     timing = rule.timing
     if not isinstance(timing, Once) or timing.wall is None:
         return rule
@@ -131,43 +137,45 @@ def _change(
     then: datetime | None,
     now: datetime,
 ) -> Change:
-    as_it_is = changing.update(schedule.definition, schedule.name, rule, rule)
-    change = as_it_is(schedule, withdrawn, now)
+    unchanged = update(schedule.definition, schedule.name, rule, rule)
+    change = unchanged(schedule, withdrawn, now)
     assert change is not None
-    return _moved(change, rule, then, now)
+    return _with_next_slot(change, rule, then, now)
 
 
-def _moved(change: Change, rule: Rule, then: datetime | None, now: datetime) -> Change:
-    said = change.definition
-    # Without the days of its calendar, which are no part of what is stored.
-    said = structs.replace(said, rule=with_current_instant(said.rule))
+def _with_next_slot(change: Change, rule: Rule, then: datetime | None, now: datetime) -> Change:
+    definition = change.definition
+    # The stored rule does not contain the days of its calendar.
+    definition = structs.replace(definition, rule=with_current_instant(definition.rule))
     if then is None:
-        return structs.replace(change, definition=said, next_slot=None, due_at=None, look_at=None)
-    found = slot_times(with_current_instant(rule), said.overlap, then)
+        return structs.replace(
+            change, definition=definition, next_slot=None, due_at=None, look_at=None
+        )
+    found = slot_times(with_current_instant(rule), definition.overlap, then)
     return structs.replace(
         change,
-        definition=said,
+        definition=definition,
         next_slot=then,
         due_at=found.due_at,
         look_at=max(found.look_at, now),
     )
 
 
-def _goes_on(found: WaitingSchedule, rule: Rule, now: datetime) -> datetime | None:
-    """The slot to go on with, from one that is still to come."""
+def _next_slot_now(found: WaitingSchedule, rule: Rule, now: datetime) -> datetime | None:
+    """The next slot under the current tzdata, for a stored next slot in the future."""
     if isinstance(rule.timing, Once):
         return next_slot_or_excluded(with_current_instant(rule), EPOCH) or found.next_slot
     last, waiting = found.last_slot, found.next_slot
     then = next_slot_or_excluded(rule, now if last is None else max(now, last), fired=found.fired)
     if then == waiting:
         return then
-    stands_for = _nearest(rule, waiting)
+    matching = _nearest(rule, waiting)
     fired = None if last is None else _nearest(rule, last)
-    if stands_for is not None and stands_for <= now:
+    if matching is not None and matching <= now:
         since = max(each for each in (found.updated_at, last, fired) if each is not None)
-        if next_slot_or_excluded(rule, since, fired=found.fired) == stands_for:
-            return stands_for
-    if then is not None and then == fired and then != stands_for:
+        if next_slot_or_excluded(rule, since, fired=found.fired) == matching:
+            return matching
+    if then is not None and then == fired and then != matching:
         return next_slot_or_excluded(rule, then, fired=found.fired)
     return then
 
@@ -177,7 +185,7 @@ def _is_slot(rule: Rule, at: datetime) -> bool:
 
 
 def _nearest(rule: Rule, at: datetime) -> datetime | None:
-    """The slot that is nearest to an instant, if one is near; of two the later one."""
+    """The slot nearest to an instant within the maximum distance; of two the later one."""
     every = ignoring_days_off(rule)
     if every.max_firings is not None:
         every = structs.replace(every, max_firings=None)
@@ -188,7 +196,7 @@ def _nearest(rule: Rule, at: datetime) -> datetime | None:
     )
 
 
-def _waiting(schedule: Schedule, slot: datetime) -> WaitingSchedule:
+def _waiting_schedule(schedule: Schedule, slot: datetime) -> WaitingSchedule:
     return WaitingSchedule(
         tenant=schedule.tenant,
         id=schedule.id,

@@ -11,9 +11,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from tickwork.core.schedule.next_slot import just_before, next_slot_or_excluded
+from tickwork.core.schedule.next_slot import next_slot_or_excluded
 from tickwork.core.schedule.plan import Skip
-from tickwork.core.when import Interval, Rule, has_one_known_slot
+from tickwork.core.when import Interval, Rule, has_one_known_slot, just_before
 
 
 class WithdrawScope(StrEnum):

@@ -68,6 +68,7 @@ from tickwork.core.when.slots import (
     next_after,
     slots_between,
 )
+from tickwork.core.when.zone import just_before
 
 __all__ = [
     "PREVIEW_COUNT_MAX",
@@ -110,6 +111,7 @@ __all__ = [
     "is_fixed_delay",
     "iso",
     "iterate_slots",
+    "just_before",
     "last_between",
     "next_after",
     "parse",

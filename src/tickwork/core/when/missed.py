@@ -31,6 +31,7 @@ from tickwork.core.when.slots import (
     slots_between,
     spread_max,
 )
+from tickwork.core.when.zone import just_before
 
 
 class PlannedSlot(Struct, frozen=True):
@@ -209,13 +210,13 @@ def excluded_runs(rule: Rule, first: datetime, until: datetime) -> Iterator[Skip
     if not has_days_off(rule):
         return
     every = structs.replace(ignoring_days_off(rule), max_firings=None)
-    after, days = _before(first), sorted(rule.excluded_days)
+    after, days = just_before(first), sorted(rule.excluded_days)
     while (slot := next_after(every, after)) is not None and slot <= until:
         opened = next_after(rule, after)
         if opened == slot:
             after = max(slot, _before_next(rule, days, slot) or until)
             continue
-        end = until if opened is None else min(until, _before(opened))
+        end = until if opened is None else min(until, just_before(opened))
         last = last_between(every, after, end) or slot
         yield SkippedRun(slot, last, count_between(every, after, end))
         after = end
@@ -228,10 +229,10 @@ def split_around(
     begin, unbounded = first, structs.replace(rule, max_firings=None)
     for each in off:
         if first < each.first < last:
-            end = last_between(unbounded, _before(begin), each.first) or begin
-            yield SkippedRun(begin, end, count_between(unbounded, _before(begin), end))
+            end = last_between(unbounded, just_before(begin), each.first) or begin
+            yield SkippedRun(begin, end, count_between(unbounded, just_before(begin), end))
             begin = next_after(unbounded, each.last) or last
-    yield SkippedRun(begin, last, count_between(unbounded, _before(begin), last))
+    yield SkippedRun(begin, last, count_between(unbounded, just_before(begin), last))
 
 
 def _before_next(rule: Rule, days: Sequence[date], slot: datetime) -> datetime | None:
@@ -240,12 +241,8 @@ def _before_next(rule: Rule, days: Sequence[date], slot: datetime) -> datetime |
     if place == len(days):
         return None
     day, zone = days[place], ZoneInfo(rule.timezone)
-    return _before(datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC))
+    return just_before(datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC))
 
 
 def _local_day(rule: Rule, instant: datetime) -> date:
     return instant.astimezone(ZoneInfo(rule.timezone)).date()
-
-
-def _before(instant: datetime) -> datetime:
-    return instant - timedelta.resolution

@@ -16,7 +16,7 @@ from functools import lru_cache
 from tickwork.core.hashing import stable_hash
 from tickwork.core.when.model import Once, Rule
 from tickwork.core.when.slot_sources import source_of
-from tickwork.core.when.zone import instant_of, seconds_of
+from tickwork.core.when.zone import instant_of, just_before, seconds_of
 
 SLOTS_MAX = 1_000_000
 
@@ -55,7 +55,7 @@ def iterate_slots(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[da
 
 def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 0) -> int:
     """How many slots lie in `(after, until]`, without walking them one by one."""
-    low = after if rule.start_at is None else max(after, _just_before(rule.start_at))
+    low = after if rule.start_at is None else max(after, just_before(rule.start_at))
     high = until if rule.end_at is None else min(until, rule.end_at)
     count = source_of(rule).count_between(low, high) if low < high else 0
     if rule.kept or rule.spent:
@@ -99,7 +99,7 @@ def first_slot(rule: Rule, created_at: datetime) -> datetime | None:
 @lru_cache(maxsize=65_536)
 def _next(rule: Rule, after: datetime) -> datetime | None:
     if rule.start_at is not None and after < rule.start_at:
-        after = _just_before(rule.start_at)
+        after = just_before(rule.start_at)
     slot = source_of(rule).next_after(after)
     if rule.kept or rule.spent:
         spent = _spent(rule)
@@ -125,11 +125,7 @@ def _spent(rule: Rule) -> set[datetime]:
 
 
 def _is_of_source(rule: Rule, slot: datetime) -> bool:
-    return source_of(rule).next_after(_just_before(slot)) == slot
-
-
-def _just_before(instant: datetime) -> datetime:
-    return instant - timedelta.resolution
+    return source_of(rule).next_after(just_before(slot)) == slot
 
 
 _MILLISECOND = timedelta(milliseconds=1)

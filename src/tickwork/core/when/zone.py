@@ -148,6 +148,11 @@ def instant_of(seconds: int) -> datetime:
     return EPOCH + timedelta(seconds=seconds)
 
 
+def just_before(instant: datetime) -> datetime:
+    """The last representable instant before another: the start of an interval open at the start."""
+    return instant - timedelta.resolution
+
+
 def naive_seconds(instant: datetime, line: Timeline) -> int:
     """What a clock on the wall shows at an instant."""
     seconds = seconds_of(instant)

@@ -28,7 +28,6 @@ from tickwork.core.schedule.fields import (
     render_definition,
 )
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.tzdata_change import (
     RecomputeNextSlot,
@@ -37,7 +36,7 @@ from tickwork.core.schedule.tzdata_change import (
     has_moved,
 )
 from tickwork.core.schedule.withdraw import WithdrawScope
-from tickwork.core.when import is_fixed_delay
+from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import (
     Holidays,

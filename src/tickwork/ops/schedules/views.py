@@ -17,8 +17,7 @@ from tickwork.core.model import Message, Scope, State
 from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection, ScheduleStatus
-from tickwork.core.schedule.next_slot import just_before
-from tickwork.core.when import has_one_known_slot, is_fixed_delay
+from tickwork.core.when import has_one_known_slot, is_fixed_delay, just_before
 from tickwork.core.when.slots import spread_max
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.schedules.lookup import (

@@ -17,9 +17,8 @@ from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import just_before
 from tickwork.core.schedule.plan import EXCLUDED
-from tickwork.core.when import is_fixed_delay
+from tickwork.core.when import is_fixed_delay, just_before
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
 from tickwork.ops.schedules.views import next_fire_in_row, show_firing

@@ -17,7 +17,7 @@ from tickwork.core import when
 from tickwork.core.model import Message, State
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
-from tickwork.core.schedule.next_slot import AHEAD_SECONDS, just_before
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.plan import (
     DELETED,
     EXCLUDED,
@@ -27,7 +27,7 @@ from tickwork.core.schedule.plan import (
     SKIPPED_MISSED,
     SKIPPED_OVERLAP,
 )
-from tickwork.core.when import is_fixed_delay
+from tickwork.core.when import is_fixed_delay, just_before
 
 _REASONS = {
     SKIPPED_MISSED: "it was later than its grace allows, and its missed policy skips such slots",

@@ -176,7 +176,7 @@ def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:
 def _buried(row: Any, reason: str) -> Ending:
     firing = None
     if row["schedule_id"] is not None:
-        firing = slot_end.dead_outcome(row["terms"], row["run"], reason, None)
+        firing = slot_end.dead_result(row["terms"], row["run"], reason, None)
     return Ending(claim=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
 
 
@@ -191,7 +191,7 @@ def _lease_end(row: Any) -> Ending:
     is_used_up = row["attempts"] + 1 > slot_end.max_retries_for(terms, row["max_retries"])
     firing = None
     if row["schedule_id"] is not None:
-        firing = slot_end.lease_expired_outcome(terms, row["run"], is_used_up=is_used_up)
+        firing = slot_end.lease_expired_result(terms, row["run"], is_used_up=is_used_up)
     if is_used_up:
         return Ending(claim=held, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
     return Ending(claim=held, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)

@@ -65,7 +65,7 @@ class EffectAndSlot(NamedTuple):
 
     def after(self, ended: Recorded) -> EffectAndSlot:
         slot = ended.slot if ended.record.has_follow_up else self.slot
-        return EffectAndSlot(self.effect.after(ended.record), slot)
+        return EffectAndSlot(self.effect.with_result(ended.record), slot)
 
 
 Effects = dict[ScheduleKey, EffectAndSlot]

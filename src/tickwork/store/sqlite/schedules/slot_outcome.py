@@ -18,9 +18,9 @@ from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.slot_outcome import (
     LastOutcome,
     ScheduleEffect,
-    dead_outcome,
+    dead_result,
     effect_of,
-    lease_expired_outcome,
+    lease_expired_result,
 )
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.store.ids import SCHEDULES_TOPIC
@@ -94,7 +94,7 @@ def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
         if len(own) > 1:
             own.sort(key=lambda each: each.slot[2:4])
         effect = effect_of(each.record for each in own)
-        if (shown := effect.on(standing.shown)) != standing.shown:
+        if (shown := effect.applied_to(standing.shown)) != standing.shown:
             noted.setdefault(shown, []).append(standing.place)
         slot = max((each.slot[2] for each in own if each.record.has_follow_up), default=None)
         if slot is not None and _follow(transaction, standing, effect, slot):
@@ -114,7 +114,7 @@ def slots_of_dead_messages(
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         _, reason, error = by_place[place]
-        ended.append(EndedSlot(slot, dead_outcome(terms, slot[3], reason, error)))
+        ended.append(EndedSlot(slot, dead_result(terms, slot[3], reason, error)))
     return ended
 
 
@@ -134,7 +134,7 @@ def slots_of_expired_leases(
     for row in found:
         slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         ended.append(
-            EndedSlot(slot, lease_expired_outcome(terms, slot[3], is_used_up=used_up[place]))
+            EndedSlot(slot, lease_expired_result(terms, slot[3], is_used_up=used_up[place]))
         )
     return ended
 
