@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from examples.distributed_cron.app import QUEUE
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
-from tickwork.core.schedule.next_slot import just_before
-from tickwork.core.when import Limits
+from tickwork.core.when import Limits, just_before
 from tickwork.ops.schedules.create import create_bulk
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import WatchedSchedule
