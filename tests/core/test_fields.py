@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from tickwork.app.declarations import handler_options
 from tickwork.core.fields import Reader, reader_of, shown, type_faults, unknown_faults
 from tickwork.core.message.backoff import Exponential, Fixed, Listed, read_backoff
 from tickwork.core.model import QueueSettings
+from tickwork.core.options import HandlerOptions, QueueOptions, RunOptions, names_of
 from tickwork.core.queue.fields import SETTINGS
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.send import compose
+from tickwork.settings import Settings
 
 
 class Colour(StrEnum):
@@ -130,7 +133,7 @@ def test_a_field_may_have_another_name_in_errors() -> None:
 
 
 def test_the_settings_of_a_queue_are_those_of_its_struct() -> None:
-    assert {*SETTINGS} == {*QueueSettings.__struct_fields__}
+    assert {*SETTINGS} == {*QueueSettings.__struct_fields__} == names_of(QueueOptions)
     usual = QueueSettings()
     reader = Reader(structs.asdict(usual), [])
     assert QueueSettings(**reader.read(SETTINGS)) == usual
@@ -183,3 +186,8 @@ def test_any_value_is_read_or_refused(value: object) -> None:
         reader = reader_for(value)
         assert reader.read({"field": read}) or reader.faults
         assert len(shown(value)) < 10_000
+
+
+def test_the_typed_options_name_what_is_accepted() -> None:
+    assert names_of(HandlerOptions) == handler_options({}, is_coroutine=True).keys()
+    assert names_of(RunOptions) <= {*Settings.__struct_fields__}

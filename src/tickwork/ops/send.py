@@ -14,23 +14,12 @@ from tickwork.app.handling import Handling, current_handling
 from tickwork.core.fields import unknown_faults
 from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send
+from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
-_OPTIONS = frozenset(
-    {
-        "delay_seconds",
-        "priority",
-        "key",
-        "event_id",
-        "type",
-        "source",
-        "correlation_id",
-        "causation_id",
-        "expires_after_seconds",
-    }
-)
+_OPTIONS = names_of(SendOptions) - {"content_type"}
 
 
 _SINGLE_BODIES = (str, bytes, bytearray, memoryview, Mapping)

@@ -20,6 +20,7 @@ from tickwork.core.limits import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.message.body import decode_body, encode_body
 from tickwork.core.model import ContentType
+from tickwork.core.options import RetryOptions, ScheduleFields, Target, names_of
 from tickwork.core.schedule.model import (
     FIRED_TYPE,
     METADATA_BYTES_MAX,
@@ -41,19 +42,10 @@ EXPIRES_SECONDS_MAX = 365 * 86_400
 PRIORITY_MAX = 9
 """Highest priority number."""
 
-DEFINITION_FIELDS = when.RULE_FIELDS | {
-    "target",
-    "payload",
-    "overlap",
-    "retry",
-    "on_dead",
-    "priority",
-    "expires_after_seconds",
-    "metadata",
-}
-SCHEDULE_FIELDS = DEFINITION_FIELDS | {"name", "idempotency_key"}
+SCHEDULE_FIELDS = names_of(ScheduleFields)
 
-_TARGET_FIELDS = {"type", "queue", "message_type"}
+_TARGET_FIELDS = names_of(Target)
+_RETRY_FIELDS = names_of(RetryOptions)
 _NAME_LENGTH_MAX = 120
 _ID_DIGITS = 32
 
@@ -257,7 +249,7 @@ def _metadata(fields: Mapping[str, object], faults: list[FieldError]) -> bytes:
 def _retry(reader: Reader) -> Retry | None:
     if not reader.has("retry"):
         return None
-    given = reader.object("retry", {"max_attempts", "backoff"})
+    given = reader.object("retry", _RETRY_FIELDS)
     if given is None:
         return None
     attempts = given.integer("max_attempts", 1, ATTEMPTS_MAX) if given.has("max_attempts") else None

@@ -11,6 +11,15 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from tickwork.core.fields import Reader, shown
+from tickwork.core.options import (
+    DstPolicy,
+    MissedOptions,
+    MonthlyTime,
+    RuleFields,
+    TimeOfDay,
+    WeeklyTime,
+    names_of,
+)
 from tickwork.core.when.cron import CronError
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.core.when.model import (
@@ -50,20 +59,13 @@ TIMING_FIELDS = (
     "once_at",
     "rrule",
 )
-RULE_FIELDS = frozenset(TIMING_FIELDS) | {
-    "timezone",
-    "dst",
-    "missed",
-    "interval_mode",
-    "start_at",
-    "end_at",
-    "max_firings",
-    "exclude",
-    "calendar",
-    "roll",
-    "jitter_seconds",
-    "fire_window_seconds",
-}
+RULE_FIELDS = names_of(RuleFields)
+
+_DAILY_FIELDS = names_of(TimeOfDay)
+_WEEKLY_FIELDS = names_of(WeeklyTime)
+_MONTHLY_FIELDS = names_of(MonthlyTime)
+_DST_FIELDS = names_of(DstPolicy)
+_MISSED_FIELDS = names_of(MissedOptions)
 
 _INTERVAL_SECONDS_MAX = 10 * 366 * 86_400
 _SPREAD_SECONDS_MAX = 86_400
@@ -211,13 +213,13 @@ def _interval(reader: Reader) -> Timing | None:
 
 
 def _daily(reader: Reader) -> Timing | None:
-    inner = reader.object("daily_time", {"hour", "minute"})
+    inner = reader.object("daily_time", _DAILY_FIELDS)
     time = _time_of_day(inner)
     return None if time is None else Daily(*time)
 
 
 def _weekly(reader: Reader) -> Timing | None:
-    inner = reader.object("weekly_time", {"day_of_week", "hour", "minute"})
+    inner = reader.object("weekly_time", _WEEKLY_FIELDS)
     time = _time_of_day(inner)
     if inner is None or time is None:
         return None
@@ -226,7 +228,7 @@ def _weekly(reader: Reader) -> Timing | None:
 
 
 def _monthly(reader: Reader) -> Timing | None:
-    inner = reader.object("monthly_time", {"day", "hour", "minute", "short_month"})
+    inner = reader.object("monthly_time", _MONTHLY_FIELDS)
     time = _time_of_day(inner)
     if inner is None or time is None:
         return None
@@ -269,14 +271,14 @@ def _time_of_day(inner: Reader | None) -> tuple[int, int] | None:
 
 
 def _dst(reader: Reader) -> Dst:
-    inner = reader.object("dst", {"gap", "overlap"}) if reader.has("dst") else None
+    inner = reader.object("dst", _DST_FIELDS) if reader.has("dst") else None
     if inner is None:
         return _USUAL_DST
     return Dst(inner.choice("gap", Gap.RUN_AFTER), inner.choice("overlap", Overlap.FIRST))
 
 
 def _missed(reader: Reader) -> Missed:
-    inner = reader.object("missed", {"policy", "cap", "grace_seconds"})
+    inner = reader.object("missed", _MISSED_FIELDS)
     if inner is None:
         return Missed()
     usual = Missed()
