@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from datetime import UTC, date, datetime
 
-from examples.streaky.app import app, start_day
+from examples.streaky.app import app, days, start_day
 from examples.streaky.users import User, users
 
 POLL_SECONDS = 0.5
@@ -28,7 +28,7 @@ def sample_user(number: int) -> User:
 
 async def add_users(count: int) -> None:
     """Create the tables and `count` users."""
-    await app.open()  # Creates Tickwork's own tables in the same file.
+    await days.stats()  # Creates the file and Tickwork's own tables.
     await users.create_tables()
     await users.add(sample_user(number) for number in range(count))
 

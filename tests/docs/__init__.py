@@ -1,1 +1,1 @@
-"""The pages of docs/ do what they say: their snippets are run."""
+"""Tests of the documentation: snippets run, links resolve, imports are public."""

@@ -1,15 +1,15 @@
-"""Running a page: its blocks in their order, in one namespace and one folder.
+"""Runs the code blocks of a page in order, in one namespace and one folder.
 
-| block | what is done with it |
+| block | what happens |
 |---|---|
-| python | run, with `await` at its top level, in the same namespace as those before it |
-| python that begins with `# shop.py` | is written to that file, which later blocks can import |
-| text | must be what the block before it printed |
-| console | each `$ tickwork …` is run as a process; what follows it must be what it says |
-| `$ tickwork run …` | the same; it is told to stop when it has said that, and must then end well |
+| python | is run, in the namespace of the blocks before it; may `await` at the top level |
+| python that starts with `# shop.py` | is written to that file, which later blocks can import |
+| text | must equal the output of the block before it |
+| console | each `$ tickwork …` is run as a process; its output must equal the lines after it |
+| `$ tickwork run …` | the same; it is stopped after that output and must exit with 0 |
 | toml | is written to `tickwork.toml` |
 
-In what is expected, `…` stands for anything within a line.
+In expected output, `…` matches anything within a line.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+)\.py\n")
 _COMMAND_SECONDS_MAX = 60
 
-_AT_A_TERMINAL = {"PYTHONUNBUFFERED": "1", "TICKWORK_LOG_FORMAT": "console"}
-"""What a reader sees who runs it there."""
+_TERMINAL_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TICKWORK_LOG_FORMAT": "console"}
+"""Environment that gives the output a reader sees in a terminal."""
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its text, and the line it begins at."""
+    """A fenced block: its language, its text and its first line number."""
 
     language: str
     text: str
@@ -48,13 +48,13 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The blocks of a page that have a language."""
+    """Return the blocks of a page that have a language."""
     for found in _BLOCK.finditer(page):
         yield Block(found[1], found[2], page.count("\n", 0, found.start()) + 2)
 
 
-class Reader:
-    """Somebody who does what a page says, in a folder of their own."""
+class PageRunner:
+    """Runs the blocks of one page in its own folder."""
 
     def __init__(self, name: str, folder: Path, runner: asyncio.Runner) -> None:
         self._name, self._folder, self._runner = name, folder, runner
@@ -62,30 +62,32 @@ class Reader:
         self._printed = ""
         self._modules: list[str] = []
 
-    def follow(self, page: str) -> None:
+    def run(self, page: str) -> None:
         sys.path.insert(0, str(self._folder))
         try:
-            self._follow(page)
+            self._run_blocks(page)
         finally:
             sys.path.remove(str(self._folder))
             for name in self._modules:
                 sys.modules.pop(name, None)
 
-    def _follow(self, page: str) -> None:
+    def _run_blocks(self, page: str) -> None:
         for block in blocks(page):
             match block.language:
                 case "python" if named := _FILE.match(block.text):
                     self._write(named[1], block.text)
                 case "python":
-                    self._printed = self._run(block)
+                    self._printed = self._run_python(block)
                 case "text":
                     self._compare(block, block.text, self._printed)
                 case "console":
-                    self._type(block)
+                    self._run_commands(block)
                 case "toml":
                     (self._folder / "tickwork.toml").write_text(block.text)
                 case language:
-                    raise AssertionError(f"{self._name}:{block.line} nobody runs {language}")
+                    raise AssertionError(
+                        f"{self._name}:{block.line} cannot run a block of {language}"
+                    )
 
     def _write(self, module: str, text: str) -> None:
         assert module not in sys.modules, module
@@ -93,8 +95,8 @@ class Reader:
         importlib.invalidate_caches()
         self._modules.append(module)
 
-    def _run(self, block: Block) -> str:
-        # Lines are counted from the page's beginning, so that a failure points into the page.
+    def _run_python(self, block: Block) -> str:
+        # Pad with empty lines so that tracebacks have the line numbers of the page.
         source = "\n" * (block.line - 1) + block.text
         code = compile(source, self._name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         printed = io.StringIO()
@@ -104,17 +106,17 @@ class Reader:
                 self._runner.run(result)
         return printed.getvalue()
 
-    def _type(self, block: Block) -> None:
+    def _run_commands(self, block: Block) -> None:
         for command, expected in _commands(block.text):
             words = shlex.split(command)
             assert words[0] == "tickwork", command
-            ends_itself = words[1:2] != ["run"]
-            said = self._said(words) if ends_itself else self._said_until(words, expected)
-            assert "Traceback" not in said, said
-            self._compare(block, expected, said)
+            is_finite = words[1:2] != ["run"]
+            output = self._output(words) if is_finite else self._output_until(words, expected)
+            assert "Traceback" not in output, output
+            self._compare(block, expected, output)
 
-    def _said(self, words: list[str]) -> str:
-        ended = subprocess.run(
+    def _output(self, words: list[str]) -> str:
+        finished = subprocess.run(
             [sys.executable, "-m", *words],
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
@@ -123,49 +125,49 @@ class Reader:
             text=True,
             timeout=_COMMAND_SECONDS_MAX,
         )
-        return ended.stdout
+        return finished.stdout
 
-    def _said_until(self, words: list[str], expected: str) -> str:
-        """What a command says that goes on until it is told to stop."""
-        output = self._folder / "said"
-        with output.open("w") as said:
+    def _output_until(self, words: list[str], expected: str) -> str:
+        """Return the output of a command that runs until it is stopped."""
+        output = self._folder / "output"
+        with output.open("w") as sink:
             process = subprocess.Popen(
                 [sys.executable, "-m", *words],
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **_AT_A_TERMINAL},
+                env={**os.environ, **_TERMINAL_ENVIRONMENT},
             )
         try:
-            with contextlib.suppress(TimeoutError):  # Then it is told by what it said instead.
+            with contextlib.suppress(TimeoutError):  # The comparison reports the output.
                 eventually_blocking(
-                    lambda: _fits(expected, output.read_text()) or process.poll() is not None,
+                    lambda: _matches(expected, output.read_text()) or process.poll() is not None,
                     timeout_seconds=_COMMAND_SECONDS_MAX,
                 )
-            said_before = output.read_text()
+            output_before_stop = output.read_text()
             process.terminate()
             assert process.wait(_COMMAND_SECONDS_MAX) == 0, output.read_text()
             assert "Traceback" not in output.read_text()
         finally:
             process.kill()
             process.wait()
-        return said_before
+        return output_before_stop
 
     def _compare(self, block: Block, expected: str, found: str) -> None:
-        if not _fits(expected, found):
+        if not _matches(expected, found):
             raise AssertionError(
-                f"{self._name}:{block.line} says\n{expected}\nand there came\n{found}"
+                f"{self._name}:{block.line} expected\n{expected}\nbut the output is\n{found}"
             )
 
 
-def _fits(expected: str, found: str) -> bool:
+def _matches(expected: str, found: str) -> bool:
     pattern = ".*".join(re.escape(part) for part in expected.strip().split("…"))
     return re.fullmatch(pattern, found.strip()) is not None
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command with what is expected of it; a backslash goes on in the next line."""
+    """Return each command with its expected output; a backslash continues the line."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.replace("\\\n", " ").partition("\n")
         yield command, expected

@@ -1,4 +1,4 @@
-"""Every page's snippets run, from top to bottom, on a fresh SQLite file."""
+"""The snippets of every page run from top to bottom, on an empty SQLite file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import Block, Reader, blocks
+from tests.docs.snippets import Block, PageRunner, blocks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (
@@ -28,7 +28,7 @@ PAGES = (
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_does_what_it_says(
+def test_the_snippets_of_a_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
@@ -36,33 +36,33 @@ def test_a_page_does_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TICKWORK_DATABASE", raising=False)
     with asyncio.Runner() as runner:
-        Reader(f"docs/{name}.md", tmp_path, runner).follow(page)
+        PageRunner(f"docs/{name}.md", tmp_path, runner).run(page)
 
 
-def test_every_page_with_snippets_is_read() -> None:
+def test_every_page_with_snippets_is_run() -> None:
     with_python = {
         path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text(encoding="utf-8")
     }
     assert with_python <= set(PAGES)
 
 
-def read(tmp_path: Path, page: str) -> None:
+def run_page(tmp_path: Path, page: str) -> None:
     with asyncio.Runner() as runner:
-        Reader("page", tmp_path, runner).follow(page)
+        PageRunner("page", tmp_path, runner).run(page)
 
 
 def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
     page = (
         "```python\nimport asyncio\nn = 1\n```\n```python\nawait asyncio.sleep(0)\nprint(n)\n```\n"
     )
-    read(tmp_path, page + "```text\n1\n```\n")
+    run_page(tmp_path, page + "```text\n1\n```\n")
 
 
-def test_a_block_with_a_name_is_a_file_until_the_page_ends(tmp_path: Path) -> None:
-    read(tmp_path, "```python\n# waves.py\nn = 7\n```\n```python\nimport waves\n```\n")
+def test_a_named_block_is_importable_until_the_page_ends(tmp_path: Path) -> None:
+    run_page(tmp_path, "```python\n# waves.py\nn = 7\n```\n```python\nimport waves\n```\n")
     assert "waves" not in sys.modules
     with pytest.raises(ModuleNotFoundError):
-        read(tmp_path / "elsewhere", "```python\nimport waves\n```\n")
+        run_page(tmp_path / "elsewhere", "```python\nimport waves\n```\n")
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_a_block_with_a_name_is_a_file_until_the_page_ends(tmp_path: Path) -> No
         "```ruby\nputs 1\n```\n",
     ],
 )
-def test_a_page_that_is_wrong_is_told(tmp_path: Path, page: str) -> None:
+def test_a_wrong_page_fails(tmp_path: Path, page: str) -> None:
     with pytest.raises(AssertionError):
-        read(tmp_path, page)
+        run_page(tmp_path, page)
 
 
-def test_a_block_knows_its_line() -> None:
+def test_a_block_has_its_line_number() -> None:
     assert [*blocks("a\n\n```python\nb\n```\n")] == [Block("python", "b\n", 4)]

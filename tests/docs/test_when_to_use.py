@@ -1,4 +1,4 @@
-"""What `docs/when-to-use.md` says that there is."""
+"""`docs/when-to-use.md` lists every command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.cli import app
 PAGE = Path(__file__).parents[2] / "docs" / "when-to-use.md"
 
 
-def test_every_command_is_in_the_list() -> None:
+def test_every_command_is_listed() -> None:
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith("| command line")]
     named = set(re.findall(r"`(\w+)`", row))
     group = typer.main.get_command(app)
