@@ -20,7 +20,7 @@ from tickwork import Firing, Message, Tickwork
 from tickwork.core.message.backoff import Exponential
 
 if TYPE_CHECKING:
-    from tickwork.ops.batches import RunningBatch
+    from tickwork.ops.batches import BatchHandle
 
 STREAKY = UUID("6f1d8a52-5b0e-4c0e-9a53-0d6f0f3f8c11")
 NOON = time(12, tzinfo=UTC)
@@ -47,7 +47,7 @@ checks = app.queue(
 days = app.queue("days")
 
 
-async def start_day(day: date) -> RunningBatch:
+async def start_day(day: date) -> BatchHandle:
     """Create a batch with a message for every user to check on that day.
 
     Calling it again returns the same batch: its id depends on the day only, and its items come

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 DATABASE = os.environ.get("TICKWORK_DATABASE", "sqlite:///streaky.db")
 
@@ -17,7 +17,9 @@ CONCURRENCY = (
 )
 """Number of users checked at a time; without it Tickwork scales from 1 to 250."""
 
-ISOLATION = os.environ.get("STREAKY_ISOLATION", "task")
+ISOLATION: Literal["task", "process"] = (
+    "process" if os.environ.get("STREAKY_ISOLATION") == "process" else "task"
+)
 """`process` enforces a CPU limit for every user."""
 
 CPU_SECONDS = float(os.environ.get("STREAKY_CPU_SECONDS", "5"))

@@ -1,51 +1,115 @@
-"""Tickwork: time and messages into work that is never lost.
+"""Tickwork turns time and messages into work that is never lost.
 
-The public names live here, at most a dozen. Importing the package costs next to nothing: what
-is heavy is imported when it is first asked for.
+Every public name is here or in `tickwork.testing`. Importing the package is cheap: a name is
+imported when it is first used.
 """
 
 from typing import TYPE_CHECKING
 
-from tickwork.errors import FieldError, InvalidInput, TickworkError
+from tickwork.errors import (
+    BacklogFull,
+    Conflict,
+    FieldError,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+    TickworkError,
+    TooMany,
+)
 
 if TYPE_CHECKING:
     from tickwork.app.firing import Firing, log_context
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
+    from tickwork.core.message.backoff import Exponential, Fixed, Listed
+    from tickwork.core.message.batch import Batch
+    from tickwork.core.message.dead_letter import DeadGroup, DeadLetter
+    from tickwork.core.queue.stats import QueueStats
+    from tickwork.core.schedule.firing import FiringRecord
+    from tickwork.core.schedule.model import Calendar
+    from tickwork.core.when import Preview
     from tickwork.facade.app import Tickwork
     from tickwork.facade.queue import Queue
+    from tickwork.ops.batches import BatchHandle
+    from tickwork.ops.cluster import Node
+    from tickwork.ops.dead_letters import ReplaySummary
+    from tickwork.ops.messages import StoredMessage
+    from tickwork.ops.schedules.public import Schedule
+    from tickwork.ops.schedules.why import Why
 
 __all__ = [
+    "BacklogFull",
+    "Batch",
+    "BatchHandle",
+    "Calendar",
+    "Conflict",
+    "DeadGroup",
+    "DeadLetter",
+    "Exponential",
     "FieldError",
     "Firing",
+    "FiringRecord",
+    "Fixed",
     "InvalidInput",
+    "Listed",
     "Message",
     "MessageBatch",
+    "Node",
+    "NotFound",
     "Permanent",
+    "Preview",
     "Queue",
+    "QueueStats",
+    "ReplaySummary",
+    "Schedule",
     "Snooze",
+    "StoreUnavailable",
+    "StoredMessage",
     "Tickwork",
     "TickworkError",
+    "TooMany",
+    "Why",
     "__version__",
     "log_context",
 ]
 
 __version__ = "0.1.0"
 
-_PLACES = {
+_MODULES = {
+    "Batch": "tickwork.core.message.batch",
+    "BatchHandle": "tickwork.ops.batches",
+    "Calendar": "tickwork.core.schedule.model",
+    "DeadGroup": "tickwork.core.message.dead_letter",
+    "DeadLetter": "tickwork.core.message.dead_letter",
+    "Exponential": "tickwork.core.message.backoff",
     "Firing": "tickwork.app.firing",
-    "log_context": "tickwork.app.firing",
+    "FiringRecord": "tickwork.core.schedule.firing",
+    "Fixed": "tickwork.core.message.backoff",
+    "Listed": "tickwork.core.message.backoff",
     "Message": "tickwork.app.message",
     "MessageBatch": "tickwork.app.message",
+    "Node": "tickwork.ops.cluster",
     "Permanent": "tickwork.app.message",
-    "Snooze": "tickwork.app.message",
+    "Preview": "tickwork.core.when",
     "Queue": "tickwork.facade.queue",
+    "QueueStats": "tickwork.core.queue.stats",
+    "ReplaySummary": "tickwork.ops.dead_letters",
+    "Schedule": "tickwork.ops.schedules.public",
+    "Snooze": "tickwork.app.message",
+    "StoredMessage": "tickwork.ops.messages",
     "Tickwork": "tickwork.facade.app",
+    "Why": "tickwork.ops.schedules.why",
+    "log_context": "tickwork.app.firing",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tickwork' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    module = import_module(_MODULES[name])
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

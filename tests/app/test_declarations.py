@@ -51,7 +51,7 @@ def test_a_queue_has_the_settings_it_is_declared_with() -> None:
         timeout_seconds=30,
         retention_seconds=3600,
     )
-    assert app.registry.queues["emails"].settings == QueueSettings(
+    assert app._engine.registry.queues["emails"].settings == QueueSettings(
         max_batch_size=7, max_batch_timeout=2.5, timeout_seconds=30, retention_seconds=3600
     )
 
@@ -60,18 +60,18 @@ def test_a_queue_that_is_named_again_is_the_same(app: Tickwork) -> None:
     app.queue("other", max_retries=7)
     app.queue("other")
     app.queue("other", max_retries=7)
-    assert app.registry.queues["other"].settings.max_retries == 7
+    assert app._engine.registry.queues["other"].settings.max_retries == 7
 
 
 def test_a_queue_that_is_named_again_keeps_its_payload() -> None:
     app = Tickwork()
     app.queue("numbers", payload=int, max_retries=3)
     app.queue("numbers", max_retries=3)
-    assert app.registry.queues["numbers"].payload.declared is int
+    assert app._engine.registry.queues["numbers"].payload.declared is int
     app.queue("later", max_retries=3)
     app.queue("later", payload=int)
-    assert app.registry.queues["later"].payload.declared is int
-    assert app.registry.queues["later"].says_settings
+    assert app._engine.registry.queues["later"].payload.declared is int
+    assert app._engine.registry.queues["later"].says_settings
 
 
 def test_a_queue_with_two_payloads_is_none() -> None:
@@ -89,10 +89,10 @@ def test_who_says_the_settings_of_a_queue_need_not_be_the_first(is_first: bool) 
     said: dict[str, Any] = {"max_retries": 7, "dead_letter_queue": "graves"}
     for settings in (said, {"payload": int}) if is_first else ({"payload": int}, said):
         app.queue("emails", **settings)
-    declared = app.registry.queues["emails"]
+    declared = app._engine.registry.queues["emails"]
     assert (declared.settings, declared.says_settings) == (QueueSettings(**said), True)
     assert declared.payload.declared is int
-    assert [*app.registry.queues] == ["emails", "graves"]
+    assert [*app._engine.registry.queues] == ["emails", "graves"]
     with pytest.raises(InvalidInput, match="declared twice, with different settings"):
         app.queue("emails", max_retries=3)
 
@@ -176,7 +176,7 @@ def test_a_consumer_of_an_undeclared_queue_is_told_how_to_fix_it(app: Tickwork) 
     app.on("emials")(handle)
     app.consumer("something-else")(handle_batch)
     with pytest.raises(InvalidInput) as refused:
-        app.registry.check()
+        app._engine.registry.check()
     assert "consumes 'emials', which is not declared; did you mean 'emails'?" in faults(refused)
     assert "add app.queue('something-else') before it" in faults(refused)
 
@@ -184,8 +184,8 @@ def test_a_consumer_of_an_undeclared_queue_is_told_how_to_fix_it(app: Tickwork) 
 def test_to_name_a_dead_letter_queue_is_to_declare_it(app: Tickwork) -> None:
     app.queue("orders", dead_letter_queue="orders-dlq")
     app.on("orders-dlq")(handle)
-    app.registry.check()
-    implied = app.registry.queues["orders-dlq"]
+    app._engine.registry.check()
+    implied = app._engine.registry.queues["orders-dlq"]
     assert (implied.settings, implied.is_implied, implied.is_shared) == (
         QueueSettings(),
         True,
@@ -200,7 +200,7 @@ def test_who_declares_a_dead_letter_queue_says_what_it_is(app: Tickwork, is_firs
     app.queue("orders", dead_letter_queue="graves")
     if not is_first:
         app.queue("graves", max_retries=0)
-    declared = app.registry.queues["graves"]
+    declared = app._engine.registry.queues["graves"]
     assert (declared.settings.max_retries, declared.is_implied) == (0, False)
 
 
@@ -208,13 +208,13 @@ def test_a_dead_letter_queue_of_a_shared_queue_is_shared(app: Tickwork) -> None:
     app.queue("orders", dead_letter_queue="graves")
     app.queue("of-all", dead_letter_queue="graves", shared=True)
     app.queue("others", dead_letter_queue="graves")
-    assert app.registry.queues["graves"].is_shared
+    assert app._engine.registry.queues["graves"].is_shared
 
 
 def test_a_queue_may_be_declared_after_its_consumer(app: Tickwork) -> None:
     app.on("later")(handle)
     app.queue("later")
-    app.registry.check()
+    app._engine.registry.check()
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_handlers_of_one_queue_share_one_concurrency(
     with pytest.raises(InvalidInput, match="say the same on all of them or on none"):
         app.on("emails", type="b", max_concurrency=second)(handle)
     app.on("emails", type="b", max_concurrency=first)(handle)
-    assert [each.max_concurrency for each in app.registry.consumers()] == [first, second]
+    assert [each.max_concurrency for each in app._engine.registry.consumers()] == [first, second]
 
 
 def test_limits_on_a_plain_function_that_stays_in_a_thread_are_refused(app: Tickwork) -> None:
@@ -266,7 +266,7 @@ def test_limits_on_a_plain_function_that_stays_in_a_thread_are_refused(app: Tick
 def test_a_handler_runs_where_it_can(app: Tickwork) -> None:
     app.on("emails", type="a")(handle)
     app.on("emails", type="b")(plainly)
-    found = {each.type: each.isolation for each in app.registry.handlers}
+    found = {each.type: each.isolation for each in app._engine.registry.handlers}
     assert found == {"a": Isolation.TASK, "b": Isolation.THREAD}
 
 
@@ -289,7 +289,7 @@ def test_options_that_cannot_be_are_named(
     with pytest.raises(InvalidInput) as refused:
         app.on("emails", **options)(handle)
     assert said in faults(refused)
-    assert app.registry.handlers == []
+    assert app._engine.registry.handlers == []
 
 
 @pytest.mark.parametrize(
@@ -332,23 +332,23 @@ def generating(message: Message[Any]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("isolation", [{}, {"isolation": "thread"}, {"isolation": "process"}])
 @pytest.mark.parametrize("function", [generating, partial(generating), Called().several])
-def test_a_generator_is_no_handler(app: Tickwork, function: Any, isolation: dict[str, str]) -> None:
+def test_a_generator_is_no_handler(app: Tickwork, function: Any, isolation: Any) -> None:
     with pytest.raises(InvalidInput, match=r"is a generator: .* without yield"):
         app.on("emails", **isolation)(function)
     with pytest.raises(InvalidInput, match="nightly: is a generator"):
         app.schedule(interval_minutes=5, name="nightly")(function)
-    assert app.registry.handlers == []
-    assert app.registry.schedules == {}
+    assert app._engine.registry.handlers == []
+    assert app._engine.registry.schedules == {}
 
 
 def test_an_object_that_is_awaited_is_declared_by_its_method(app: Tickwork) -> None:
     with pytest.raises(InvalidInput, match=r"Called: is an object .*handler.__call__"):
         app.on("emails")(Called())
     with pytest.raises(InvalidInput, match=r"nightly: is an object .*handler.__call__"):
-        app.schedule(interval_minutes=5, name="nightly")(Called())
+        app.schedule(interval_minutes=5, name="nightly")(Called())  # type: ignore[type-var]
     app.on("emails", type="a")(Called().__call__)
     app.on("emails", type="b")(CalledPlainly())
-    awaited, plain = app.registry.handlers
+    awaited, plain = app._engine.registry.handlers
     assert (awaited.isolation, plain.isolation) == (Isolation.TASK, Isolation.THREAD)
     assert plain.name == f"{__name__}.CalledPlainly"
 
@@ -364,7 +364,7 @@ def test_a_handler_without_annotation_is_given_what_its_queue_declares(app: Tick
     app.queue("numbers", payload=int)
     app.on("numbers", type="a")(handle)
     app.on("numbers", type="b")(typed)
-    (consumer,) = app.registry.consumers()
+    (consumer,) = app._engine.registry.consumers()
     declared = {type_: each.payload.declared for type_, each in consumer.by_type.items()}
     assert declared == {"a": int, "b": str}
 
@@ -375,7 +375,7 @@ def test_what_is_sent_fits_the_queue_and_the_handler_that_is_given_it(app: Tickw
     app.queue("numbers", payload=int | str)
     app.on("numbers", type="a")(handle)
     app.on("numbers", type="b")(typed)
-    for_any, for_texts = (app.registry.payload_sent("numbers", each) for each in ("a", "b"))
+    for_any, for_texts = (app._engine.registry.payload_sent("numbers", each) for each in ("a", "b"))
     assert for_any is not None
     assert for_texts is not None
     assert (for_any.encode(7), for_texts.encode("7")) == (b"7", b'"7"')

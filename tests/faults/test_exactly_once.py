@@ -40,7 +40,7 @@ class Exactness:
         self._app = exact.build(home.url, self._chance)
 
     async def run(self, deaths: int, inputs_min: int) -> None:
-        await self._app.open()
+        await self._app._engine.open()
         await tables.fetch(self._url, tables.EFFECTS)
         try:
             steady = self._start()
@@ -85,7 +85,7 @@ class Exactness:
     async def _take_away(self) -> None:
         """What workers hold is given to others, again and again, while they go on with it; until
         some of them came too late with what they had done."""
-        child, store = self._start(), await self._app.open()
+        child, store = self._start(), await self._app._engine.open()
 
         async def taken_away() -> bool:
             for node in await store.nodes.list(SYSTEM):
@@ -102,7 +102,7 @@ class Exactness:
     async def _until_done(self) -> None:
         """Nothing is left, and nothing is dead. The end of a batch may be told after its last item
         is gone: so it is looked at when no more can be made, and what is left once more then."""
-        store = await self._app.open()
+        store = await self._app._engine.open()
 
         async def is_empty() -> bool:
             counts = [await store.queues.counts(DEFAULT, queue) for queue in exact.CONSUMED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -16,7 +16,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput
-from tickwork.facade.schedules import Calendars, Schedules
+from tickwork.facade.app import Tickwork
 from tickwork.ops.schedules import create as schedule_making
 from tickwork.store.contract import Store
 
@@ -25,21 +25,22 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 @pytest.fixture
-async def app(store: Store) -> Schedules:
+async def facade(store: Store) -> AsyncIterator[Tickwork]:
     await make_queue(store)
-
-    async def open_store() -> Store:
-        return store
-
-    return Schedules(open_store, DEFAULT, Limits)
+    app = Tickwork()
+    async with app._engine.using(store):
+        yield app
 
 
 @pytest.fixture
-async def days(store: Store) -> Calendars:
-    async def open_store() -> Store:
-        return store
+def app(facade: Tickwork) -> Any:
+    """The schedules, without types: what they refuse is often of a wrong one."""
+    return facade.schedules
 
-    return Calendars(open_store, DEFAULT)
+
+@pytest.fixture
+def days(facade: Tickwork) -> Any:
+    return facade.calendars
 
 
 async def faults(asked: Awaitable[object]) -> list[str]:
@@ -72,7 +73,7 @@ async def faults(asked: Awaitable[object]) -> list[str]:
     ],
 )
 async def test_what_no_schedule_may_be_is_refused_however_it_is_made(
-    app: Schedules, store: Store, fields: dict[str, Any], field: str
+    app: Any, store: Store, fields: dict[str, Any], field: str
 ) -> None:
     body, limits = {**HOURLY, **fields}, Limits(min_interval_seconds=90)
     single = schedule_making.create(store, DEFAULT, body, limits=limits)
@@ -85,27 +86,25 @@ async def test_what_no_schedule_may_be_is_refused_however_it_is_made(
 
 
 @pytest.mark.parametrize("wrong", ["x", 5, None, ["cron_expr"]])
-async def test_what_is_no_body_is_refused_by_its_place(app: Schedules, wrong: Any) -> None:
+async def test_what_is_no_body_is_refused_by_its_place(app: Any, wrong: Any) -> None:
     assert await faults(app.create_many([HOURLY, wrong])) == ["[1]"]
     assert await faults(app.create_bulk([HOURLY, wrong])) == ["[1]"]
     assert await app.list() == ()
 
 
-async def test_what_is_no_list_of_bodies_is_refused(app: Schedules) -> None:
+async def test_what_is_no_list_of_bodies_is_refused(app: Any) -> None:
     for wrong in ("x", 5, None, object(), HOURLY):
         given: Any = wrong
         assert await faults(app.create_many(given)) == ["schedules"]
         assert await faults(app.create_bulk(given)) == ["schedules"]
 
 
-async def test_what_is_neither_id_nor_name_is_refused(app: Schedules) -> None:
+async def test_what_is_neither_id_nor_name_is_refused(app: Any) -> None:
     wrong: Any = 5
     assert await faults(app.get(wrong)) == ["schedule"]
 
 
-async def test_a_backfill_of_years_that_no_schedule_has_is_refused(
-    app: Schedules, store: Store
-) -> None:
+async def test_a_backfill_of_years_that_no_schedule_has_is_refused(app: Any, store: Store) -> None:
     made = await app.create(**HOURLY)
     first, now = datetime.min.replace(tzinfo=UTC), await store.now()
     assert await faults(app.backfill(made.id, since=first, until=now)) == ["from"]
@@ -116,7 +115,7 @@ async def test_a_backfill_of_years_that_no_schedule_has_is_refused(
 
 
 async def test_a_backfill_of_a_fixed_delay_is_refused_with_what_to_do(
-    app: Schedules, store: Store
+    app: Any, store: Store
 ) -> None:
     delay: dict[str, Any] = {"interval_seconds": 600, "interval_mode": "fixed_delay"}
     made, now = await app.create(**delay, target={"queue": WORK}), await store.now()
@@ -126,7 +125,7 @@ async def test_a_backfill_of_a_fixed_delay_is_refused_with_what_to_do(
 
 
 async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
-    app: Schedules, store: Store
+    app: Any, store: Store
 ) -> None:
     now = (await store.now()).replace(minute=0, second=0, microsecond=0)
     daily = {"cron_expr": f"0 {now.hour} * * *", "end_at": iso(now + timedelta(hours=23))}
@@ -134,13 +133,13 @@ async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
     await app.create(**{**HOURLY, **daily, "end_at": iso(now + timedelta(hours=25))})
 
 
-async def test_an_update_may_end_a_schedule(app: Schedules) -> None:
+async def test_an_update_may_end_a_schedule(app: Any) -> None:
     await app.create(**HOURLY, name="report")
-    assert (await app.update("report", end_at=LONG_AGO)).next_slot is None
+    assert (await app.update("report", end_at=LONG_AGO)).next_fire_at is None
 
 
 async def test_an_update_is_not_kept_from_a_schedule_by_the_name_that_it_has(
-    app: Schedules, store: Store, clock: VirtualClock
+    app: Any, store: Store, clock: VirtualClock
 ) -> None:
     made = await create(store, clock, name=str(uuid4()))
     assert await faults(app.update(made.id, name=str(uuid4()))) == ["name"]
@@ -148,7 +147,7 @@ async def test_an_update_is_not_kept_from_a_schedule_by_the_name_that_it_has(
     assert (await app.update(made.id, name="other")).name == "other"
 
 
-async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Schedules, store: Store) -> None:
+async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Any, store: Store) -> None:
     made = await app.create(**HOURLY, idempotency_key="k")
     assert (await app.create(**HOURLY, idempotency_key="k")).id == made.id
     await app.delete(made.id)
@@ -160,7 +159,7 @@ async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Schedules, store
 
 
 async def test_a_repeat_is_the_first_one_also_when_that_is_over(
-    app: Schedules, store: Store, clock: VirtualClock
+    app: Any, store: Store, clock: VirtualClock
 ) -> None:
     now = await store.now()
     ended = {**HOURLY, "end_at": iso(now + timedelta(hours=2)), "idempotency_key": "ended"}
@@ -177,7 +176,7 @@ async def test_a_repeat_is_the_first_one_also_when_that_is_over(
     assert len(await app.list()) == 3
 
 
-async def test_words_that_are_no_choice_are_refused_by_field(app: Schedules) -> None:
+async def test_words_that_are_no_choice_are_refused_by_field(app: Any) -> None:
     made = await app.create(**HOURLY)
     wrong: Any = "bogus"
     assert await faults(app.list(status=wrong)) == ["status"]
@@ -188,14 +187,12 @@ async def test_words_that_are_no_choice_are_refused_by_field(app: Schedules) -> 
 
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])
-async def test_why_is_not_answered_for_years_that_no_schedule_has(
-    app: Schedules, year: int
-) -> None:
+async def test_why_is_not_answered_for_years_that_no_schedule_has(app: Any, year: int) -> None:
     made = await app.create(**HOURLY)
     assert await faults(app.why(made.id, datetime(year, 1, 1, tzinfo=UTC))) == ["at"]
 
 
-async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Calendars) -> None:
+async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Any) -> None:
     made = await days.put("closed", {date(2027, 1, 2), "2027-01-01"})
     assert made.days == ("2027-01-01", "2027-01-02")
     put: Callable[..., Awaitable[object]] = days.put
@@ -211,9 +208,7 @@ async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Cal
     assert (await days.list()) == (made,)
 
 
-async def test_a_preview_knows_the_calendars_that_are_there(
-    app: Schedules, days: Calendars
-) -> None:
+async def test_a_preview_knows_the_calendars_that_are_there(app: Any, days: Any) -> None:
     await days.put("closed", ["2027-03-02"])
     asked: dict[str, Any] = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "count": 2}
     shown = await app.preview(**asked, calendar="closed")

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tests.kit.schedules import StoreSchedules
 from tickwork.app.message import Message
 from tickwork.core import when
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.facade.app import Tickwork
-from tickwork.facade.schedules import Schedules
 from tickwork.store.contract import Store
 from tickwork.testing import Harness, harness
 
@@ -39,7 +39,9 @@ class Life:
 
     def __init__(self, h: Harness, app: Tickwork, fired: list[Fired]) -> None:
         self.h, self.fired = h, fired
-        self.schedules = Schedules(app.open, DEFAULT, lambda: when.Limits(min_interval_seconds=1))
+        self.schedules = StoreSchedules(
+            app._engine.open, DEFAULT, lambda: when.Limits(min_interval_seconds=1)
+        )
 
     @property
     def store(self) -> Store:

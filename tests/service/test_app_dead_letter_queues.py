@@ -24,7 +24,7 @@ async def here(home: Home) -> AsyncIterator[Tickwork]:
 
 
 async def retries_of(app: Tickwork, queue: str) -> int:
-    store = await app.open()
+    store = await app._engine.open()
     return (await store.queues.get(DEFAULT, queue)).settings.max_retries
 
 
@@ -64,7 +64,7 @@ async def test_it_is_there_when_the_app_is_open_and_may_have_a_handler(here: Tic
 
 
 async def test_it_is_made_with_a_queue_that_is_declared_late(here: Tickwork) -> None:
-    store = await here.open()
+    store = await here._engine.open()
     await here.queue("emails", dead_letter_queue="emails-dlq").send("x")
     assert {each.name for each in await store.queues.list(DEFAULT)} == {"emails", "emails-dlq"}
     here.queue("emails-dlq", max_retries=7)

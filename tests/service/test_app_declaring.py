@@ -16,7 +16,7 @@ from tickwork.testing import harness
 
 
 async def retries_of(app: Tickwork, queue: str) -> int:
-    store = await app.open()
+    store = await app._engine.open()
     return (await store.queues.get(DEFAULT, queue)).settings.max_retries
 
 
@@ -82,8 +82,8 @@ async def test_nothing_is_left_of_what_was_refused(app: Tickwork, database: str 
                 refused()
     async with harness(app, database=database):
         assert await app.schedules.list() == ()
-    assert [*app.registry.queues] == ["work"]
-    assert app.registry.completions == {}
+    assert [*app._engine.registry.queues] == ["work"]
+    assert app._engine.registry.completions == {}
     declare()
     declare_completion()
     async with harness(app, database=database):

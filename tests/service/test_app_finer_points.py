@@ -108,10 +108,10 @@ async def test_a_large_body_is_told_of_once_for_each_queue(
 
 async def test_a_queue_may_be_declared_when_the_store_is_open(tmp_path: Path) -> None:
     app = Tickwork(f"sqlite:///{tmp_path / 'work.db'}")
-    await app.open()
+    await app._engine.open()
     app.queue("late")
     app.on("late")(lambda message: message.ack())
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         assert [each.queue.name for each in worker.consumers] == ["late"]
 
 
@@ -150,7 +150,7 @@ async def test_an_error_after_a_retry_is_told_and_the_retry_counts(
     body: str,
 ) -> None:
     work = app.queue("work", max_retries=1)
-    app.on("work", isolation=isolation)(retry_and_raise)
+    app.on("work", isolation=isolation)(retry_and_raise)  # type: ignore[arg-type]
     async with harness(app, database=database) as h:
         await work.send(body)
         await h.drain()
@@ -222,7 +222,7 @@ async def test_who_awaits_a_statement_is_told_that_nothing_is_written_yet(
     app: Tickwork, database: str | None, isolation: str
 ) -> None:
     work = app.queue("work", max_retries=0)
-    app.on("work", isolation=isolation)(await_a_statement)
+    app.on("work", isolation=isolation)(await_a_statement)  # type: ignore[arg-type]
     async with harness(app, database=database) as h:
         await work.send("x")
         await h.drain()

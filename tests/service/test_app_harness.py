@@ -381,12 +381,12 @@ async def test_the_apps_own_database_is_not_touched(
     app = Tickwork(f"sqlite:///{path}")
     work = app.queue("work")
     await work.send("own")
-    own = await app.open()
+    own = await app._engine.open()
     async with harness(app) as h:
-        assert await app.open() is h.store
+        assert await app._engine.open() is h.store
         await work.send("under test")
         assert [each.body for each in await h.sent("work")] == ["under test"]
-    assert await app.open() is own
+    assert await app._engine.open() is own
     (left,) = await own.messages.peek(DEFAULT, "work", 10)
     assert left.body == b'"own"'
     await app.close()

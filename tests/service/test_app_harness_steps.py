@@ -81,7 +81,7 @@ async def test_what_a_handler_does_with_the_store_itself_happens_at_once(
         if message.body == "schedule":
             at = h.now.isoformat()
             target = {"type": "queue", "queue": "later"}
-            await app.schedules.create(once_at=at, target=target, payload="scheduled")
+            await app.schedules.create(once_at=at, target=target, payload="scheduled")  # type: ignore[arg-type]
 
     @app.on("later")
     async def handle_later(message: Message[str]) -> None:
@@ -195,7 +195,7 @@ async def test_slots_of_one_instant_are_handled_in_order_of_priority(
                 target={"type": "queue", "queue": "work"},
                 payload=payload,
                 priority=priority,
-                overlap=overlap,
+                overlap=overlap,  # type: ignore[arg-type]
             )
         await h.advance(hours=2)
         assert log == [

@@ -49,7 +49,7 @@ async def test_an_event_loop_that_ends_lets_go_of_the_database(
 
     async def send() -> None:
         await work.send(1)
-        store = await app.open()
+        store = await app._engine.open()
         close = store.close
 
         async def noted() -> None:
@@ -60,11 +60,11 @@ async def test_an_event_loop_that_ends_lets_go_of_the_database(
 
     in_a_loop_of_its_own(send())
     assert len(closed) == 1
-    store = await app.open()
+    store = await app._engine.open()
     assert store is not closed[0]
     assert len(await store.messages.peek(DEFAULT, "work", 10)) == 1
     await app.close()
-    assert not app._stores.is_open
+    assert not app._engine.stores.is_open
 
 
 async def test_an_app_is_used_in_several_event_loops_at_a_time(home: Home) -> None:

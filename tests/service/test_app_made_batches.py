@@ -30,7 +30,7 @@ from tickwork.core.model import (
 )
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
-from tickwork.ops.batches import RunningBatch
+from tickwork.ops.batches import BatchHandle
 from tickwork.ops.send import compose
 from tickwork.store.ids import new_id
 from tickwork.testing import Harness, harness
@@ -65,7 +65,7 @@ async def test_a_batch_commits_with_the_ack_of_its_message(
     work = app.queue("work", max_retries=2, backoff=Fixed(0))
     app.queue("items")
     own = OwnRows(app, database)
-    made: list[RunningBatch] = []
+    made: list[BatchHandle] = []
 
     @app.on("work")
     async def split(message: Message[Any]) -> None:
@@ -187,7 +187,7 @@ async def test_a_batch_belongs_to_the_tenant_whose_message_it_is(database: str |
 
     async with harness(app, database=database) as h:
         await h.store.tenants.put(SYSTEM, Tenant(id="one"))
-        message = app.composer.message("work", "x", ContentType.JSON, {})
+        message = app._engine.composer.message("work", "x", ContentType.JSON, {})
         await h.store.messages.send(Scope("one"), "work", message)
         await h.drain()
         assert [batch.total for batch in await batches(h, Scope("one"))] == [1, 1]
@@ -380,11 +380,11 @@ def test_who_is_told_is_a_coroutine_function_of_a_queue_that_is_declared(app: Ti
         app.on_completed("items")(done)
     app.queue("items")
     with pytest.raises(InvalidInput, match="coroutine"):
-        app.on_completed("items")(plainly)
+        app.on_completed("items")(plainly)  # type: ignore[type-var]
     with pytest.raises(InvalidInput, match="task"):
-        app.on_completed("items", isolation="process")(done)
+        app.on_completed("items", isolation="process")(done)  # type: ignore[call-arg]
     app.on_completed("items")(done)
     with pytest.raises(InvalidInput, match="already"):
         app.on_completed("items")(done)
-    assert app.registry.completions == {"items": "items.completed"}
+    assert app._engine.registry.completions == {"items": "items.completed"}
     asyncio.run(app.close())

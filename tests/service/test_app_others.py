@@ -16,7 +16,7 @@ from tickwork.testing import harness
 
 
 async def waiting(app: Tickwork, queue: str) -> list[bytes]:
-    store = await app.open()
+    store = await app._engine.open()
     return [each.body for each in await store.messages.peek(Scope(app.tenant), queue, 100)]
 
 
@@ -51,7 +51,7 @@ async def test_another_database_is_another_one(
 async def test_another_tenant_is_another_one(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shop.db'}"
     app, other = Tickwork(url), Tickwork(url, tenant="globex")
-    await (await app.open()).tenants.put(SYSTEM, Tenant(id="globex"))
+    await (await app._engine.open()).tenants.put(SYSTEM, Tenant(id="globex"))
     fails_once(app, other)
     async with harness(app) as h:
         await app.queue("work").send("x")
@@ -102,4 +102,4 @@ async def test_a_link_to_a_file_is_the_file(tmp_path: Path) -> None:
     app, other = (
         Tickwork(f"sqlite:///{tmp_path / name}") for name in ("shop.db", "sub/../linked.db")
     )
-    assert app.registry.home() == other.registry.home()
+    assert app._engine.registry.home() == other._engine.registry.home()

@@ -110,7 +110,7 @@ async def test_what_is_done_may_be_returned(app: Tickwork, database: str | None)
     def noted(message: Any) -> Any:
         return message.transaction().execute("SELECT 1")
 
-    @app.on("begun")
+    @app.on("begun")  # type: ignore[type-var]
     async def begun(_: Any) -> asyncio.Task[Any]:
         async def send() -> None:
             await asyncio.sleep(0)
@@ -118,7 +118,7 @@ async def test_what_is_done_may_be_returned(app: Tickwork, database: str | None)
 
         return app.background(send())
 
-    @app.on("value")
+    @app.on("value")  # type: ignore[type-var]
     def value(_: Any) -> list[int]:
         return [1]
 

@@ -80,20 +80,20 @@ async def test_to_declare_again_changes_only_what_differs(
         first, second, third = (Tickwork() for _ in range(3))
         first.schedule(interval_minutes=10, name="tick")(report)
         first.schedule(cron_expr="0 9 * * *", name="old")(report)
-        async with first.lent(h.store):
+        async with first._engine.using(h.store):
             made = await first.schedules.pause("tick")
         await h.outage(minutes=3)
         second.schedule(interval_minutes=10, name="tick")(report)
         second.schedule(cron_expr="0 9 * * *", name="old")(report)
-        async with second.lent(h.store):
+        async with second._engine.using(h.store):
             same = await second.schedules.get("tick")
         assert same == made
         third.schedule(interval_minutes=20, name="tick", priority=7)(report)
         with caplog.at_level(logging.WARNING, "tickwork"):
-            async with third.lent(h.store):
+            async with third._engine.using(h.store):
                 changed = await third.schedules.get("tick")
         assert changed.id == made.id
-        assert (changed.definition.priority, changed.status) == (7, ScheduleStatus.PAUSED)
+        assert (changed.priority, changed.status) == (7, ScheduleStatus.PAUSED)
         assert "old" in caplog.text
         assert await h.store.schedules.find(DEFAULT, "old") is not None
 
@@ -105,13 +105,13 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
         pass
 
     with pytest.raises(InvalidInput, match="function itself"):
-        app.schedule(cron_expr="@daily", target={"queue": "x"})(report)
+        app.schedule(cron_expr="@daily", target={"queue": "x"})(report)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="task or thread"):
-        app.schedule(cron_expr="@daily", isolation="process")(report)
+        app.schedule(cron_expr="@daily", isolation="process")(report)  # type: ignore[arg-type]
     app.schedule(cron_expr="@daily")(report)
     with pytest.raises(InvalidInput, match="another name"):
         app.schedule(cron_expr="@daily")(report)
-    assert FUNCTIONS_QUEUE in app.registry.queues
+    assert FUNCTIONS_QUEUE in app._engine.registry.queues
 
 
 async def test_a_bad_declaration_names_the_schedule_and_the_field(

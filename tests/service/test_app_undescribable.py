@@ -99,7 +99,7 @@ async def test_threads_outlive_errors_that_cannot_be_told(tmp_path: Path) -> Non
 
     place.handle(handle, max_concurrency=2)
     await place.send(*["bad"] * 20)
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         await place.until_dead(20)
         (consumer,) = worker.consumers
         assert consumer.permits == 2

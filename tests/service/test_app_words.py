@@ -163,7 +163,7 @@ async def test_settings_that_are_said_when_the_queue_is_there_count(home: Home) 
     await emails.send(1)
     app.queue("emails", max_retries=7)
     await emails.send(2)
-    made = await (await app.open()).queues.get(DEFAULT, "emails")
+    made = await (await app._engine.open()).queues.get(DEFAULT, "emails")
     await app.close()
     assert made.settings.max_retries == 7
 

@@ -24,7 +24,7 @@ async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_on
     """Nothing keeps a handler in a task or a thread from that. It costs claims, and no more: it
     runs alone, and then no longer. Memory that is refused is its own failure."""
     app = deadly.build(home.url, isolation)
-    store = await app.open()
+    store = await app._engine.open()
     await app.queue("work").send_batch([OTHERS[0], "exit", OTHERS[1], "allocate", OTHERS[2]])
     lives: list[Child] = []
 

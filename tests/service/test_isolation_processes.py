@@ -60,7 +60,7 @@ async def test_whatever_a_handler_does_only_its_message_fails(
         cpu_seconds=0.5,
         memory_bytes=MEMORY_BYTES,
     )
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         await place.send("a", bad, "b", "c")
         (dead,) = await place.until_dead()
         assert error in dead
@@ -89,7 +89,7 @@ async def test_a_process_handles_many_messages_and_is_started_when_needed(tmp_pa
     place.app.queue("more")
     place.handle(handlers.tell_pid, isolation="process", max_concurrency=1)
     place.app.on("more", isolation="process", max_concurrency=1)(handlers.tell_pid_later)
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         assert len(pids(worker)) == 1  # The one that tried whether the handlers can be imported.
         await place.send(*range(20))
         assert set(await place.until_out(20)) == set(pids(worker))
@@ -102,7 +102,7 @@ async def test_a_process_handles_many_messages_and_is_started_when_needed(tmp_pa
 async def test_an_idle_process_that_is_killed_costs_no_message(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     place.handle(handlers.end, isolation="process")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         (first,) = pids(worker)
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: not is_alive(first))
@@ -115,7 +115,7 @@ async def test_an_idle_process_that_is_killed_costs_no_message(tmp_path: Path) -
 async def test_a_signal_to_all_does_not_cut_a_handler_off(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     place.handle(handlers.end, isolation="process")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         for each in (signal.SIGTERM, signal.SIGINT):
             os.kill(pids(worker)[0], each)
         await place.send("a")
@@ -129,7 +129,7 @@ async def test_stopping_the_worker_kills_who_does_not_end_and_gives_the_message_
     place = Workplace(tmp_path)
     place.handle(handlers.end, isolation="process")
     async with asyncio.timeout(WAIT_SECONDS):
-        async with place.app.running(drain_seconds=0) as worker:
+        async with place.app._engine.running(drain_seconds=0) as worker:
             await place.send("hang")
             await eventually(lambda: worker.consumers[0].running == 1)
             started = pids(worker)
@@ -144,7 +144,7 @@ async def test_what_a_handler_says_crosses(tmp_path: Path) -> None:
     place.handle(handlers.speak, isolation="process")
     _, retried, snoozed, _ = await place.send("ack twice", "retry", "snooze", "permanent")
     async with place.app.running():
-        store = await place.app.open()
+        store = await place.app._engine.open()
         (dead,) = await place.until_dead()
         assert dead == "never"
 
@@ -180,7 +180,7 @@ async def test_the_time_that_is_left_crosses(tmp_path: Path) -> None:
 async def test_rows_of_its_own_cross_and_commit_with_the_ack(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     place.handle(handlers.write, isolation="process")
-    store = await place.app.open()
+    store = await place.app._engine.open()
     file = sqlite3.connect(tmp_path / "work.db", isolation_level=None)
     file.execute("CREATE TABLE kinds (a, b, c, d, e, f)")
     await place.send("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", "INSERT INTO nothing")

@@ -100,7 +100,7 @@ async def test_a_handler_that_hangs_is_stopped_at_its_wall_limit(tmp_path: Path)
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]
         assert worker.consumers[0].running == 0
@@ -130,7 +130,7 @@ async def test_who_will_not_be_cancelled_is_left_behind(
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
@@ -263,7 +263,7 @@ async def test_stopping_the_worker_gives_back_what_does_not_end(
     place.handle(handle, max_concurrency=2)
     await place.send("stubborn", "meek")
     async with asyncio.timeout(WAIT_SECONDS):
-        async with place.app.running(drain_seconds=0) as worker:
+        async with place.app._engine.running(drain_seconds=0) as worker:
             await eventually(lambda: len(begun) == 2)
         assert worker._context.isolator.abandoned.of("work") == 1
     waiting = await place.waiting()

@@ -169,7 +169,7 @@ async def test_functions_block_together_and_hold_nobody_up(
 
     place.handle(handle, max_concurrency=5)
     await place.send(*range(5))
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         await eventually(lambda: worker.consumers[0].running == 5)
         assert await place.out() == []  # The loop is free to ask.
         door.set()
@@ -202,7 +202,7 @@ async def test_a_function_that_hangs_is_left_behind(
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
@@ -290,7 +290,7 @@ async def test_a_queue_without_a_slot_waits_until_it_has_one_again(
 
     place.handle(handle, max_concurrency=1)
     await place.send("bad", "a")
-    async with place.app.running() as worker:
+    async with place.app._engine.running() as worker:
         monkeypatch.setattr(worker._context.isolator.abandoned, "_free", 0)
         await place.until_dead()
         assert worker.consumers[0].permits == 0

@@ -159,7 +159,7 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
         if message.body == "twice":
             await both.wait()
         else:
-            store = await work.app.open()
+            store = await work.app._engine.open()
             assert message._stored.holder is not None
             await store.nodes.leave(SYSTEM, message._stored.holder)
 

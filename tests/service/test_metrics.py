@@ -67,7 +67,7 @@ async def test_messages_are_counted_by_how_they_ended(
                 raise Permanent("never")
             case "late":
                 assert message._stored.holder is not None
-                store = await work.app.open()
+                store = await work.app._engine.open()
                 await store.nodes.leave(SYSTEM, message._stored.holder)
 
     work.handle(handle, max_concurrency=5)

@@ -37,7 +37,7 @@ def app() -> Tickwork:
 def ran(app: Tickwork) -> list[datetime]:
     """The slots that were handled; each fails as often as it is told to."""
     ran: list[datetime] = []
-    app.queue("work", max_retries=3, backoff={"kind": "fixed", "seconds": 30})
+    app.queue("work", max_retries=3, backoff={"kind": "fixed", "seconds": 30})  # type: ignore[call-overload]
 
     @app.on("work")
     async def work(message: Message[Any]) -> None:
@@ -88,7 +88,7 @@ async def test_what_is_too_late_at_its_claim_is_skipped_and_not_fired(
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         missed = {"policy": "skip", "grace_seconds": 5}
-        await app.schedules.create(interval_seconds=10, missed=missed, **TO_WORK)
+        await app.schedules.create(interval_seconds=10, missed=missed, **TO_WORK)  # type: ignore[arg-type]
         await h.store.queues.pause(DEFAULT, "work")
         await h.advance(minutes=5)
         assert counted(h) == {}
@@ -129,7 +129,7 @@ async def test_how_late_slots_became_claimable_is_counted_with_those_that_were_m
 ) -> None:
     async with harness(app, database=database, start=START) as h:
         missed = {"policy": "fire_late", "cap": 1}
-        await app.schedules.create(interval_seconds=600, missed=missed, **TO_WORK)
+        await app.schedules.create(interval_seconds=600, missed=missed, **TO_WORK)  # type: ignore[arg-type]
         await h.outage(seconds=1_203)
         await h.advance(minutes=8)
         assert len(ran) == 2

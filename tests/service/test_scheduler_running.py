@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import make_queue
+from tests.kit.schedules import StoreSchedules
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message
@@ -19,7 +20,6 @@ from tickwork.core import when
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
-from tickwork.facade.schedules import Schedules
 from tickwork.service.node import Node
 from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.scheduler.leadership import Leadership
@@ -65,11 +65,11 @@ async def leading(
     assert told == []
 
 
-def schedules_of(store: Store) -> Schedules:
+def schedules_of(store: Store) -> StoreSchedules:
     async def opened() -> Store:
         return store
 
-    return Schedules(opened, DEFAULT, lambda: LIMITS)
+    return StoreSchedules(opened, DEFAULT, lambda: LIMITS)
 
 
 async def until_fired(store: Store, schedule: Schedule, number: int = 1) -> Schedule:
@@ -152,8 +152,8 @@ async def test_an_app_that_runs_plans_and_handles_with_one_node(tmp_path: Path) 
     async def handle(message: Message[Any]) -> None:
         got.append(message._stored)
 
-    async with app.running() as worker:
-        store = await app.open()
+    async with app._engine.running() as worker:
+        store = await app._engine.open()
         assert worker.scheduler is not None
         await until_held(worker.scheduler, SHARDS)
         (node,) = await store.nodes.list(SYSTEM)
@@ -186,8 +186,8 @@ async def test_a_process_does_what_its_roles_say(
     @app.on("work")
     async def handle(_: Message[Any]) -> None: ...
 
-    async with app.running() as worker:
-        (node,) = await (await app.open()).nodes.list(SYSTEM)
+    async with app._engine.running() as worker:
+        (node,) = await (await app._engine.open()).nodes.list(SYSTEM)
         assert {*node.roles} == expected
         assert (worker.scheduler is not None) == ("scheduler" in expected)
         assert bool(worker.consumers) == ("worker" in expected)

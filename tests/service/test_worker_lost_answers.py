@@ -53,7 +53,7 @@ def noting(app: Tickwork) -> list[tuple[str, Any]]:
 
 async def until_done(app: Tickwork) -> None:
     """Waits until both queues are empty."""
-    store = await app.open()
+    store = await app._engine.open()
 
     async def are_empty() -> bool:
         found = [await store.queues.counts(DEFAULT, queue) for queue in ("work", "out")]
@@ -76,7 +76,7 @@ async def test_what_was_sent_by_a_settlement_without_an_answer_is_not_sent_again
     async def make_table(message: Message[Any]) -> None:
         message.transaction().execute("CREATE TABLE own (value INTEGER NOT NULL UNIQUE)")
 
-    store = await app.open()
+    store = await app._engine.open()
     lost: list[Settlement] = []
 
     def losing(settle: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ async def test_a_commit_without_an_answer_and_a_network_that_is_away(
         def are_troubled() -> bool:
             return "what=settle" in caplog.text
 
-        async with other.running(), app.running() as worker:
+        async with other.running(), app._engine.running() as worker:
             await app.queue("work").send_batch([1, 2])
             await eventually(lambda: faults, timeout_seconds=PATIENCE_SECONDS)
             await eventually(lambda: seen, timeout_seconds=PATIENCE_SECONDS)
@@ -169,7 +169,7 @@ async def test_rows_that_cost_their_session_its_life_each_time_fail_in_the_end(
         message.transaction().execute("INSERT INTO own VALUES ($1)", message.body)
 
     async with app.running():
-        store = await app.open()
+        store = await app._engine.open()
         await work.send(1)
 
         async def dead() -> Any:
@@ -190,7 +190,7 @@ async def test_what_an_identity_claimed_that_is_lost_meanwhile_is_not_begun(
     async def handle(message: Message[Any]) -> None:
         seen.append(message.body)
 
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         node, claims = worker._node, worker._context.claims
         own, claim = node.id, claims.claim
 
@@ -202,7 +202,7 @@ async def test_what_an_identity_claimed_that_is_lost_meanwhile_is_not_begun(
 
         monkeypatch.setattr(claims, "claim", claim_and_lose)
         await work.send(1)
-        store = await app.open()
+        store = await app._engine.open()
 
         async def is_back() -> bool:
             is_ready = await store.queues.counts(DEFAULT, "work") == Counts(ready=1)

@@ -37,14 +37,14 @@ async def test_without_the_role_nothing_is_handled(
 
     monkeypatch.setenv("TICKWORK_ROLES", "api")
     await work.send(1)
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         assert list(worker.consumers) == []
-        store = await app.open()
+        store = await app._engine.open()
         (node,) = await store.nodes.list(SYSTEM)
         assert node.roles == ()
         assert await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
     async with app.running(roles=["worker", "scheduler"]):
-        store = await app.open()
+        store = await app._engine.open()
         (node,) = await store.nodes.list(SYSTEM)
         assert node.roles == ("scheduler", "worker")
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
@@ -67,7 +67,7 @@ async def test_roles_may_be_written_as_a_flag_is(
 ) -> None:
     app.queue("work")
     async with app.running(roles=given):
-        (node,) = await (await app.open()).nodes.list(SYSTEM)
+        (node,) = await (await app._engine.open()).nodes.list(SYSTEM)
         assert node.roles == roles
     with pytest.raises(
         InvalidInput, match="roles: must be one of api, scheduler, worker, not 'boss'"
@@ -87,7 +87,7 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwo
             await go_on.wait()
 
     await work.send_batch([1, 2])
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         (consumer,) = worker.consumers
         await eventually(lambda: seen, timeout_seconds=LATE_SECONDS)
         consumer._prefetch.add(await claimed(app, worker._node.id))
@@ -100,5 +100,5 @@ async def test_nothing_new_is_begun_while_the_lease_may_have_run_out(app: Tickwo
 
 
 async def claimed(app: Tickwork, holder: Any) -> Any:
-    store = await app.open()
+    store = await app._engine.open()
     return await store.messages.claim(DEFAULT, ClaimRequest(queue="work", holder=holder))

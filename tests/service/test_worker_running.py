@@ -42,7 +42,7 @@ def only_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def counts(app: Tickwork, queue: str = "work") -> Counts:
-    store = await app.open()
+    store = await app._engine.open()
     return await store.queues.counts(DEFAULT, queue)
 
 
@@ -99,7 +99,7 @@ async def test_many_messages_are_handled_by_many_at_a_time(app: Tickwork) -> Non
 
     for _ in range(10):
         await work.send_batch([*range(100)])
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         await until(lambda: len(most) == 1_000, "all of them")
         slots = worker.consumers[0].permits
     assert max(most) > 10
@@ -145,7 +145,7 @@ async def test_what_the_operator_says_counts_in_place_of_the_code(
     async def other(message: Message[Any]) -> None: ...
 
     await work.send_batch([*range(4)])
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         await until(together.is_set, "four at a time")
         assert [each.permits for each in worker.consumers] == [4, 2]
 
@@ -198,7 +198,7 @@ async def test_what_does_not_finish_in_time_is_given_back_at_no_cost(app: Tickwo
     async with app.running(drain_seconds=0.05):
         await began.wait()
     assert (await counts(app), await counts(app, "out")) == (Counts(ready=1), Counts())
-    (back,) = await (await app.open()).messages.peek(DEFAULT, "work", 1)
+    (back,) = await (await app._engine.open()).messages.peek(DEFAULT, "work", 1)
     assert (back.attempts, back.lost) == (0, 0)
 
 
@@ -218,9 +218,9 @@ async def test_stopping_gives_back_what_has_not_begun(app: Tickwork) -> None:
         await until(are_claimed, "the batch that is being gathered")
     assert seen == []
     assert await counts(app) == Counts(ready=3)
-    back = await (await app.open()).messages.peek(DEFAULT, "work", 10)
+    back = await (await app._engine.open()).messages.peek(DEFAULT, "work", 10)
     assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
-    assert await (await app.open()).nodes.list(SYSTEM) == ()
+    assert await (await app._engine.open()).nodes.list(SYSTEM) == ()
 
 
 async def test_a_worker_whose_lease_was_lost_goes_on_under_a_new_name(
@@ -240,7 +240,7 @@ async def test_a_worker_whose_lease_was_lost_goes_on_under_a_new_name(
     async with app.running():
         await work.send("lost")
         await until(lambda: seen, "the first")
-        store = await app.open()
+        store = await app._engine.open()
         first = seen[0][1]
         await store.nodes.leave(SYSTEM, first)
         await until(lambda: len(seen) == 2, "the same again")
@@ -284,7 +284,7 @@ async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
             begun.append(message.body)
             await go_on.acquire()
 
-    async with app.running(drain_seconds=0) as worker:
+    async with app._engine.running(drain_seconds=0) as worker:
         for _ in range(20):
             await work.send_batch(["fast"] * 100)
         await work.send_batch(["slow"] * 100)
@@ -295,7 +295,7 @@ async def test_what_is_claimed_ahead_of_slots_that_got_slow_is_given_back(
             return not wants_more and await counts(app) == Counts(ready=98, claimed=2)
 
         await until(only_what_runs_is_claimed, "the others to be given back")
-        back = await (await app.open()).messages.peek(DEFAULT, "work", 100)
+        back = await (await app._engine.open()).messages.peek(DEFAULT, "work", 100)
         assert {(each.attempts, each.lost) for each in back} == {(0, 0)}
         await work.send("urgent", priority=9)
         go_on.release()
@@ -314,7 +314,7 @@ async def test_a_worker_that_cannot_start_lets_go_of_the_database(
     with pytest.raises(RuntimeError, match="no node today"):
         async with app.running():
             pass
-    assert not app._stores.is_open
+    assert not app._engine.stores.is_open
 
 
 async def test_a_process_that_is_told_to_stop_drains(
@@ -375,7 +375,7 @@ async def test_what_claims_under_way_ask_for_is_not_asked_for_twice(app: Tickwor
     async def handle(_: Message[Any]) -> None:
         pass
 
-    async with app.running() as worker:
+    async with app._engine.running() as worker:
         (here,) = worker.consumers
         coming, here._pending = here._pending, 0
         assert here._claim_limit() == 10

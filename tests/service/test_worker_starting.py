@@ -45,7 +45,7 @@ async def assert_nothing_left(app: Tickwork, counts: Counts) -> None:
     """No thread, no task, no node, no claim; what was cancelled at its very end ends by itself."""
     await eventually(lambda: "tickwork-node" not in {each.name for each in threading.enumerate()})
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    store = await app.open()
+    store = await app._engine.open()
     assert await store.nodes.list(SYSTEM) == ()
     assert await store.queues.counts(DEFAULT, "work") == counts
 

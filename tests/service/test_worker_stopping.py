@@ -45,7 +45,7 @@ async def test_a_thread_that_does_not_end_is_not_waited_for(
     await child.line("began thread", PATIENCE_SECONDS)
     child.terminate()
     await child.succeeded(PATIENCE_SECONDS)
-    store = await app.open()
+    store = await app._engine.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(ready=10)
 
 
@@ -73,7 +73,7 @@ async def test_a_database_that_is_away_is_not_waited_for(
         await child.succeeded(PATIENCE_SECONDS)
         assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
         proxy.blackhole = False
-    store = await app.open()
+    store = await app._engine.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
 
 
@@ -100,7 +100,7 @@ async def test_a_write_that_does_not_end_is_not_waited_for(
     told = monotonic()
     await child.succeeded(PATIENCE_SECONDS)
     assert monotonic() - told < LEAVE_SECONDS + CLEANUP_SECONDS + CLOSE_SECONDS
-    store = await app.open()
+    store = await app._engine.open()
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
 
 

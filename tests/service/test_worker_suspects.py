@@ -77,7 +77,7 @@ async def send_poison(app: Tickwork) -> None:
     """A message that must run alone."""
     await app.queue("work").send("poison")
     for _ in range(LOST_CLAIMS_ALONE):
-        await die_with(await app.open(), 1)
+        await die_with(await app._engine.open(), 1)
 
 
 async def claimed_by(store: Store, running: Worker, count: int) -> tuple[Stored, ...]:
@@ -135,10 +135,10 @@ class Busy:
     async def waiting_with_poison(self) -> AsyncIterator[Worker]:
         """A worker that is busy, and has just begun to wait for what must run alone."""
         await send_poison(self.app)
-        store = await self.app.open()
+        store = await self.app._engine.open()
         await store.queues.pause(DEFAULT, "work")
-        async with self.app.running() as running:
-            store = await self.app.open()
+        async with self.app._engine.running() as running:
+            store = await self.app._engine.open()
             await self.app.queue("long").send(1)
             await until(lambda: self.long_running == 1, "the long handler")
             await store.queues.resume(DEFAULT, "work")
@@ -180,7 +180,7 @@ async def test_what_must_run_alone_is_worked_off_without_a_pause_for_each(
 
     await work.send_batch([*range(10)])
     for _ in range(LOST_CLAIMS_ALONE):
-        await die_with(await app.open(), 10)
+        await die_with(await app._engine.open(), 10)
     async with app.running():
         await until(lambda: len(handled) == 10, "all of them")
 
@@ -217,7 +217,7 @@ async def test_all_that_a_dead_worker_had_claimed_runs_among_its_like_in_all_slo
 
     await work.send_batch([*range(100)])
     for _ in range(LOST_CLAIMS_SEPARATE):
-        await die_with(await app.open(), 100)
+        await die_with(await app._engine.open(), 100)
     await other.send_batch([*range(10)])
     async with app.running():
         await until(lambda: len(handled) == 100, "all of them")
@@ -271,13 +271,13 @@ async def test_while_it_runs_nothing_else_is_held(app: Tickwork) -> None:
 
     @app.on("work")
     async def suspect(_: Message[Any]) -> None:
-        store = await app.open()
+        store = await app._engine.open()
         held.append((await store.queues.counts(DEFAULT, "other")).claimed)
 
     await send_poison(app)
-    store = await app.open()
+    store = await app._engine.open()
     await store.queues.pause(DEFAULT, "work")
-    async with app.running() as running:
+    async with app._engine.running() as running:
         await other.send_batch([*range(20)])
         consumer = next(each for each in running.consumers if each.queue.name == "other")
         await until(lambda: consumer.running == 1, "the slow handler")
@@ -297,7 +297,7 @@ async def test_who_stops_takes_none_any_more(app: Tickwork) -> None:
         busy.go_on.set()
         await until(lambda: not any(each._is_paused for each in running.consumers), "the end of it")
         assert await running.run_suspects() == 0
-    store = await app.open()
+    store = await app._engine.open()
     assert (await store.queues.counts(DEFAULT, "work")).ready == 1
     assert busy.seen == []
 
@@ -312,7 +312,7 @@ async def test_of_batches_as_many_run_as_fit_into_one(app: Tickwork) -> None:
 
     await work.send_batch([*range(25)])
     for _ in range(LOST_CLAIMS_SEPARATE):
-        await die_with(await app.open(), 25)
+        await die_with(await app._engine.open(), 25)
     async with app.running():
         await until(lambda: sum(sizes) == 25, "all of them")
     assert sizes == [10, 10, 5]
@@ -333,10 +333,10 @@ async def test_a_batch_that_is_being_gathered_goes_before_them(app: Tickwork) ->
 
     await work.send_batch([*range(5)])
     for _ in range(LOST_CLAIMS_SEPARATE):
-        await die_with(await app.open(), 5)
-    store = await app.open()
+        await die_with(await app._engine.open(), 5)
+    store = await app._engine.open()
     await store.queues.pause(DEFAULT, "work")
-    async with app.running() as running:
+    async with app._engine.running() as running:
         await other.send(1)
         gathering = next(each for each in running.consumers if each.queue.name == "other")
         await until(lambda: gathering._prefetch, "a batch")
@@ -352,9 +352,9 @@ async def test_a_worker_that_is_busy_leaves_them_to_others_for_a_while(
     monkeypatch.setattr(worker, "SUSPECT_DEFER_FACTORS", (150.0, 150.0))
     busy, idle = Busy(app), Busy(Tickwork(home.url))
     await send_poison(app)
-    store = await app.open()
+    store = await app._engine.open()
     await store.queues.pause(DEFAULT, "work")
-    async with app.running() as running:
+    async with app._engine.running() as running:
         looks = counted_looks(running, monkeypatch)
         await app.queue("long").send(1)
         await until(lambda: busy.long_running == 1, "the long handler")
@@ -389,7 +389,7 @@ async def test_after_some_others_have_their_turn_for_four_times_as_long(app: Tic
 
     await work.send_batch([*range(3)])
     for _ in range(LOST_CLAIMS_SEPARATE):
-        await die_with(await app.open(), 3)
+        await die_with(await app._engine.open(), 3)
     await other.send_batch([*range(3)])
     async with app.running():
         await until(lambda: suspects == 3, "all of them")
@@ -404,7 +404,7 @@ async def test_it_does_not_run_under_a_lease_that_was_lost_while_it_waited(
     busy = Busy(app)
     async with busy.waiting_with_poison() as running:
         lost = running._node.id
-        await (await app.open()).nodes.leave(SYSTEM, lost)
+        await (await app._engine.open()).nodes.leave(SYSTEM, lost)
         await until(lambda: running._node.id != lost, "a new identity")
         busy.go_on.set()
         await until(lambda: busy.seen, "the poison to run")

@@ -46,17 +46,17 @@ class Workplace:
 
     async def sent(self) -> tuple[Message, ...]:
         """What was sent to `out`."""
-        store = await self.app.open()
+        store = await self.app._engine.open()
         return await store.messages.peek(DEFAULT, "out", 100)
 
     async def waiting(self) -> tuple[Message, ...]:
         """What is in `work`."""
-        store = await self.app.open()
+        store = await self.app._engine.open()
         return await store.messages.peek(DEFAULT, "work", 100)
 
     async def dead(self) -> list[DeadLetter]:
         """The dead letters of `work`."""
-        store = await self.app.open()
+        store = await self.app._engine.open()
         return list(await store.dead_letters.list(DEFAULT, "work", Selection(limit=100)))
 
     async def errors(self) -> list[str]:

@@ -21,7 +21,7 @@ CALLS = (
     "store.queues.list(scope)",
     "self._store.messages.send(scope, message)",
     "(await self._open()).calendars.list(scope)",
-    "(await app.open()).stats.queue(scope, name)",
+    "(await app._engine.open()).stats.queue(scope, name)",
     "store_of(context).nodes.list(scope)",
     "act = store.queues.pause",
     "nodes = store.nodes",

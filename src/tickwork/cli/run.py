@@ -85,10 +85,13 @@ def run_command(
         "drain_seconds": drain_seconds,
     }
     settings = _settings(flags)
+    from tickwork.facade.app import engine_of
+
     app = load_app(target or "", debug=debug)
     try:
-        app.registry.check()
-        if not app.registry.handlers and "worker" in settings.roles:
+        registry = engine_of(app).registry
+        registry.check()
+        if not registry.handlers and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
         app.run(**flags)
     except InvalidInput as error:

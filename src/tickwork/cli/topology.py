@@ -122,9 +122,10 @@ def _read(file: str | None, *, instead: str = "one with --file") -> Topology:
 
 def _declared(target: str) -> Topology:
     from tickwork.cli.run import load_app
+    from tickwork.facade.app import engine_of
     from tickwork.ops.topology import topology_of
 
-    registry = load_app(target).registry
+    registry = engine_of(load_app(target)).registry
     return told(lambda: topology_of(registry))
 
 

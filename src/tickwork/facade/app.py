@@ -1,4 +1,4 @@
-"""The app object: what an app declares, and the doors to its store and its workers.
+"""`Tickwork`, the app object: declare queues and handlers, send, and run.
 
 ```python
 app = Tickwork("sqlite:///tickwork.db")
@@ -10,64 +10,86 @@ async def welcome(message): ...
 await emails.send({"to": "a@example.com"}, type="welcome")     # from anywhere
 app.run()                                                      # a process that handles them
 ```
-
-Outside a handler a send is stored when it returns. Inside one it is kept, and commits with the
-end of the message that is being handled.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
-from tickwork import wiring
-from tickwork.app.declarations import (
-    HandlerDeclaration,
-    QueueDeclaration,
-    Registry,
-    handler_options,
-)
+from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
+from tickwork.app.firing import Firing
 from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
 from tickwork.app.handling import current_handling
 from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
-from tickwork.core.limits import check_batch
-from tickwork.core.message.batch import BATCH_COMPLETED
-from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
-from tickwork.core.when import Limits
-from tickwork.errors import FieldError, InvalidInput
+from tickwork.core.message.batch import BATCH_COMPLETED, Batch
+from tickwork.core.options import (
+    FunctionFields,
+    HandlerOptions,
+    QueueOptions,
+    RunOptions,
+    SendOptions,
+)
+from tickwork.facade.engine import AppEngine
+from tickwork.facade.operate import Batches, DeadLetters, Messages, Nodes, Queues
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import (
     FUNCTIONS_QUEUE,
-    HANDLER_OPTIONS,
     Calendars,
     Schedules,
-    declaration,
-    wrapped,
+    declare_function,
+    firing_handler,
 )
-from tickwork.ops.batches import BatchMaker, RunningBatch, check_batch_arguments, completion_handler
-from tickwork.ops.queues import check_queues_exist, has_queue, put_queue
-from tickwork.ops.schedules.declare import declare_schedules
-from tickwork.ops.send import RegistryComposer, send_batch
-from tickwork.ops.stores import LoopStores, Store
-from tickwork.service.process_lifecycle import announce, run_until_stopped
-from tickwork.service.worker.worker import Worker
+from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
+from tickwork.ops.queues import check_queues_exist
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 T = TypeVar("T")
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class MessageHandler(Protocol):
+    """A function that handles one message: `async def handle(message: Message[Order]) -> None`.
+    A plain function runs in a thread."""
+
+    def __call__(self, message: Message[Any], /) -> Awaitable[None] | None: ...
+
+
+class BatchHandler(Protocol):
+    """A function that handles messages in batches."""
+
+    def __call__(self, batch: MessageBatch[Any], /) -> Awaitable[None] | None: ...
+
+
+class FiringHandler(Protocol):
+    """A function that runs on a schedule."""
+
+    def __call__(self, firing: Firing[Any], /) -> Awaitable[None] | None: ...
+
+
+class CompletionHandler(Protocol):
+    """A coroutine function that gets a completed batch."""
+
+    def __call__(self, batch: Batch, /) -> Awaitable[None]: ...
+
+
+OnMessage = TypeVar("OnMessage", bound=MessageHandler)
+OnBatch = TypeVar("OnBatch", bound=BatchHandler)
+OnFiring = TypeVar("OnFiring", bound=FiringHandler)
+OnCompletion = TypeVar("OnCompletion", bound=CompletionHandler)
 
 
 class Tickwork:
-    """An app on one database."""
+    """An app on one database.
+
+    `database` is a URL: `sqlite:///tickwork.db` or `postgresql://…`. Without it the environment
+    (`TICKWORK_DATABASE`) and `tickwork.toml` are asked.
+    """
 
     def __init__(
         self,
@@ -77,119 +99,178 @@ class Tickwork:
         tenant: str = "default",
         min_interval_seconds: int | None = None,
     ) -> None:
-        self._flags = {
+        flags = {
             "database": database,
             "database_direct": database_direct,
             "min_interval_seconds": min_interval_seconds,
         }
-        self.tenant, self._scope = tenant, Scope(tenant)
-        self.registry = Registry()
-        self._stores = LoopStores(self._open)
-        self._is_running = False
-        self.registry.home = self._home
-        self.composer = RegistryComposer(self.registry)
-        self._batches = BatchMaker(self._stores, self._ensure, self.composer)
-        self.schedules = Schedules(self._with_queues, self._scope, self._limits)
-        self.calendars = Calendars(self.open, self._scope)
+        self._engine = AppEngine(flags, tenant)
+        self.schedules = Schedules(self._engine)
+        self.calendars = Calendars(self._engine)
+        self.queues = Queues(self._engine)
+        self.messages = Messages(self._engine)
+        self.batches = Batches(self._engine)
+        self.dead_letters = DeadLetters(self._engine)
+        self.nodes = Nodes(self._engine)
 
-    # Declaring
+    @property
+    def tenant(self) -> str:
+        """The tenant this app works for."""
+        return self._engine.tenant
+
+    # Declare
 
     @overload
     def queue(
-        self, name: str, *, payload: type[T], shared: bool = False, **settings: Any
+        self,
+        name: str,
+        *,
+        payload: type[T],
+        shared: bool = False,
+        **settings: Unpack[QueueOptions],
     ) -> Queue[T]: ...
 
-    @overload  # Nothing, or what has no name for type checkers: a union, an `Annotated[…]`.
+    @overload  # No payload, or one that type checkers cannot name: a union, an `Annotated[…]`.
     def queue(
-        self, name: str, *, payload: object = None, shared: bool = False, **settings: Any
+        self,
+        name: str,
+        *,
+        payload: object = None,
+        shared: bool = False,
+        **settings: Unpack[QueueOptions],
     ) -> Queue[Any]: ...
 
     def queue(
-        self, name: str, *, payload: Any = None, shared: bool = False, **settings: Any
+        self,
+        name: str,
+        *,
+        payload: Any = None,
+        shared: bool = False,
+        **settings: Unpack[QueueOptions],
     ) -> Queue[Any]:
-        """A queue; whoever says its settings says them for all that name it."""
-        check_queue_name("name", name)
-        if not settings and not shared and payload is None and name in self.registry.queues:
-            return Queue(self, name)
-        self.registry.add_queue(
-            QueueDeclaration(
-                name=name,
-                settings=queue_settings(name, settings),
-                payload=Payload(Any if payload is None else payload),
-                is_shared=shared,
-                says_settings=bool(settings),
-            )
-        )
-        return Queue(self, name)
+        """Declares a queue, and returns it to send to.
 
-    def consumer(self, queue: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declares a function that is given the queue's messages in batches."""
-        return self._declare(queue, None, is_batch=True, options=options)
+        A queue declared without settings keeps the stored ones. `payload` is the type of its
+        bodies: a msgspec struct, a dataclass or a Pydantic model. A `shared` queue takes messages
+        of all tenants.
+        """
+        check_queue_name("name", name)
+        registry = self._engine.registry
+        is_bare = not settings and not shared and payload is None
+        if not (is_bare and name in registry.queues):
+            registry.add_queue(
+                QueueDeclaration(
+                    name=name,
+                    settings=queue_settings(name, {**settings}),
+                    payload=Payload(Any if payload is None else payload),
+                    is_shared=shared,
+                    says_settings=bool(settings),
+                )
+            )
+        return Queue(self._engine, name)
+
+    def consumer(
+        self, queue: str, **options: Unpack[HandlerOptions]
+    ) -> Callable[[OnBatch], OnBatch]:
+        """Declares a function that handles the queue's messages in batches."""
+
+        def declare(function: OnBatch) -> OnBatch:
+            self._declare(queue, None, function, is_batch=True, options={**options})
+            return function
+
+        check_queue_name("queue", queue)
+        return declare
 
     def on(
         self,
         queue: str,
-        type: str | None = None,  # noqa: A002  the word that everybody uses for it
-        **options: Any,
-    ) -> Callable[[Handler], Handler]:
-        """Declares a function that is given the queue's messages of a type, one by one; without a
-        type, those that no other handler is for."""
-        return self._declare(queue, type, is_batch=False, options=options)
+        type: str | None = None,  # noqa: A002  the common word for it
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[OnMessage], OnMessage]:
+        """Declares a function that handles the queue's messages of one type, one at a time.
+        Without a type it gets the messages that no other handler takes."""
 
-    def on_completed(self, queue: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declares a coroutine function that is given every batch that `batch` made for the queue
-        and that has ended, each once; like every handler, again if it fails."""
+        def declare(function: OnMessage) -> OnMessage:
+            self._declare(queue, type, function, is_batch=False, options={**options})
+            return function
+
         check_queue_name("queue", queue)
+        check_type_name(type)
+        return declare
 
-        def declare(function: Handler) -> Handler:
-            told = completion_handler(function, self.open, options)
-            with self.registry.whole():
-                completions = self.registry.add_completion(queue)
-                self._declare(completions, BATCH_COMPLETED, is_batch=False, options=options)(told)
+    def on_completed(
+        self, queue: str, *, max_concurrency: int | None = None
+    ) -> Callable[[OnCompletion], OnCompletion]:
+        """Declares a coroutine function that gets each completed batch of the queue. Like every
+        handler it is retried when it fails."""
+        check_queue_name("queue", queue)
+        options = {} if max_concurrency is None else {"max_concurrency": max_concurrency}
+
+        def declare(function: OnCompletion) -> OnCompletion:
+            handler = completion_handler(function, self._engine.open, options)
+            registry = self._engine.registry
+            with registry.whole():
+                completions = registry.add_completion(queue)
+                self._declare(
+                    completions, BATCH_COMPLETED, handler, is_batch=False, options=options
+                )
             return function
 
         return declare
 
-    def schedule(self, *, name: str | None = None, **fields: Any) -> Callable[[Handler], Handler]:
-        """Declares a function that runs on a schedule, and is given the `Firing`; the fields are
-        those of `schedules.create`, and the name is the function's if none is given."""
-        options = {each: fields.pop(each) for each in HANDLER_OPTIONS if each in fields}
+    def schedule(
+        self,
+        *,
+        name: str | None = None,
+        isolation: Literal["task", "thread"] | None = None,
+        max_concurrency: int | None = None,
+        **fields: Unpack[FunctionFields],
+    ) -> Callable[[OnFiring], OnFiring]:
+        """Declares a function that runs on a schedule and gets a `Firing`.
 
-        def declare(function: Handler) -> Handler:
-            known_as = name or function.__name__
-            handler = wrapped(function, known_as, options.get("isolation"))
-            with self.registry.whole():
-                self.registry.add_schedule(declaration(known_as, fields))
+        The fields are those of `schedules.create`; the name is by default the function's.
+        """
+        options: dict[str, Any] = {}
+        if isolation is not None:
+            options["isolation"] = isolation
+        if max_concurrency is not None:
+            options["max_concurrency"] = max_concurrency
+
+        def declare(function: OnFiring) -> OnFiring:
+            known_as = name or str(getattr(function, "__name__", ""))
+            handler = firing_handler(function, known_as, isolation)
+            registry = self._engine.registry
+            with registry.whole():
+                registry.add_schedule(declare_function(known_as, fields))
                 self.queue(FUNCTIONS_QUEUE)
-                self._declare(FUNCTIONS_QUEUE, known_as, is_batch=False, options=options)(handler)
+                self._declare(FUNCTIONS_QUEUE, known_as, handler, is_batch=False, options=options)
             return function
 
         return declare
 
     def _declare(
-        self, queue: str, type_: str | None, *, is_batch: bool, options: dict[str, Any]
-    ) -> Callable[[Handler], Handler]:
-        check_queue_name("queue", queue)
-        check_type_name(type_)
-
-        def declare(function: Handler) -> Handler:
-            declared = declared_payload(function, MessageBatch if is_batch else Message)
-            is_coroutine = asyncio.iscoroutinefunction(function)
-            self.registry.add_handler(
-                HandlerDeclaration(
-                    queue=queue,
-                    function=function,
-                    payload=Payload(declared),
-                    is_batch=is_batch,
-                    type=type_,
-                    **handler_options(options, is_coroutine=is_coroutine),
-                )
+        self,
+        queue: str,
+        type_: str | None,
+        function: Callable[..., Any],
+        *,
+        is_batch: bool,
+        options: dict[str, Any],
+    ) -> None:
+        declared = declared_payload(function, MessageBatch if is_batch else Message)
+        is_coroutine = asyncio.iscoroutinefunction(function)
+        self._engine.registry.add_handler(
+            HandlerDeclaration(
+                queue=queue,
+                function=function,
+                payload=Payload(declared),
+                is_batch=is_batch,
+                type=type_,
+                **handler_options(options, is_coroutine=is_coroutine),
             )
-            return function
+        )
 
-        return declare
-
-    # Doing
+    # Work
 
     async def batch(
         self,
@@ -199,66 +280,49 @@ class Tickwork:
         completion_queue: str | None = None,
         batch_id: UUID | None = None,
         detached: bool = False,
-        **options: Any,
-    ) -> RunningBatch:
-        """Makes a message of each item, counted together; the options are those of every one.
+        **options: Unpack[SendOptions],
+    ) -> BatchHandle:
+        """Sends a message for each item and counts them together. The options apply to each.
 
-        In a handler it commits with the end of its message. `detached` is for more items than
-        fit into one transaction: stored at once, and the same batch when the message is handled
-        again. With a `batch_id` of your own a batch is made once, however often it is asked for.
+        Inside a handler the batch commits with the ack of the handled message. With `detached` it
+        is stored at once: for more items than fit into one transaction. The same `batch_id` makes
+        the same batch, however often it is sent.
         """
         check_batch_arguments(items, batch_id)
+        engine = self._engine
         await check_queues_exist(
-            self.open, self.registry, self._scope, queue=queue, completion_queue=completion_queue
+            engine.open,
+            engine.registry,
+            engine.scope,
+            queue=queue,
+            completion_queue=completion_queue,
         )
-        return await self._batches.make(
-            self._scope,
+        return await engine.batch_maker.make(
+            engine.scope,
             queue,
             items,
-            completion_queue=completion_queue or self.registry.completions.get(queue),
+            completion_queue=completion_queue or engine.registry.completions.get(queue),
             batch_id=batch_id,
             detached=detached,
-            options=options,
+            options={**options},
         )
 
-    def background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Starts work inside a handler; the handler is settled when it has ended."""
+    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Starts a coroutine inside a handler. The message is settled after it has finished."""
         handling = current_handling()
         if handling is None:
             return asyncio.get_running_loop().create_task(work)
         return handling.background(work)
 
-    # Running
+    # Run
 
-    async def open(self) -> Store:
-        """The store, opened when it is first asked for; its schema and queues are there then.
-        Each event loop has one of its own, which is closed with it."""
-        return await self._stores.get()
-
-    async def _open(self) -> Store:
-        async with AsyncExitStack() as failed:
-            store = await wiring.open_store(self._settings())
-            failed.push_async_callback(store.close)
-            await self._declare_queues(store)
-            failed.pop_all()
-        return store
+    async def open(self) -> None:
+        """Opens the database and creates the declared queues. Other calls do this when needed."""
+        await self._engine.ready()
 
     async def close(self) -> None:
-        """Finishes what was accepted, and lets go of the database."""
-        await self._stores.close()
-        self.registry.made.clear()
-
-    @asynccontextmanager
-    async def lent(self, store: Store) -> AsyncIterator[None]:
-        """Works on this store meanwhile, and not on its own database."""
-        made, self.registry.made = self.registry.made, set()
-        try:
-            await self._declare_queues(store)
-            with self._stores.using(store):
-                await self._declare_schedules(store)
-                yield
-        finally:
-            self.registry.made = made
+        """Finishes what was accepted, and closes the database."""
+        await self._engine.close()
 
     @asynccontextmanager
     async def running(
@@ -267,125 +331,24 @@ class Tickwork:
         drain_seconds: float | None = None,
         roles: str | Iterable[str] | None = None,
         registry: CollectorRegistry | None = None,
-    ) -> AsyncIterator[Worker]:
-        """Does meanwhile what its roles say: with `worker`, handles messages. The numbers of it
-        are in the registry, if one is given. Once at a time."""
-        if isinstance(roles, str):
-            roles = [each.strip() for each in roles.split(",")]
-        chosen_roles = None if roles is None else [*roles]
-        settings = self._settings(roles=chosen_roles, drain_seconds=drain_seconds)
-        self.registry.check()
-        self._stores.check_not_in_harness("app.running()")
-        if self._is_running:
-            fault = "the app runs already; enter it once, or make another Tickwork(…) for it"
-            raise InvalidInput([FieldError("app.running()", fault)])
-        self._is_running = True
-        try:
-            store = await self._with_queues()
-            await self._declare_schedules(store)
-            watched = await wiring.build_worker(
-                store,
-                self.registry,
-                settings,
-                self.scope_of,
-                self.composer,
-                folder=Path.cwd(),
-                serves=chosen_roles is not None and "api" in chosen_roles,
-            )
-            drain_seconds = settings.drain_seconds
-            run = watched.running(drain_seconds=drain_seconds, registry=registry)
-            with self.registry.served():
-                async with run as worker:
-                    yield worker
-        finally:
-            self._is_running = False
-            await self.close()
+    ) -> AsyncIterator[None]:
+        """Runs workers and the scheduler in this event loop until the block ends, then drains.
+
+        `roles` are some of `scheduler` and `worker`. `registry` receives the metrics. An app runs
+        once at a time.
+        """
+        run = self._engine.running(drain_seconds=drain_seconds, roles=roles, registry=registry)
+        async with run:
+            yield
 
     def run(
-        self,
-        *,
-        on_started: Callable[[], None] = lambda: None,
-        **settings: Any,
+        self, *, on_started: Callable[[], None] = lambda: None, **options: Unpack[RunOptions]
     ) -> None:
-        """A process that does so until it is told to stop (SIGTERM, SIGINT), then drains; the
-        settings are those of `tickwork run`, such as `drain_seconds` and `metrics_port`."""
+        """Runs a process until SIGTERM or SIGINT, then drains. The options are the flags of
+        `tickwork run`."""
+        self._engine.run(on_started, {**options})
 
-        def hosted() -> AbstractAsyncContextManager[None]:
-            chosen = self._settings(**settings)
-            running = partial(self.running, drain_seconds=chosen.drain_seconds, roles=chosen.roles)
-            return wiring.hosted(chosen, running)
 
-        def started() -> None:
-            chosen = self._settings(**settings)
-            handled = [each.queue for each in self.registry.handlers]
-            announce(handled, chosen.roles, chosen.log_format)
-            on_started()
-
-        run_until_stopped(hosted, started)
-
-    def _home(self) -> object:
-        return wiring.database_identity(self._settings(), environ=os.environ), self.tenant
-
-    def _settings(self, **flags: Any) -> wiring.Settings:
-        try:
-            return wiring.load_settings(
-                self._flags | flags,
-                environ=os.environ,
-                folder=Path.cwd(),
-                roles=wiring.RUN_ROLES,
-            )
-        except InvalidInput as error:
-            # What is a flag elsewhere is an argument of ours.
-            named = [
-                FieldError(each.field.removeprefix("--").replace("-", "_"), each.message)
-                for each in error.errors
-            ]
-            raise InvalidInput(named) from None
-
-    async def _declare_queues(self, store: Store) -> None:
-        for name in [*self.registry.queues]:
-            await self._declare_queue(store, name)
-
-    async def _declare_schedules(self, store: Store) -> None:
-        declared = self.registry.schedules.values()
-        await declare_schedules(store, self._scope, declared, limits=self._limits())
-
-    def _limits(self) -> Limits:
-        return Limits(min_interval_seconds=self._settings().min_interval_seconds)
-
-    async def _with_queues(self) -> Store:
-        """The store, with every queue that is declared by now."""
-        store = await self.open()
-        for name in [*self.registry.queues]:
-            await self._ensure(name)
-        return store
-
-    async def _ensure(self, name: str) -> None:
-        """A queue that was declared after the store was opened is made now."""
-        for each in self.registry.missing(name):
-            await self._declare_queue(await self.open(), each)
-
-    async def _declare_queue(self, store: Store, name: str) -> None:
-        """Who says nothing about a queue leaves it as it is: only its owner knows its settings."""
-        declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        if declared.says_settings or not await has_queue(store, scope, name):
-            await put_queue(store, scope, name, declared.settings)
-        self.registry.made.add(name)
-
-    def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
-        """On whose behalf: a shared queue is the system's to make, and to hand out from."""
-        declared = self.registry.queues.get(name)
-        return SYSTEM if is_owner and declared and declared.is_shared else self._scope
-
-    async def send_messages(self, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Sends what is composed already: now, or in a handler with its end."""
-        await self._ensure(queue)
-        handling = self.composer.handling()
-        if handling is not None:
-            if len(messages) != 1:  # One alone is looked at when it is kept.
-                check_batch(messages)
-            for message in messages:
-                handling.send(Send(queue, message))
-            return
-        store = await self.open()
-        await send_batch(store, self._scope, queue, messages)
+def engine_of(app: Tickwork) -> AppEngine:
+    """The engine of an app, for the command line and the test harness."""
+    return app._engine  # noqa: SLF001  the package's own door

@@ -1,70 +1,62 @@
-"""A queue of an app: what is sent to it, and how it stands."""
+"""A queue of an app: send to it, and look at it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from reprlib import repr as shortened
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
-from tickwork.core.message.body import GivenContentType
-from tickwork.core.model import ContentType, NewMessage, Scope
+from tickwork.core.model import ContentType
+from tickwork.core.options import SendOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
+from tickwork.facade.engine import AppEngine
 from tickwork.ops.queues import queue_stats
-from tickwork.ops.send import RegistryComposer, check_one_event, is_collection
-from tickwork.ops.stores import Store
+from tickwork.ops.send import check_one_event, is_collection
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
 
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar, Unpack
 
-class App(Protocol):
-    """What a queue needs of its app."""
-
-    composer: RegistryComposer
-
-    async def open(self) -> Store:
-        """The store."""
-
-    async def send_messages(self, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Sends what is composed already."""
-
-    def scope_of(self, name: str) -> Scope:
-        """On whose behalf."""
+    T = TypeVar("T")
 
 
 class Queue(Generic[T]):
-    """A queue of the app, by its name; `T` is what its messages carry."""
+    """A queue of the app, by its name. `T` is the type of its messages' bodies."""
 
-    def __init__(self, app: App, name: str) -> None:
-        self._app, self.name = app, name
+    def __init__(self, engine: AppEngine, name: str) -> None:
+        self._engine, self.name = engine, name
 
-    async def send(
-        self, body: T, *, content_type: GivenContentType = ContentType.JSON, **options: Any
-    ) -> str:
-        """Sends a message, and returns its id."""
-        (message_id,) = await self.send_batch([body], content_type=content_type, **options)
+    async def send(self, body: T, **options: Unpack[SendOptions]) -> str:
+        """Sends a message and returns its id.
+
+        Outside a handler the message is durable when this returns. Inside one it is sent when the
+        handled message is acked, or not at all. A message with a `key` is handled after earlier
+        ones of that key; an `event_id` is handled once in 15 days.
+        """
+        (message_id,) = await self.send_batch([body], **options)
         return message_id
 
     async def send_batch(
-        self,
-        bodies: Sequence[T],
-        *,
-        content_type: GivenContentType = ContentType.JSON,
-        **options: Any,
+        self, bodies: Sequence[T], **options: Unpack[SendOptions]
     ) -> tuple[str, ...]:
-        """Sends up to 100 messages, all or none, and returns their ids; the options are those of
-        every message."""
+        """Sends up to 100 messages, all or none, and returns their ids. The options apply to every
+        message."""
         if not is_collection(bodies):
             fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
             raise InvalidInput([FieldError("bodies", fault)])
-        messages = [
-            self._app.composer.message(self.name, body, content_type, options) for body in bodies
-        ]
-        check_one_event(len(messages), options.get("event_id"))
-        await self._app.send_messages(self.name, messages)
+        given: dict[str, Any] = {**options}
+        content_type = given.pop("content_type", ContentType.JSON)
+        compose = self._engine.composer.message
+        messages = [compose(self.name, body, content_type, given) for body in bodies]
+        check_one_event(len(messages), given.get("event_id"))
+        await self._engine.send(self.name, messages)
         return tuple(str(message.id) for message in messages)
 
     async def stats(self) -> QueueStats:
-        """The queue at a glance."""
-        store = await self._app.open()
-        return await queue_stats(store, self._app.scope_of(self.name), self.name)
+        """How many messages wait, run and died, and how old the oldest is."""
+        store = await self._engine.open()
+        return await queue_stats(store, self._engine.scope_of(self.name), self.name)

@@ -1,16 +1,16 @@
-"""`app.schedules` and `@app.schedule`: the doors to an app's schedules.
+"""`app.schedules`, `app.calendars`, and what `@app.schedule` declares.
 
-Each of the former is done when it returns, also inside a handler: a schedule is no message, and
-does not wait for an ack. Give an `idempotency_key` where a handler may come twice.
+Each call is done when it returns, also inside a handler: a schedule is not a message and does not
+wait for an ack. Pass an `idempotency_key` where a handler may run twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from tickwork.app.declarations import ScheduleDeclaration
@@ -19,24 +19,17 @@ from tickwork.app.handlers import shape_fault
 from tickwork.app.message import ClaimedMessage
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader
-from tickwork.core.model import Scope
+from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
-from tickwork.core.schedule.model import (
-    Calendar,
-    Schedule,
-    ScheduleOrder,
-    ScheduleSelection,
-    ScheduleStatus,
-)
+from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
+from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.ops.schedules import calendars
-from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules import create as schedule_making
-from tickwork.ops.schedules.lookup import get_schedule, list_schedules
+from tickwork.facade.engine import AppEngine
+from tickwork.ops.schedules import calendars, change, create, lookup, views
 from tickwork.ops.schedules.preview import preview
-from tickwork.ops.schedules.views import Position, list_firings
+from tickwork.ops.schedules.public import Schedule, show_stored
+from tickwork.ops.schedules.views import Position, UpcomingFire
 from tickwork.ops.schedules.why import Why, why
-from tickwork.ops.stores import Store
 
 Reference = UUID | str
 
@@ -44,91 +37,122 @@ Reference = UUID | str
 class Schedules:
     """The schedules of an app, by id or name."""
 
-    def __init__(
-        self,
-        open_store: Callable[[], Awaitable[Store]],
-        scope: Scope,
-        limits: Callable[[], when.Limits],
-    ) -> None:
-        self._open, self._scope, self._limits = open_store, scope, limits
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
 
-    async def create(self, **fields: Any) -> Schedule:
-        """Makes a schedule: one timing, a target, and policies."""
-        store = await self._open()
-        return await schedule_making.create(store, self._scope, fields, limits=self._limits())
+    async def create(self, **fields: Unpack[ScheduleFields]) -> Schedule:
+        """Creates a schedule: exactly one timing, a target, and policies.
 
-    async def create_many(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
-        """Makes up to 1,000 schedules, all or none."""
-        store = await self._open()
-        return await schedule_making.create_many(store, self._scope, bodies, limits=self._limits())
+        With an `idempotency_key` the same call returns the same schedule; another body under the
+        same key raises `Conflict`.
+        """
+        engine = self._engine
+        store, limits = await engine.ready(), engine.limits()
+        return await self._show(await create.create(store, engine.scope, fields, limits=limits))
+
+    async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
+        """Creates up to 1,000 schedules, all or none."""
+        engine = self._engine
+        store, limits = await engine.ready(), engine.limits()
+        found = await create.create_many(store, engine.scope, bodies, limits=limits)
+        return await show_stored(store, engine.scope, found)
 
     async def create_bulk(
         self,
-        bodies: Iterable[Mapping[str, Any]],
+        bodies: Iterable[ScheduleFields],
         *,
         on_progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Makes any number of schedules, in pieces that are each all or none."""
-        store = await self._open()
-        return await schedule_making.create_bulk(
-            store, self._scope, bodies, limits=self._limits(), on_progress=on_progress
+        """Creates any number of schedules in pieces, each all or none; returns how many.
+        `on_progress` is called with the number created so far."""
+        engine = self._engine
+        store, limits = await engine.ready(), engine.limits()
+        return await create.create_bulk(
+            store, engine.scope, bodies, limits=limits, on_progress=on_progress
         )
 
     async def get(self, reference: Reference) -> Schedule:
-        """One schedule."""
-        return await get_schedule(await self._open(), self._scope, reference)
+        """One schedule. Raises `NotFound`."""
+        store = await self._engine.ready()
+        return await self._show(await lookup.get_schedule(store, self._engine.scope, reference))
 
     async def list(
         self,
         *,
         status: ScheduleStatus | str | None = None,
+        calendar: str | None = None,
         order: ScheduleOrder | str = ScheduleOrder.CREATED,
         after: UUID | None = None,
         limit: int = 100,
     ) -> tuple[Schedule, ...]:
-        """Schedules in order; without a status all but the deleted."""
-        store = await self._open()
+        """Schedules in order; without a status all but the deleted ones. The next page:
+        `after=schedules[-1].id`."""
+        store, scope = await self._engine.ready(), self._engine.scope
         selection = ScheduleSelection(
             status=None if status is None else _chosen(ScheduleStatus, "status", status),
+            calendar=calendar,
             order=_chosen(ScheduleOrder, "order", order),
             after=after,
         )
-        return await list_schedules(store, self._scope, selection, limit=limit)
+        found = await lookup.list_schedules(store, scope, selection, limit=limit)
+        return await show_stored(store, scope, found)
 
-    async def update(self, reference: Reference, **patch: Any) -> Schedule:
-        """Lays a patch over a schedule: None removes, naming a timing replaces the old one."""
-        store = await self._open()
-        return await schedules.update(store, self._scope, reference, patch, limits=self._limits())
+    async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> Schedule:
+        """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
+        timing replaces the old one. Slots that are due or running run as planned."""
+        engine = self._engine
+        store, limits = await engine.ready(), engine.limits()
+        changed = await change.update(store, engine.scope, reference, patch, limits=limits)
+        return await self._show(changed)
 
     async def pause(self, reference: Reference) -> Schedule:
-        """Stops it."""
-        return await schedules.pause(await self._open(), self._scope, reference)
+        """Pauses it. Withdraws every slot that no worker has started."""
+        store = await self._engine.ready()
+        return await self._show(await change.pause(store, self._engine.scope, reference))
 
     async def resume(self, reference: Reference) -> Schedule:
-        """Starts it again, from now on."""
-        return await schedules.resume(await self._open(), self._scope, reference)
+        """Resumes it with the next slot."""
+        store = await self._engine.ready()
+        return await self._show(await change.resume(store, self._engine.scope, reference))
 
     async def delete(self, reference: Reference) -> Schedule:
-        """Ends it for good; its history stays."""
-        return await schedules.delete(await self._open(), self._scope, reference)
+        """Deletes it. Its history stays for its retention."""
+        store = await self._engine.ready()
+        return await self._show(await change.delete(store, self._engine.scope, reference))
 
     async def trigger(self, reference: Reference) -> Schedule:
-        """Fires it now, once."""
-        return await schedules.trigger(await self._open(), self._scope, reference)
+        """Fires it once, now."""
+        store = await self._engine.ready()
+        return await self._show(await change.trigger(store, self._engine.scope, reference))
 
     async def backfill(
         self, reference: Reference, *, since: datetime, until: datetime, force: bool = False
     ) -> tuple[datetime, ...]:
-        """Fires it for slots of the past that did not succeed; `force`: for all."""
-        store = await self._open()
-        return await schedules.backfill(
-            store, self._scope, reference, since=since, until=until, force=force
+        """Fires the past slots that did not succeed, and returns them. With `force`: all."""
+        store = await self._engine.ready()
+        return await change.backfill(
+            store, self._engine.scope, reference, since=since, until=until, force=force
         )
 
-    async def preview(self, **fields: Any) -> when.Preview:
-        """The coming fires of a schedule that need not exist."""
-        store = await self._open()
-        return await preview(store, self._scope, fields, limits=self._limits())
+    async def preview(
+        self,
+        *,
+        count: int | None = None,
+        since: datetime | str | None = None,
+        **fields: Unpack[RuleFields],
+    ) -> when.Preview:
+        """The next fires of a schedule that need not exist, strictly after `since` (default:
+        now)."""
+        engine = self._engine
+        body: dict[str, Any] = {**fields, "count": count, "from": since}
+        return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
+
+    async def upcoming(
+        self, reference: Reference | None = None, *, count: int = views.UPCOMING_COUNT
+    ) -> tuple[UpcomingFire, ...]:
+        """The next fires of one schedule or of all, soonest first."""
+        store = await self._engine.ready()
+        return await views.upcoming(store, self._engine.scope, reference, count=count)
 
     async def firings(
         self,
@@ -138,17 +162,26 @@ class Schedules:
         status: FiringStatus | str | None = None,
         before: Position | None = None,
     ) -> tuple[FiringRecord, ...]:
-        """What became of its slots, newest first; before them what is planned or running. The next
-        page: `before=(last.finished_at, last.id)`."""
-        store = await self._open()
+        """The history, newest first; planned and running slots come before it. The next page:
+        `before=(last.finished_at, last.id)`."""
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
-        return await list_firings(
-            store, self._scope, reference, limit=limit, status=wanted, before=before
+        return await views.list_firings(
+            await self._engine.ready(),
+            self._engine.scope,
+            reference,
+            limit=limit,
+            status=wanted,
+            before=before,
         )
 
     async def why(self, reference: Reference, at: datetime | None = None) -> Why:
-        """Why it fired, or did not, at an instant; without one: at its latest slot."""
-        return await why(await self._open(), self._scope, reference, at)
+        """Explains why it fired, or did not, at an instant; by default at its latest slot."""
+        return await why(await self._engine.ready(), self._engine.scope, reference, at)
+
+    async def _show(self, stored: StoredSchedule) -> Schedule:
+        store = await self._engine.open()
+        (shown,) = await show_stored(store, self._engine.scope, [stored])
+        return shown
 
 
 def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
@@ -160,43 +193,40 @@ def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
 
 
 class Calendars:
-    """The calendars of an app: days off by name."""
+    """The calendars of an app: named lists of days off."""
 
-    def __init__(self, open_store: Callable[[], Awaitable[Store]], scope: Scope) -> None:
-        self._open, self._scope = open_store, scope
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
 
     async def put(self, name: str, days: Iterable[date | str]) -> Calendar:
-        """Creates a calendar or replaces its days, dates or ISO texts; schedules that use it
-        follow."""
-        store = await self._open()
-        calendar, _ = await calendars.put_calendar(store, self._scope, name, days)
+        """Creates a calendar or replaces its days. Schedules that use it follow."""
+        store = await self._engine.open()
+        calendar, _ = await calendars.put_calendar(store, self._engine.scope, name, days)
         return calendar
 
     async def put_ics(self, name: str, text: str | bytes) -> Calendar:
         """As `put`, with the days of an ICS file."""
-        store = await self._open()
-        calendar, _ = await calendars.put_ics_calendar(store, self._scope, name, text)
+        store = await self._engine.open()
+        calendar, _ = await calendars.put_ics_calendar(store, self._engine.scope, name, text)
         return calendar
 
     async def list(self) -> tuple[Calendar, ...]:
-        """All, by name."""
-        return await calendars.list_calendars(await self._open(), self._scope)
+        """All calendars, by name."""
+        return await calendars.list_calendars(await self._engine.open(), self._engine.scope)
 
     async def delete(self, name: str) -> None:
-        """Removes one that no schedule uses."""
-        await calendars.delete_calendar(await self._open(), self._scope, name)
+        """Deletes a calendar. Raises `Conflict` while a schedule uses it."""
+        await calendars.delete_calendar(await self._engine.open(), self._engine.scope, name)
 
 
 FUNCTIONS_QUEUE = "schedules"
-"""Where the slots of functions go, each with the name of its schedule as the type."""
-
-HANDLER_OPTIONS = ("isolation", "max_concurrency")
+"""Name of the queue of scheduled functions. A message's type is the name of its schedule."""
 
 
-def wrapped(
-    function: Callable[..., Any], name: str, isolation: object = None
+def firing_handler(
+    function: Callable[..., Any], name: str, isolation: str | None = None
 ) -> Callable[..., Any]:
-    """A handler of messages that gives the function the firing that a message carries."""
+    """A message handler that calls a scheduled function with the firing its message carries."""
     if isolation == "process":
         fault = "of a function on a schedule is task or thread; from there send to a queue"
         raise InvalidInput([FieldError(f"{name}.isolation", fault)])
@@ -211,14 +241,14 @@ def wrapped(
         return fire
 
     @wraps(function)
-    def fire_plainly(message: ClaimedMessage[Any]) -> Any:
+    def fire_plain(message: ClaimedMessage[Any]) -> Any:
         return function(Firing(message, name))
 
-    return fire_plainly
+    return fire_plain
 
 
-def declaration(name: str, fields: dict[str, Any]) -> ScheduleDeclaration:
-    """A schedule of the code: like every other one, but for its target."""
+def declare_function(name: str, fields: Mapping[str, Any]) -> ScheduleDeclaration:
+    """The schedule of a function; its target is the queue of functions."""
     if "target" in fields:
         fault = "is the function itself; for a queue use app.schedules.create(…)"
         raise InvalidInput([FieldError(f"{name}.target", fault)])

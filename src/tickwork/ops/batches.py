@@ -147,7 +147,7 @@ WAIT_SECONDS_MAX = 2.0
 """Seconds between two polls of `wait`, which doubles them up to this maximum."""
 
 
-class RunningBatch:
+class BatchHandle:
     """A batch that was created, with its progress.
 
     Inside the handler that created it, it is not stored yet: its methods raise `BatchNotStored`.
@@ -279,7 +279,7 @@ class BatchMaker:
         batch_id: UUID | None,
         detached: bool,
         options: dict[str, Any],
-    ) -> RunningBatch:
+    ) -> BatchHandle:
         """Creates a batch with one message per body."""
         handling = self._compose.handling()
         if handling is None:
@@ -315,7 +315,7 @@ class BatchMaker:
         cause: Message | None = None,
         *,
         is_ours: bool = False,
-    ) -> RunningBatch:
+    ) -> BatchHandle:
         """Stores the batch now, in chunks.
 
         If we chose the id (`is_ours`), the caller could neither continue nor cancel the batch: if
@@ -341,7 +341,7 @@ class BatchMaker:
                 composing=composing,
                 **options,
             )
-        return RunningBatch(self._stores, scope, batch.id)
+        return BatchHandle(self._stores, scope, batch.id)
 
     async def _add_to_ack(
         self,
@@ -350,7 +350,7 @@ class BatchMaker:
         batch: NewBatch,
         bodies: Iterable[object],
         options: dict[str, Any],
-    ) -> RunningBatch:
+    ) -> BatchHandle:
         """Adds the batch to the handler's ack. What the commit would refuse is refused now."""
         check_new_batch(batch)
         await self._ensure_queues(batch)
@@ -371,7 +371,7 @@ class BatchMaker:
                 items=items,
             )
         )
-        return RunningBatch(self._stores, scope, batch.id, handling)
+        return BatchHandle(self._stores, scope, batch.id, handling)
 
     async def _ensure_queues(self, batch: NewBatch) -> None:
         await self._ensure(batch.queue)

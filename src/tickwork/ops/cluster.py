@@ -10,7 +10,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.store.contract import Store
 
 
-class NodeView(Struct, frozen=True):
+class Node(Struct, frozen=True):
     """A node with the shards it leads; `is_alive` is False once its lease has expired."""
 
     id: str
@@ -28,11 +28,11 @@ class ClusterView(Struct, frozen=True):
     now: datetime
     schema_version: int
     epoch: int
-    nodes: tuple[NodeView, ...]
+    nodes: tuple[Node, ...]
     shards_without_leader: tuple[int, ...]
 
 
-async def list_nodes(store: Store) -> tuple[NodeView, ...]:
+async def list_nodes(store: Store) -> tuple[Node, ...]:
     """Returns the nodes whose lease has not been ended, with the shards each one leads."""
     return (await describe_cluster(store)).nodes
 
@@ -49,7 +49,7 @@ async def describe_cluster(store: Store) -> ClusterView:
         schema_version=meta.schema_version,
         epoch=meta.epoch,
         nodes=tuple(
-            NodeView(
+            Node(
                 id=str(node.id),
                 name=node.name,
                 roles=node.roles,

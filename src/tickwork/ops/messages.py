@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from tickwork.core.model import Message, Scope
+from msgspec import Struct
+
+from tickwork.core.message.body import decode_body
+from tickwork.core.model import Message, Scope, State
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 
@@ -41,3 +46,79 @@ async def peek(
 async def delete_message(store: Store, scope: Scope, queue: str, message_id: UUID) -> bool:
     """Deletes a message that no worker has claimed; returns False if there is none to delete."""
     return await store.messages.delete(scope, queue, message_id)
+
+
+class StoredMessage(Struct, frozen=True, kw_only=True):
+    """A message that is not settled yet, as users see it.
+
+    `state` is ready, claimed or blocked: behind an earlier message of its key. `attempts` counts
+    handlers that ran and failed, `lost_claims` workers that died with it.
+    """
+
+    id: UUID
+    tenant: str
+    queue: str
+    state: str
+    body: Any
+    type: str | None
+    key: str | None
+    priority: int
+    attempts: int
+    lost_claims: int
+    claim: int
+    claimed_by: UUID | None
+    visible_at: datetime
+    sent_at: datetime
+    event_id: str | None
+    source: str | None
+    correlation_id: str | None
+    causation_id: str | None
+    hops: int
+    batch_id: UUID | None
+    schedule_id: UUID | None
+    slot: datetime | None
+    last_error: str | None
+
+
+async def show_message(
+    store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
+) -> StoredMessage:
+    """Returns one message as users see it; raises `NotFound` if there is none."""
+    found = await get_message(store, scope, message_id, queue=queue)
+    names = {each.id: each.name for each in await store.queues.list(scope)}
+    return _shown(found, names.get(found.queue_id, queue or ""))
+
+
+async def show_next(
+    store: Store, scope: Scope, queue: str, *, limit: int = PEEK_LIMIT
+) -> tuple[StoredMessage, ...]:
+    """Returns the next ready messages of a queue as users see them."""
+    return tuple(_shown(each, queue) for each in await peek(store, scope, queue, limit=limit))
+
+
+def _shown(message: Message, queue: str) -> StoredMessage:
+    return StoredMessage(
+        id=message.id,
+        tenant=message.tenant,
+        queue=queue,
+        state="blocked" if message.state is State.BLOCKED else str(message.state),
+        body=decode_body(message.body, message.content_type),
+        type=message.type,
+        key=message.key,
+        priority=message.priority,
+        attempts=message.attempts,
+        lost_claims=message.lost,
+        claim=message.claim,
+        claimed_by=message.holder,
+        visible_at=message.visible_at,
+        sent_at=message.sent_at,
+        event_id=message.event_id,
+        source=message.source,
+        correlation_id=message.correlation_id,
+        causation_id=message.causation_id,
+        hops=message.hops,
+        batch_id=message.batch_id,
+        schedule_id=message.schedule_id,
+        slot=message.slot,
+        last_error=message.last_error,
+    )

@@ -37,7 +37,8 @@ from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, DeadLetter, Selection
 from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
-from tickwork.facade.app import Tickwork
+from tickwork.facade.app import Tickwork, engine_of
+from tickwork.facade.engine import AppEngine
 from tickwork.service.isolation import Isolator
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.node import Node
@@ -152,7 +153,7 @@ class Harness:
 
     def __init__(
         self,
-        app: Tickwork,
+        engine: AppEngine,
         worker: Worker,
         node: Node,
         context: WorkerContext,
@@ -163,7 +164,7 @@ class Harness:
         raise_errors: bool,
         patience_seconds: float,
     ) -> None:
-        self._app, self._worker, self._node, self.store = app, worker, node, context.store
+        self._engine, self._worker, self._node, self.store = engine, worker, node, context.store
         self._clock, self._notes = clock, notes
         self._raise_errors, self._patience_seconds = raise_errors, patience_seconds
         assert worker.scheduler is not None
@@ -369,8 +370,8 @@ class Harness:
             await each.drain(0.0)
 
     def _scope(self, queue: str) -> Scope:
-        declared = self._app.registry.queues.get(queue)
-        return SYSTEM if declared and declared.is_shared else self._app.scope_of(queue)
+        declared = self._engine.registry.queues.get(queue)
+        return SYSTEM if declared and declared.is_shared else self._engine.scope_of(queue)
 
 
 @asynccontextmanager
@@ -392,30 +393,31 @@ async def harness(
     if not isinstance(given, Tickwork):
         fault = f"must be the app, what Tickwork(…) made, not {shortened(given)}"
         raise InvalidInput([FieldError("app", fault)])
-    app.registry.check()
+    engine = engine_of(app)
+    engine.registry.check()
     clock, planned = VirtualClock(start), Planned()
     notes = Notes(planned)
-    async with open_empty_store(database, clock.shown, tenant=app.tenant) as store, app.lent(store):
+    async with open_empty_store(database, clock.shown, tenant=app.tenant) as store, engine.using(store):
         node = Node(lambda: _none(), name="harness", roles=ROLES)
         context = WorkerContext(
             store=store,
             claims=Claimer(store),
             holder=lambda: node.id,
-            compose=app.composer,
-            isolator=Isolator(app.registry.handlers),
+            compose=engine.composer,
+            isolator=Isolator(engine.registry.handlers),
             observer=notes,
             is_virtual=True,
             monotonic=clock.monotonic,
         )
-        consumers = app.registry.consumers()
+        consumers = engine.registry.consumers()
         watched = notes.watched(consumers) if raise_errors else consumers
         leadership = Leadership(store, lambda: node.id, is_trusted=lambda: True)
         scheduler = Scheduler(
             store, leadership, planned, tell=notes.trouble, monotonic=clock.monotonic
         )
-        worker = await open_worker(context, node, watched, app.scope_of, scheduler)
+        worker = await open_worker(context, node, watched, engine.scope_of, scheduler)
         made = Harness(
-            app,
+            engine,
             worker,
             node,
             context,
@@ -428,7 +430,7 @@ async def harness(
         async with context.isolator:
             await made.join()
             try:
-                with app.registry.served():
+                with engine.registry.served():
                     yield made
             finally:
                 await made.stop()

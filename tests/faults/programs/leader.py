@@ -101,7 +101,7 @@ def main(url: str, plans: str, name: str, orders_json: str) -> None:
 
     @asynccontextmanager
     async def working() -> AsyncIterator[None]:
-        store = cast("Any", await app.open())
+        store = cast("Any", await app._engine.open())
         store.schedules = Plans(store.schedules, Path(plans))
         store.shards = Shards(store.shards)
         async with app.running(drain_seconds=2.0):

@@ -33,14 +33,14 @@ counted: Queue[Any] = app.queue("counted", payload=int)
 @app.on("work", isolation="process")
 async def handle(message: Message[Order]) -> None:
     """Sends in both ways, without a database of its own."""
-    assert not app._stores.is_open
+    assert not app._engine.stores.is_open
     if os.getpid() != message.body.pid:
         await out.send("handled by another process")
     message.send("counted", message.body.number)
     again: Queue[int] = app.queue("counted")
     await again.send(2)
     app.background(background())
-    assert not app._stores.is_open
+    assert not app._engine.stores.is_open
 
 
 async def background() -> None:
@@ -52,7 +52,7 @@ async def run() -> None:
     """Sends an order, and shows what came of it."""
     await work.send(Order(1, os.getpid()))
     async with app.running():
-        store = await app.open()
+        store = await app._engine.open()
         while not await store.messages.peek(DEFAULT, "out", 1):
             dead = await store.stats.queue(DEFAULT, "work")
             assert not dead.counts.dead

@@ -30,7 +30,7 @@ from tickwork.ops.schedules.lookup import (
 )
 from tickwork.store.contract import Store
 
-_KINDS: dict[type, str] = {
+KINDS: dict[type, str] = {
     when.Cron: "cron",
     when.Interval: "interval",
     when.Daily: "daily",
@@ -52,9 +52,16 @@ async def show_schedules(
 ) -> list[dict[str, Any]]:
     """Returns schedules as dicts with the API's field names."""
     now = await store.now()
-    ahead = [each for each in found if _is_ahead(each, now, each.definition.rule)]
-    fired = await store.firings.last_due(scope, ahead, now) if ahead else {}
+    fired = await last_slots(store, scope, found, now)
     return [show_schedule(each, now, fired=fired.get(each.id)) for each in found]
+
+
+async def last_slots(
+    store: Store, scope: Scope, found: Sequence[Schedule], now: datetime
+) -> Mapping[UUID, datetime]:
+    """The last slot that came due of each schedule whose latest planned slot is in the future."""
+    ahead = [each for each in found if _is_ahead(each, now, each.definition.rule)]
+    return await store.firings.last_due(scope, ahead, now) if ahead else {}
 
 
 def show_schedule(
@@ -76,7 +83,7 @@ def show_schedule(
         "id": str(schedule.id),
         "name": schedule.name,
         "status": str(schedule.status),
-        "kind": _KINDS[type(rule.timing)],
+        "kind": KINDS[type(rule.timing)],
         **render_definition(schedule.definition),
         "next_fire_at": _iso(upcoming),
         "next_due_at": _iso(None if upcoming is None else when.due_at(rule, upcoming)),

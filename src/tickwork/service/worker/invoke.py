@@ -32,7 +32,7 @@ from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snooz
 from tickwork.core.model import Message as Stored
 
 TRACEBACK_FRAMES_MAX = 20
-TICKWORK_CODE = str(Path(__file__).parents[1])
+TICKWORK_CODE = str(Path(__file__).parents[2])
 
 _log = logging.getLogger("tickwork")
 

@@ -1,0 +1,203 @@
+"""The engine of one app: what it declared, its store in each event loop, and how it runs.
+
+`Tickwork` shows users what they may call; this is what those calls share. Outside a handler a send
+is stored when it returns. Inside one it is kept, and commits when the message is settled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tickwork import wiring
+from tickwork.app.declarations import Registry
+from tickwork.core.limits import check_batch
+from tickwork.core.model import SYSTEM, NewMessage, Scope, Send
+from tickwork.core.when import Limits
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.batches import BatchMaker
+from tickwork.ops.queues import has_queue, put_queue
+from tickwork.ops.schedules.declare import declare_schedules
+from tickwork.ops.send import RegistryComposer, send_batch
+from tickwork.ops.stores import LoopStores, Store
+from tickwork.service.process_lifecycle import announce, run_until_stopped
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from tickwork.service.worker.worker import Worker
+
+
+class AppEngine:
+    """The shared parts of an app."""
+
+    def __init__(self, flags: dict[str, Any], tenant: str) -> None:
+        self._flags, self.tenant, self.scope = flags, tenant, Scope(tenant)
+        self.registry = Registry()
+        self.registry.home = self._home
+        self.composer = RegistryComposer(self.registry)
+        self.stores = LoopStores(self._open)
+        self.batch_maker = BatchMaker(self.stores, self.ensure_queue, self.composer)
+        self._is_running = False
+
+    # The store
+
+    async def open(self) -> Store:
+        """The store of this event loop, opened when it is first asked for. Its schema and the
+        declared queues exist then; it is closed with the loop."""
+        return await self.stores.get()
+
+    async def ready(self) -> Store:
+        """The store, with every queue that is declared by now."""
+        store = await self.open()
+        for name in [*self.registry.queues]:
+            await self.ensure_queue(name)
+        return store
+
+    async def close(self) -> None:
+        """Finishes what was accepted, and closes the store of this event loop."""
+        await self.stores.close()
+        self.registry.made.clear()
+
+    @asynccontextmanager
+    async def using(self, store: Store) -> AsyncIterator[None]:
+        """Works on the given store instead of its own database, as the test harness does."""
+        made, self.registry.made = self.registry.made, set()
+        try:
+            await self._declare_queues(store)
+            with self.stores.using(store):
+                await self._declare_schedules(store)
+                yield
+        finally:
+            self.registry.made = made
+
+    async def ensure_queue(self, name: str) -> None:
+        """Creates a queue that was declared after the store was opened."""
+        for each in self.registry.missing(name):
+            await self._declare_queue(await self.open(), each)
+
+    async def send(self, queue: str, messages: Sequence[NewMessage]) -> None:
+        """Sends composed messages: now, or inside a handler when its message is settled."""
+        await self.ensure_queue(queue)
+        handling = self.composer.handling()
+        if handling is None:
+            await send_batch(await self.open(), self.scope, queue, messages)
+            return
+        if len(messages) != 1:  # A single message is checked when it is kept.
+            check_batch(messages)
+        for message in messages:
+            handling.send(Send(queue, message))
+
+    def scope_of(self, name: str, *, is_owner: bool = False) -> Scope:
+        """The scope of a queue. The system owns shared queues: it creates them and claims from
+        them."""
+        declared = self.registry.queues.get(name)
+        return SYSTEM if is_owner and declared and declared.is_shared else self.scope
+
+    def limits(self) -> Limits:
+        """The limits of this installation."""
+        return Limits(min_interval_seconds=self.settings().min_interval_seconds)
+
+    def settings(self, **flags: Any) -> wiring.Settings:
+        """The settings of a process that runs this app."""
+        try:
+            return wiring.load_settings(
+                self._flags | flags,
+                environ=os.environ,
+                folder=Path.cwd(),
+                roles=wiring.RUN_ROLES,
+            )
+        except InvalidInput as error:
+            # Flags of the command line are keyword arguments here.
+            named = [
+                FieldError(each.field.removeprefix("--").replace("-", "_"), each.message)
+                for each in error.errors
+            ]
+            raise InvalidInput(named) from None
+
+    # Running
+
+    @asynccontextmanager
+    async def running(
+        self,
+        *,
+        drain_seconds: float | None = None,
+        roles: str | Iterable[str] | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> AsyncIterator[Worker]:
+        """Runs the roles of this process in the background; drains at the end."""
+        if isinstance(roles, str):
+            roles = [each.strip() for each in roles.split(",")]
+        chosen_roles = None if roles is None else [*roles]
+        settings = self.settings(roles=chosen_roles, drain_seconds=drain_seconds)
+        self.registry.check()
+        self.stores.check_not_in_harness("app.running()")
+        if self._is_running:
+            fault = "the app is running already; enter it once, or create another Tickwork(…)"
+            raise InvalidInput([FieldError("app.running()", fault)])
+        self._is_running = True
+        try:
+            store = await self.ready()
+            await self._declare_schedules(store)
+            watched = await wiring.build_worker(
+                store,
+                self.registry,
+                settings,
+                self.scope_of,
+                self.composer,
+                folder=Path.cwd(),
+                serves=chosen_roles is not None and "api" in chosen_roles,
+            )
+            run = watched.running(drain_seconds=settings.drain_seconds, registry=registry)
+            with self.registry.served():
+                async with run as worker:
+                    yield worker
+        finally:
+            self._is_running = False
+            await self.close()
+
+    def run(self, on_started: Callable[[], None], options: dict[str, Any]) -> None:
+        """Runs this process until SIGTERM or SIGINT, then drains."""
+
+        def hosted() -> AbstractAsyncContextManager[None]:
+            chosen = self.settings(**options)
+            running = partial(self.running, drain_seconds=chosen.drain_seconds, roles=chosen.roles)
+            return wiring.hosted(chosen, running)
+
+        def started() -> None:
+            chosen = self.settings(**options)
+            handled = [each.queue for each in self.registry.handlers]
+            announce(handled, chosen.roles, chosen.log_format)
+            on_started()
+
+        run_until_stopped(hosted, started)
+
+    async def _open(self) -> Store:
+        async with AsyncExitStack() as failed:
+            store = await wiring.open_store(self.settings())
+            failed.push_async_callback(store.close)
+            await self._declare_queues(store)
+            failed.pop_all()
+        return store
+
+    def _home(self) -> object:
+        return wiring.database_identity(self.settings(), environ=os.environ), self.tenant
+
+    async def _declare_queues(self, store: Store) -> None:
+        for name in [*self.registry.queues]:
+            await self._declare_queue(store, name)
+
+    async def _declare_queue(self, store: Store, name: str) -> None:
+        """A queue declared without settings keeps the stored ones."""
+        declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
+        if declared.says_settings or not await has_queue(store, scope, name):
+            await put_queue(store, scope, name, declared.settings)
+        self.registry.made.add(name)
+
+    async def _declare_schedules(self, store: Store) -> None:
+        declared = self.registry.schedules.values()
+        await declare_schedules(store, self.scope, declared, limits=self.limits())

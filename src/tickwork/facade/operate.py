@@ -1,0 +1,248 @@
+"""What an operator asks an app: `app.queues`, `app.messages`, `app.batches`, `app.dead_letters`
+and `app.nodes`.
+
+Each call is done when it returns, also inside a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tickwork.core.fields import shown
+from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
+from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
+from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
+from tickwork.core.model import ContentType
+from tickwork.core.model import Queue as StoredQueue
+from tickwork.core.queue.stats import QueueStats
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.facade.engine import AppEngine
+from tickwork.ops import batches, cluster, dead_letters, messages, queues
+from tickwork.ops.cluster import Node
+from tickwork.ops.dead_letters import ReplaySummary
+from tickwork.ops.messages import StoredMessage
+
+Id = UUID | str
+
+
+class Queues:
+    """The queues of the tenant."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(self) -> tuple[StoredQueue, ...]:
+        """All queues, by name."""
+        return await queues.list_queues(await self._engine.ready(), self._engine.scope)
+
+    async def get(self, name: str) -> StoredQueue:
+        """One queue with its settings. Raises `NotFound`."""
+        return await queues.get_queue(await self._engine.ready(), self._engine.scope, name)
+
+    async def stats(self, name: str) -> QueueStats:
+        """How many messages wait, run and died, and how old the oldest is."""
+        return await queues.queue_stats(await self._engine.ready(), self._engine.scope, name)
+
+    async def pause(self, name: str) -> None:
+        """Stops handing out messages. Running handlers finish."""
+        await queues.pause_queue(await self._engine.ready(), self._engine.scope, name)
+
+    async def resume(self, name: str) -> None:
+        """Hands out messages again."""
+        await queues.resume_queue(await self._engine.ready(), self._engine.scope, name)
+
+    async def purge(self, name: str) -> int:
+        """Deletes the messages that no worker has claimed, and returns how many."""
+        return await queues.purge_queue(await self._engine.ready(), self._engine.scope, name)
+
+
+class Messages:
+    """Messages that are not settled yet."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def get(self, message_id: Id, *, queue: str | None = None) -> StoredMessage:
+        """One message. Raises `NotFound` when it is settled, expired or deleted."""
+        store, wanted = await self._engine.ready(), _id("message_id", message_id)
+        return await messages.show_message(store, self._engine.scope, wanted, queue=queue)
+
+    async def peek(self, queue: str, *, limit: int = 100) -> tuple[StoredMessage, ...]:
+        """The next ready messages of a queue, without claiming them."""
+        store = await self._engine.ready()
+        return await messages.show_next(store, self._engine.scope, queue, limit=limit)
+
+
+class Batches:
+    """Batches by their id. `app.batch` creates one."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def get(self, batch_id: Id) -> Batch:
+        """A batch with its exact counts. Raises `NotFound`."""
+        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        return await batches.get_batch(store, self._engine.scope, wanted)
+
+    async def list(self, *, limit: int = 100) -> tuple[Batch, ...]:
+        """The latest batches, newest first."""
+        store = await self._engine.ready()
+        return await batches.list_batches(store, self._engine.scope, limit=limit)
+
+    async def items(
+        self,
+        batch_id: Id,
+        status: ItemStatus | str,
+        *,
+        limit: int = 100,
+        after: Id | None = None,
+    ) -> tuple[BatchItem, ...]:
+        """The items of a batch that have a status: pending, processing, completed or failed."""
+        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        return await batches.list_items(
+            store,
+            self._engine.scope,
+            wanted,
+            _item_status(status),
+            limit=limit,
+            after=None if after is None else _id("after", after),
+        )
+
+    async def cancel(self, batch_id: Id) -> Batch:
+        """Deletes the items that no worker has claimed; they count as failed."""
+        store, wanted = await self._engine.ready(), _id("batch_id", batch_id)
+        return await batches.cancel_batch(store, self._engine.scope, wanted)
+
+
+class DeadLetters:
+    """The dead letters of a queue: look, edit, replay, discard."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(
+        self,
+        queue: str,
+        *,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        failed_before: datetime | None = None,
+        limit: int = 100,
+        after: Id | None = None,
+    ) -> tuple[DeadLetter, ...]:
+        """Open dead letters, oldest first. The next page: `after=letters[-1].id`."""
+        which = Selection(
+            reason=reason,
+            fingerprint=fingerprint,
+            type=type,
+            failed_before=failed_before,
+            limit=limit,
+        )
+        behind = None if after is None else _id("after", after)
+        store = await self._engine.ready()
+        return await dead_letters.list_dead_letters(
+            store, self._engine.scope, queue, which, after=behind
+        )
+
+    async def groups(self, queue: str, *, limit: int = 100) -> tuple[DeadGroup, ...]:
+        """Open dead letters grouped by reason, error and type; the largest group first."""
+        store = await self._engine.ready()
+        return await dead_letters.group_dead_letters(store, self._engine.scope, queue, limit=limit)
+
+    async def get(self, dead_letter_id: Id) -> DeadLetter:
+        """One dead letter, open or resolved. Raises `NotFound`."""
+        store, wanted = await self._engine.ready(), _id("dead_letter_id", dead_letter_id)
+        return await dead_letters.get_dead_letter(store, self._engine.scope, wanted)
+
+    async def edit(
+        self, dead_letter_id: Id, body: Any, *, content_type: GivenContentType = ContentType.JSON
+    ) -> DeadLetter:
+        """Replaces the body of an open dead letter; a replay sends the new one."""
+        kind = known_content_type(content_type)
+        encoded = encode_body(body, kind)
+        store, wanted = await self._engine.ready(), _id("dead_letter_id", dead_letter_id)
+        return await dead_letters.edit_dead_letter(store, self._engine.scope, wanted, encoded, kind)
+
+    async def replay(
+        self,
+        queue: str,
+        *,
+        ids: Sequence[Id] | None = None,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        limit: int | None = None,
+        canary: int = 0,
+        rate: float | None = None,
+        canary_timeout_seconds: float = dead_letters.CANARY_TIMEOUT_SECONDS,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> ReplaySummary:
+        """Sends dead letters again as new messages, oldest first.
+
+        With `canary` that many go first, and the rest only if all of them were handled: a consumer
+        must be running. With `rate` that many become visible in a second. `on_progress` is called
+        with the number sent and the number in all.
+        """
+        return await dead_letters.replay(
+            await self._engine.ready(),
+            self._engine.scope,
+            queue,
+            _selection(ids, reason, fingerprint, type),
+            limit=limit,
+            canary=canary,
+            rate_per_second=rate,
+            canary_timeout_seconds=canary_timeout_seconds,
+            on_progress=on_progress,
+        )
+
+    async def discard(
+        self,
+        queue: str,
+        *,
+        ids: Sequence[Id] | None = None,
+        reason: str | None = None,
+        fingerprint: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        limit: int | None = None,
+    ) -> int:
+        """Marks dead letters as discarded, oldest first, and returns how many."""
+        which = _selection(ids, reason, fingerprint, type)
+        store = await self._engine.ready()
+        return await dead_letters.discard(store, self._engine.scope, queue, which, limit=limit)
+
+
+class Nodes:
+    """The processes that run on this database."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(self) -> tuple[Node, ...]:
+        """Nodes with their roles, their leases and the shards they lead."""
+        return await cluster.list_nodes(await self._engine.ready())
+
+
+def _selection(
+    ids: Sequence[Id] | None, reason: str | None, fingerprint: str | None, type_: str | None
+) -> Selection:
+    wanted = None if ids is None else tuple(_id("ids", each) for each in ids)
+    return Selection(ids=wanted, reason=reason, fingerprint=fingerprint, type=type_)
+
+
+def _id(field: str, given: Id) -> UUID:
+    try:
+        return given if isinstance(given, UUID) else UUID(given)
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput([FieldError(field, f"must be an id, not {shown(given)}")]) from None
+
+
+def _item_status(given: ItemStatus | str) -> ItemStatus:
+    try:
+        return ItemStatus(given)
+    except ValueError:
+        fault = f"must be one of {', '.join(ItemStatus)}, not {shown(given)}"
+        raise InvalidInput([FieldError("status", fault)]) from None

@@ -1,0 +1,101 @@
+"""A schedule as users see it: the fields it was created with, and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct, field, to_builtins
+
+from tickwork.core import when
+from tickwork.core.message.body import decode_body
+from tickwork.core.model import Scope
+from tickwork.core.schedule.fields import render_definition
+from tickwork.core.schedule.model import Schedule as StoredSchedule
+from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.ops.schedules.views import KINDS, last_fire_at, last_slots, next_fire_at
+from tickwork.store.contract import Store
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """A schedule. Exactly one of the timing fields is set; what was not given is at its default.
+
+    `fired` counts the slots that became messages. `error_count` counts failed attempts since the
+    last success; it starts at 0 again with the slot after a dead one.
+    """
+
+    id: UUID
+    name: str | None
+    status: ScheduleStatus
+    kind: str
+    cron_expr: str | None = None
+    interval_seconds: int | None = None
+    interval_minutes: int | None = None
+    daily_time: dict[str, Any] | None = None
+    weekly_time: dict[str, Any] | None = None
+    monthly_time: dict[str, Any] | None = None
+    once_at: str | None = None
+    rrule: str | None = None
+    interval_mode: str = "fixed_rate"
+    timezone: str = "UTC"
+    target: dict[str, Any] = {}
+    payload: Any = None
+    metadata: dict[str, Any] = {}
+    dst: dict[str, Any] = field(default_factory=lambda: to_builtins(when.Dst()))
+    missed: dict[str, Any] = field(default_factory=lambda: to_builtins(when.Missed()))
+    overlap: str = "allow"
+    retry: dict[str, Any] | None = None
+    on_dead: str = "continue"
+    priority: int = 4
+    start_at: str | None = None
+    end_at: str | None = None
+    max_firings: int | None = None
+    exclude: list[str] = []
+    calendar: str | None = None
+    roll: str = "skip"
+    jitter_seconds: int = 0
+    fire_window_seconds: int = 0
+    expires_after_seconds: int | None = None
+    next_fire_at: datetime | None = None
+    next_due_at: datetime | None = None
+    last_fire_at: datetime | None = None
+    last_status: str | None = None
+    last_error: str | None = None
+    error_count: int = 0
+    fired: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+async def show_stored(
+    store: Store, scope: Scope, found: Sequence[StoredSchedule]
+) -> tuple[Schedule, ...]:
+    """Stored schedules as users see them, in the same order."""
+    now = await store.now()
+    fired = await last_slots(store, scope, found, now)
+    return tuple(_shown(each, now, fired.get(each.id)) for each in found)
+
+
+def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> Schedule:
+    rule = schedule.definition.rule
+    upcoming = next_fire_at(schedule, now, rule)
+    fields: dict[str, Any] = render_definition(schedule.definition)
+    fields["payload"] = decode_body(schedule.definition.body, schedule.definition.content_type)
+    return Schedule(
+        id=schedule.id,
+        name=schedule.name,
+        status=schedule.status,
+        kind=KINDS[type(rule.timing)],
+        **fields,
+        next_fire_at=upcoming,
+        next_due_at=None if upcoming is None else when.due_at(rule, upcoming),
+        last_fire_at=fired if fired is not None else last_fire_at(schedule, now, rule),
+        last_status=schedule.last_status,
+        last_error=schedule.last_error,
+        error_count=schedule.error_count,
+        fired=schedule.fired,
+        created_at=schedule.created_at,
+        updated_at=schedule.updated_at,
+    )
