@@ -93,7 +93,7 @@ async def test_an_app_is_at_work_once_at_a_time(home: Home) -> None:
         seen.append(message.body)
 
     async with app.running():
-        with pytest.raises(InvalidInput, match="runs already"):
+        with pytest.raises(InvalidInput, match="running already"):
             async with app.running():
                 pass
         await work.send(1)

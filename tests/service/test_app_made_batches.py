@@ -381,7 +381,7 @@ def test_who_is_told_is_a_coroutine_function_of_a_queue_that_is_declared(app: Ti
     app.queue("items")
     with pytest.raises(InvalidInput, match="coroutine"):
         app.on_completed("items")(plainly)  # type: ignore[type-var]
-    with pytest.raises(InvalidInput, match="task"):
+    with pytest.raises(TypeError, match="isolation"):
         app.on_completed("items", isolation="process")(done)  # type: ignore[call-arg]
     app.on_completed("items")(done)
     with pytest.raises(InvalidInput, match="already"):

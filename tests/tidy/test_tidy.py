@@ -46,8 +46,6 @@ STANDALONE = {
     "tickwork.api.serve": "the only importer of uvicorn",
     "tickwork.cli.database": "a file per command group",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
-    "tickwork.ops.cluster": "ops: a file per noun; HTTP and CLI call it",
-    "tickwork.ops.messages": "ops: a file per noun; the facade calls it",
     "tickwork.ops.tenants": "ops: a file per noun",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.service.scheduler.database_clock": "a background job of the scheduler",

@@ -397,7 +397,10 @@ async def harness(
     engine.registry.check()
     clock, planned = VirtualClock(start), Planned()
     notes = Notes(planned)
-    async with open_empty_store(database, clock.shown, tenant=app.tenant) as store, engine.using(store):
+    async with (
+        open_empty_store(database, clock.shown, tenant=app.tenant) as store,
+        engine.using(store),
+    ):
         node = Node(lambda: _none(), name="harness", roles=ROLES)
         context = WorkerContext(
             store=store,
