@@ -75,7 +75,7 @@ async def test_an_error_is_told_from_the_apps_own_code_on(app: Tickwork) -> None
         assert first.startswith(f'  File "{__file__}", line '), errors[body]
         assert first.endswith(f" in {function}")
     assert errors["ours"].splitlines()[1].endswith(" in handle")
-    assert "queues.py" in errors["ours"]
+    assert "payloads.py" in errors["ours"]
 
 
 async def test_a_process_knows_what_its_queue_carries(database: str | None) -> None:
