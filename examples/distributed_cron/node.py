@@ -36,7 +36,7 @@ def main(plans: str, lease_seconds: str, ahead_seconds: str) -> None:
 
     @asynccontextmanager
     async def working() -> AsyncIterator[None]:
-        store = cast("Any", await app._engine.open())
+        store = cast("Any", await app._engine.open())  # noqa: SLF001
         store.schedules = PlanLog(store.schedules, Path(plans))
         async with app.running(drain_seconds=DRAIN_SECONDS):
             yield
