@@ -30,8 +30,8 @@ run: $(RUN_READY) ## start a whole node with a demo on 127.0.0.1:8080 and the fi
 	$(BIN)/tickwork run examples.demo.app:app --roles api,scheduler,worker
 
 .PHONY: test
-test: $(DEV_READY) ## run the tests, on every core
-	$(BIN)/python -m tests
+test: $(DEV_READY) ## run the tests, on every core; ONLY=queue,cli runs some areas
+	$(BIN)/python -m tests $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check
 check: $(DEV_READY) ## format, lint, types, layers and tests: what CI runs
@@ -59,8 +59,8 @@ bench-large: $(DEV_READY) ## measure with ten million schedules; takes an hour o
 	$(BIN)/python -m bench.large
 
 .PHONY: soak
-soak: $(DEV_READY) ## run the long randomised tests
-	$(BIN)/python -m pytest -m soak -s -o faulthandler_timeout=0
+soak: $(DEV_READY) ## run the long tests, and the randomised ones with all their examples
+	TICKWORK_TEST_SOAK=1 $(BIN)/python -m pytest -m "soak or randomised" -s -o faulthandler_timeout=0
 
 .PHONY: lock
 lock: $(DEV_READY) ## lock anew what pyproject.toml asks for; LOCK_ARGS=--upgrade moves every pin

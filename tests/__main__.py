@@ -1,8 +1,9 @@
-"""`python -m tests`: all tests, in as many processes side by side as the machine has cores for.
+"""Runs the tests in one process per core: `python -m tests [--only AREA,…] [pytest options]`.
 
-Contract: every test runs once, and as `pytest` alone would run it. What the processes say is shown
-one after the other, also if they are stopped; the exit status is the worst of theirs. Options are
-pytest's. Each process has servers and files of its own.
+Every process collects the same test files and takes them from a shared queue, longest first
+(`tests/kit/file_queue.py`). Each process has its own database server and files. The first process
+prints as it runs; the output of the others follows when it has finished. The exit status is the
+worst of all.
 """
 
 import os
@@ -11,61 +12,102 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NamedTuple, NoReturn
+
+from tests.kit.file_queue import QUEUE_FOLDER
 
 ROOT = Path(__file__).resolve().parent
 PROCESSES_MAX = 3
 
-SECONDS = {
-    "service": 430, "faults": 200, "conformance": 175, "store": 65, "cli": 55, "examples": 50,
-    "when": 50, "docs": 20, "ops": 20,
-}  # fmt: skip
-"""How long the longest take, to share them out evenly; nothing else hangs on it."""
-
-SECONDS_OF_OTHERS = 12
-
 LIMIT_SECONDS = 1_800
-"""Nothing takes so long: what still runs then hangs."""
+"""Seconds after which a run counts as hung."""
 
-END_SECONDS_MAX = 30
+SHUTDOWN_SECONDS_MAX = 30
 
-
-def parts() -> dict[str, int]:
-    """What can run by itself, each folder and each file here that has tests, with its weight."""
-    names = {path.relative_to(ROOT).parts[0] for path in ROOT.rglob("test_*.py")}
-    return {name: SECONDS.get(name, SECONDS_OF_OTHERS) for name in sorted(names)}
-
-
-def shared_out(weights: Mapping[str, int], processes: int) -> list[list[str]]:
-    """What each process runs: the heaviest is given away first, and to whoever has least."""
-    shares: list[list[str]] = [[] for _ in range(processes)]
-    for name in sorted(weights, key=lambda each: -weights[each]):
-        min(shares, key=lambda share: sum(weights[each] for each in share)).append(name)
-    return [sorted(share) for share in shares if share]
+SCHEDULES = (
+    "*calendar*", "*clock_jump*", "*day*", "*firing*", "*leadership*", "*night*", "*owed*",
+    "*plan*", "*rolled*", "*rolling*", "*schedul*", "*shard*", "*slot*", "*standing*", "*tzdata*",
+    "*why*", "*withdraw*", "*year*",
+)  # fmt: skip
+"""Names of test files about schedules, in folders that hold others too."""
 
 
-def run(options: Sequence[str]) -> int:
-    """Runs everything. The first share is seen at once, the others when it is through."""
-    shares = shared_out(parts(), min(os.cpu_count() or 1, PROCESSES_MAX))
+class Area(NamedTuple):
+    """Test files by folder (or file) and by name."""
+
+    paths: tuple[str, ...]
+    names: tuple[str, ...] = ("*",)
+    except_names: tuple[str, ...] = ()
+
+
+AREAS = {
+    "api": Area(("api", "test_wiring.py")),
+    "app": Area(("app", "core", "ops", "testing"), except_names=SCHEDULES),
+    "cli": Area(("cli",)),
+    "docs": Area(("docs",)),
+    "examples": Area(("examples",)),
+    "faults": Area(("faults", "mutants")),
+    "package": Area(
+        ("kit", "stores", "test_errors.py", "test_extras.py", "test_package.py", "test_areas.py",
+         "test_postgres_smoke.py", "tidy")
+    ),
+    "queue": Area(("conformance",), except_names=SCHEDULES),
+    "scheduler": Area(("conformance", "core", "ops", "service"), names=SCHEDULES),
+    "store": Area(("store", "stores")),
+    "time": Area(("when",)),
+    "worker": Area(("service",), except_names=SCHEDULES),
+}  # fmt: skip
+"""What `make test ONLY=a,b` can run."""
+
+
+def files_of(area: Area) -> set[Path]:
+    """The test files of an area."""
+    return {
+        file
+        for path in area.paths
+        for file in ([ROOT / path] if path.endswith(".py") else (ROOT / path).rglob("test_*.py"))
+        if any(fnmatch(file.name, name) for name in area.names)
+        and not any(fnmatch(file.name, name) for name in area.except_names)
+    }
+
+
+def chosen(only: str) -> list[str]:
+    """The files of these areas, separated by commas. Exits on an unknown one."""
+    names = [name.strip() for name in only.split(",")]
+    unknown = [name for name in names if name not in AREAS]
+    if unknown:
+        sys.exit(f"no such area: {', '.join(unknown)}; the areas are {', '.join(sorted(AREAS))}")
+    return sorted(str(file) for file in set[Path]().union(*(files_of(AREAS[n]) for n in names)))
+
+
+def run(options: Sequence[str], paths: Sequence[str]) -> int:
+    """Runs the tests in these paths and returns the exit status."""
+    command = [sys.executable, "-m", "pytest", "-p", "tests.kit.file_queue"]
+    # A process does not know how much of the whole it will run: no percentages.
+    command += ["-o", "console_output_style=classic", *options, *paths]
     until = time.monotonic() + LIMIT_SECONDS
     with ExitStack() as stack:
+        queue = stack.enter_context(tempfile.TemporaryDirectory(prefix="tickwork-tests-"))
+        environ = os.environ | {QUEUE_FOLDER: queue}
         running: list[subprocess.Popen[bytes]] = []
-        for number, share in enumerate(shares):
+        for number in range(min(os.cpu_count() or 1, PROCESSES_MAX)):
             output = stack.enter_context(tempfile.TemporaryFile()) if number else None
             if output is not None:
                 stack.callback(_show, output)
-            command = [sys.executable, "-m", "pytest", *options, *(str(ROOT / n) for n in share)]
-            process = subprocess.Popen(command, cwd=ROOT.parent, stdout=output, stderr=output)
-            stack.callback(_end, process)
+            process = subprocess.Popen(
+                command, cwd=ROOT.parent, env=environ, stdout=output, stderr=output
+            )
+            stack.callback(_stop, process)
             running.append(process)
         return max(abs(_status(process, until)) for process in running)
 
 
 def _status(process: subprocess.Popen[bytes], until: float) -> int:
-    """How it ended; one that hangs shows where, and is over."""
+    """The exit status. A process that hangs prints its stacks and is aborted."""
     try:
         return process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -73,12 +115,12 @@ def _status(process: subprocess.Popen[bytes], until: float) -> int:
         return process.wait()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Lets a process that still runs clean up after itself, if it can."""
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupts a process that still runs, so that it can clean up, and kills it if it hangs."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(END_SECONDS_MAX)
+            process.wait(SHUTDOWN_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -90,11 +132,23 @@ def _show(output: IO[bytes]) -> None:
     sys.stdout.flush()
 
 
-def _stopped(number: int, _: object) -> NoReturn:
+def _exit(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Reads the arguments and runs the tests."""
+    options = [*arguments]
+    paths = [str(ROOT)]
+    if "--only" in options:
+        at = options.index("--only")
+        only = options[at + 1 : at + 2]
+        paths = chosen(only[0] if only else "")
+        del options[at : at + 2]
+    return run(options, paths)
+
+
 if __name__ == "__main__":
-    for told in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(told, _stopped)
-    sys.exit(run(sys.argv[1:]))
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _exit)
+    sys.exit(main(sys.argv[1:]))

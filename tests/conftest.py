@@ -7,6 +7,7 @@ from tests.kit.fixtures import (
     postgres_server,
     postgres_url,
 )
+from tests.kit.soak import pytest_collection_modifyitems
 from tests.stores.fixtures import clock, home, homes, store
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "known_types",
     "postgres_server",
     "postgres_url",
+    "pytest_collection_modifyitems",
     "store",
 ]

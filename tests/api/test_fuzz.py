@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.kit.soak import examples
 from tickwork.core import when
 
 Client = TestClient[Litestar]
 
 FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 NUMBERS = st.integers() | st.integers(-1, 61) | st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.sampled_from(

@@ -29,6 +29,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from tests.kit.soak import examples
 from tickwork.app.payloads import Payload
 from tickwork.core.model import ContentType
 from tickwork.errors import InvalidInput
@@ -399,7 +400,7 @@ models = st.builds(
 payloads: dict[Any, Payload[Any]] = {each: Payload(each) for each in (Order, Times)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.tuples(st.just(Order), orders) | st.tuples(st.just(Times), models))
 def test_whatever_is_sent_arrives_equal_or_is_refused(sent: tuple[Any, Any]) -> None:
     declared, value = sent

@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from tests.kit.soak import examples
 from tests.when.strategies import CALENDARS, Case, cases
 from tickwork.core import when
 from tickwork.core.schedule.model import OverlapPolicy, ScheduleStatus, shard_of
@@ -115,7 +116,7 @@ def dues(draw: st.DrawFn) -> tuple[DueSchedule, datetime]:
 
 
 @given(dues())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_slot_up_to_the_horizon_is_in_the_plan_exactly_once(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
@@ -186,7 +187,7 @@ def _is_used_up(due: DueSchedule) -> bool:
 
 
 @given(dues())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_second_plan_at_the_same_moment_adds_nothing(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
@@ -209,7 +210,7 @@ def test_a_second_plan_at_the_same_moment_adds_nothing(
 
 
 @given(dues())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_it_is_looked_at_again_before_the_next_slot_is_due(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
@@ -234,7 +235,7 @@ def test_it_is_looked_at_again_before_the_next_slot_is_due(
 
 
 @given(dues())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
@@ -261,7 +262,7 @@ def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
 
 
 @given(dues())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_more_fire_than_the_overlap_policy_has_room_for(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
@@ -277,7 +278,7 @@ def test_no_more_fire_than_the_overlap_policy_has_room_for(
 
 
 @given(dues())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_only_the_last_one_is_the_last(given_: tuple[DueSchedule, datetime]) -> None:
     due, now = given_
     made = plan(due, now)

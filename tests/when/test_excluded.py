@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.soak import examples
 from tickwork.core import when
 
 Fields = dict[str, object]
@@ -200,7 +201,7 @@ def test_an_interval_over_a_day_that_a_zone_left_out() -> None:
     assert when.count_between(rule, start, end) == len(expected)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(
     st.sampled_from([DAILY, MONDAYS, TWICE, LAST, BIWEEKLY,
                      {"cron_expr": "0 9 1W,15 * 3"},

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from tests.kit.soak import examples
 from tests.when.strategies import Case, cases
 from tests.when.work import at_most
 from tickwork.core import when
@@ -55,7 +56,7 @@ def listed_plan(
 
 
 @settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
@@ -66,7 +67,7 @@ def test_a_plan_is_what_listing_every_slot_gives(case: Case, missed: Missed, fir
     assert plan == listed_plan(case.rule, case.start, case.end, missed, fired)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(POLICIES, st.sampled_from([0, 45, 400]), st.sampled_from([0, 500]), st.integers(0, 900))
 def test_spread_slots_are_judged_one_by_one(
     missed: Missed, jitter: int, window: int, minutes: int

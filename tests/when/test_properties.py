@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.kit.soak import examples
 from tests.when.strategies import CALENDARS, INTERVALS, LIMITS, Case, cases
 from tickwork.core import when
 from tickwork.core.when.preview import ClockChange
 
 lawful = settings(
-    max_examples=75,
+    max_examples=examples(75),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

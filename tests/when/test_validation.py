@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.kit.soak import examples
 from tests.when.work import at_most
 from tickwork.core import when
 from tickwork.errors import InvalidInput
@@ -292,7 +293,7 @@ bodies = st.dictionaries(names, nested, min_size=1, max_size=5)
 
 
 @settings(
-    max_examples=400,
+    max_examples=examples(400),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -305,7 +306,7 @@ def test_whatever_is_sent_is_a_rule_or_refused(fields: Fields) -> None:
     assert faults or isinstance(when.parse(fields), when.Rule)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.text("0123456789*/-,?#LWH() @adeiklmnoruy", max_size=24), st.booleans())
 def test_whatever_is_sent_as_cron_is_a_rule_or_refused(text: str, bare: bool) -> None:
     expression = text if bare else f"{text} * * * *"
@@ -323,7 +324,7 @@ parts = st.tuples(
 ).map("=".join)  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.sampled_from(["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"]),
        st.lists(parts, max_size=5))  # fmt: skip
 def test_whatever_is_sent_as_rrule_is_a_rule_or_refused(frequency: str, some: list[str]) -> None:
