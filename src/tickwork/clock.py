@@ -1,7 +1,7 @@
-"""The local clock; no other module reads it.
+"""The local clock. No other module reads it.
 
-Who needs the time takes it as an argument. Where the argument comes from is decided at the
-edge: here for a command or a request, in the database for what is stored.
+Code that needs the time takes it as an argument. The caller at the edge supplies it: this module
+for a command or a request, the database for stored times.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The present, aware and in UTC."""
+    """The current time, aware and in UTC."""
     return datetime.now(UTC)
 
 
 def cpu_seconds() -> float:
-    """Processor time that this process has used."""
+    """Seconds of CPU time that this process has used."""
     return time.process_time()
 
 
 def since_boot() -> float:
-    """Seconds from an arbitrary start that nobody can set, and that go on while the machine sleeps,
-    where the system has such a clock."""
+    """Seconds since an arbitrary start that no one can set and that include system sleep.
+
+    Without such a system clock it falls back to the monotonic one.
+    """
     return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
@@ -30,4 +32,4 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 
 
 monotonic = time.monotonic
-"""Seconds from an arbitrary start that never go back: for measuring, not for telling."""
+"""Seconds since an arbitrary start that never go back, for measuring durations."""

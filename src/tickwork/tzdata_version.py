@@ -1,6 +1,6 @@
-"""Which zone data this process reads, as a version such as `2026a`; these order as text.
+"""The tzdata version that this process uses, such as `2026a`. Versions sort as text.
 
-`zoneinfo` looks into the folders of the system first, and then into the package `tzdata`; so do we.
+`zoneinfo` reads the system's folders first and then the package `tzdata`; so does this module.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _HEADERS = ("tzdata.zi", "+VERSION")
 _HEADER_BYTES = 100
 _VERSION = re.compile(rb"\b(\d{4}[a-z]+)\b")
 _SOME_ZONE = "Europe/London"
-"""A folder that has this one is where zones are read from."""
+"""A folder that contains this zone is where `zoneinfo` reads zones from."""
 
 
 def version() -> str | None:
-    """The version of the zone data; None if the system's folder does not say which it is."""
+    """The tzdata version; None if the system's folder does not contain it."""
     for folder in map(Path, zoneinfo.TZPATH):
         for header in _headers(folder):
             found = _VERSION.search(header)

@@ -33,7 +33,7 @@ def test_the_gaps_of_two_years_are_told() -> None:
 
 def test_a_change_is_found_half_a_million_fires_ahead() -> None:
     explained = explain(cron_expr="* * * * *", timezone="Europe/Berlin")
-    assert notes(explained)[0] == "02:00 comes twice on 2027-10-31; this is the first time"
+    assert notes(explained)[0] == "02:00 occurs twice on 2027-10-31; this is the first time"
     assert len(explained.touched) == 240
 
 

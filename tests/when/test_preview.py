@@ -56,7 +56,7 @@ def test_a_time_that_comes_twice_says_which_one_it_is(overlap: str, turns: list[
     touched = [fire for fire in shown.fires if fire.dst is not None]
     assert [fire.dst for fire in touched] == ["overlap"] * len(turns)
     assert [fire.note for fire in touched] == [
-        f"01:30 comes twice on 2027-11-07; this is the {turn} time" for turn in turns
+        f"01:30 occurs twice on 2027-11-07; this is the {turn} time" for turn in turns
     ]
     assert shown.warnings == ()
 
@@ -95,9 +95,9 @@ def test_a_lost_day_is_a_warning_however_many_times_it_had() -> None:
 
 
 WARNED = [
-    ({"cron_expr": "H 9 * * *"}, ("H is chosen per schedule; a saved one may get another place",)),
-    ({"cron_expr": "0 9 * * THU"}, ()),
-    ({"cron_expr": "0 9 13 * 5"},
+    ({"cron_expr": "H 9 * * *"},
+    ("H depends on the schedule's id; a saved schedule may fire at another time",)), ({"cron_expr":
+    "0 9 * * THU"}, ()), ({"cron_expr": "0 9 13 * 5"},
      ("both day fields are restricted: it fires when either matches",)),
     ({"cron_expr": "0 9 */2 * 5"}, ()),
     ({"monthly_time": {"day": 31, "hour": 9, "minute": 0}},

@@ -154,7 +154,7 @@ def test_a_rare_day_is_found_over_a_century() -> None:
     assert [slot.year for slot in slots] == [2088, 2128, 2156]
 
 
-#: New York in 2027: 02:00 does not exist on 14 March, 01:00 comes twice on 7 November.
+#: New York in 2027: 02:00 does not exist on 14 March, 01:00 occurs twice on 7 November.
 OVER_A_CHANGE = [
     ("FREQ=DAILY", "2027-03-12T02:30", {}, "12T07:30 13T07:30 14T07:00 15T06:30"),
     ("FREQ=DAILY", "2027-03-12T02:30", {"gap": "shift"}, "12T07:30 13T07:30 14T07:30 15T06:30"),

@@ -1,4 +1,4 @@
-"""When a schedule fires: every timing, zone, clock change and bound, as pure functions.
+"""When a schedule fires: timings, zones, clock changes and bounds, as pure functions.
 
 ```
  JSON fields ──parse──▶ Rule ──┬─ next_after, slots_between, count_between   its slots
@@ -7,13 +7,13 @@
                                └─ preview, describe                          for people
 ```
 
-A rule is a frozen value; a *slot* is one of its nominal times, an aware UTC `datetime`.
-Intervals between two instants are open at the start and closed at the end, so that what
-follows a slot begins right after it. A rule that `parse` returned is known to fire.
+A rule is a frozen value. A *slot* is one of its nominal times, an aware UTC `datetime`. Intervals
+between two instants are open at the start and closed at the end: what follows a slot starts right
+after it. A rule that `parse` returned is known to fire.
 
-Inside, a wall-clock rule knows only a clock without a zone (`calendar_rule`, `recurrence`);
-`zone` knows where a zone's offset changes; `wall` brings the two together, and it is the only
-place that knows about daylight saving.
+A wall-clock rule (`calendar_rule`, `rrule`) works on a clock without a zone. `zone` finds where a
+zone's offset changes. `wall_clock` combines the two and is the only module that handles daylight
+saving.
 """
 
 from tickwork.core.when.describe import describe

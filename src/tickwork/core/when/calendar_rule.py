@@ -1,9 +1,7 @@
-"""Rules made of days and times of day: cron, daily, weekly and monthly are all such.
+"""Rules made of days and times of day: cron, daily, weekly and monthly.
 
-The days are asked for by month, the times are a product of hours, minutes and seconds; so
-the next match is two short look-ups, and counting a year costs twelve of them, not its slots.
-
-Which days a rule means, by month.
+Days are looked up by month. Times are a product of hours, minutes and seconds. The next match takes
+two short lookups, and counting a year takes twelve, however many slots it has.
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ DAY_SECONDS = 86_400
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 SEARCH_MONTHS_MAX = 12 * 400
-"""The calendar repeats every 400 years: what is not among them never comes."""
+"""Maximum number of months to search. The calendar repeats every 400 years."""
 
 _LAST_YEAR = 9998
 
 
 class Days(Protocol):
-    """Some days of the calendar."""
+    """A set of days of the calendar."""
 
     def in_month(self, year: int, month: int) -> tuple[int, ...]:
-        """The days of a month, in order."""
+        """The matching days of a month, in order."""
 
 
 class Times:
@@ -69,7 +67,7 @@ class Times:
         return None
 
     def count_before(self, second_of_day: int) -> int:
-        """How many times lie before a second of the day (up to 86,400)."""
+        """Number of times before a second of the day (up to 86,400)."""
         hour, rest = divmod(second_of_day, 3600)
         minute, second = divmod(rest, 60)
         count = bisect_left(self.hours, hour) * len(self.minutes) * len(self.seconds)
@@ -80,7 +78,7 @@ class Times:
         return count
 
     def runs_around_the_clock(self) -> bool:
-        """Hours evenly spaced around the clock, however they were spelled."""
+        """Whether the hours are evenly spaced around the clock."""
         if len(self.hours) < 2:
             return False
         steps = {after - before for before, after in pairwise(self.hours)}
@@ -88,7 +86,7 @@ class Times:
         return len(steps) == 1
 
     def min_gap_seconds(self) -> int:
-        """The shortest distance between two times, the next day's first included."""
+        """The shortest distance between two times, across midnight too."""
         seconds, minutes, hours = self.seconds, self.minutes, self.hours
         gaps = [after - before for before, after in pairwise(seconds)]
         tail = seconds[0] - seconds[-1]
@@ -170,16 +168,16 @@ _ALL_MONTHS = frozenset(range(1, 13))
 _WHOLE_MONTH = {length: tuple(range(1, length + 1)) for length in (28, 29, 30, 31)}
 
 LAST = -1
-"""In place of a day of the month, or of the n of an nth weekday: the last one."""
+"""Stands for the last day of the month, or the last of its nth weekdays."""
 
 
 class DayPattern(Struct, frozen=True, cache_hash=True):
     """Days by month, day of the month and day of the week (0 = Sunday).
 
-    `days` None means any day of the month and `weekdays` None any day of the week; with both
-    given, `either` tells whether one suffices. `nearest` are the days of `15W`: the weekday
-    nearest to it within its month. `nth` holds (weekday, n). `clamp` moves a day that a short
-    month lacks to its last.
+    `days` None means any day of the month, `weekdays` None any day of the week. If both are given,
+    `either` means that one match suffices. `nearest` are the days of `15W`: the weekday nearest to
+    it in the same month. `nth` holds (weekday, n). `clamp` moves a day that a short month lacks to
+    its last day.
     """
 
     months: frozenset[int] = _ALL_MONTHS
@@ -200,7 +198,7 @@ class DayPattern(Struct, frozen=True, cache_hash=True):
         return _matching(self, (before + 1) % 7, length)
 
     def has_day_every_month(self) -> bool:
-        """Whether each of its months has such a day, so that nobody need search for one."""
+        """Whether each of its months surely has a matching day, so that no search is needed."""
         if self.nth or (self.days is not None and self.weekdays is not None):
             return False
         if self.days is None or self.clamp or self.last_workday or LAST in self.days:
@@ -210,7 +208,7 @@ class DayPattern(Struct, frozen=True, cache_hash=True):
 
 @lru_cache(maxsize=8192)
 def _matching(pattern: DayPattern, first_weekday: int, length: int) -> tuple[int, ...]:
-    """The days of a month that begins on `first_weekday` (0 = Sunday): all a pattern can see."""
+    """The matching days of a month that starts on `first_weekday` (0 = Sunday)."""
     by_date = _by_date(pattern, first_weekday, length)
     by_week = _by_week(pattern, first_weekday, length)
     if by_date is None or by_week is None:
@@ -236,7 +234,7 @@ def _by_date(pattern: DayPattern, first_weekday: int, length: int) -> set[int] |
 
 
 def _workday_near(day: int, first_weekday: int, length: int) -> int:
-    """The Monday-to-Friday day nearest to `day` that stays in the month."""
+    """The Monday-to-Friday day nearest to `day` in the same month."""
     weekday = (first_weekday + day - 1) % 7
     if weekday == 6:
         return day - 1 if day > 1 else day + 2

@@ -1,9 +1,9 @@
-"""Cron expressions: cronsim's grammar, and the thin layer of ours above it.
+"""Cron expressions: the grammar of cronsim plus `@` aliases, `?`, `W` and `H`.
 
-cronsim reads lists, ranges, steps, names, `L`, `LW`, `#`; this layer adds the aliases
-(`@hourly`), `?`, `W` and `H`, and turns the fields into a calendar rule. When the day of
-the month and the day of the week are both restricted one of them suffices, as in Vixie
-cron; a field that begins with `*` does not count as restricted.
+cronsim reads lists, ranges, steps, names, `L`, `LW` and `#`. This module adds the rest and turns
+the fields into a calendar rule. If both the day of the month and the day of the week are
+restricted, one match suffices, as in Vixie cron. A field that starts with `*` does not count as
+restricted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tickwork.core.hashing import stable_hash
 from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
 
 EXPRESSION_LENGTH_MAX = 256
+"""Maximum number of characters in an expression."""
 
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -45,7 +46,7 @@ _HINTS = {
     "month": "1-12 or JAN-DEC",
     "day-of-week": "0-7 or SUN-SAT, 5#3 or 5L",
 }
-# A hashed day of the month stays within every month's length.
+# A hashed day of the month exists in every month.
 _HASH_RANGES = {**_RANGES, "day-of-month": (1, 28)}
 _HASHED = re.compile(r"^H(?:\((\d{1,2})-(\d{1,2})\))?(?:/(\d{1,2}))?$")
 _HASH_ITEM = re.compile(r"(?:^|[\s,])H(?:$|[\s,(/])")
@@ -54,16 +55,16 @@ _ANCHOR = datetime(2000, 1, 1)  # noqa: DTZ001 (a naive clock: only the grammar 
 
 
 class CronError(ValueError):
-    """An expression that cannot be read; the text is one sentence for a person."""
+    """An invalid expression. The text is one sentence for a person."""
 
 
 def field_texts(expr: str) -> tuple[str, ...]:
-    """The six field texts of an expression, aliases resolved and seconds put first."""
+    """The six field texts of an expression, with aliases resolved and seconds first."""
     text = expr.strip()
     if len(text) > EXPRESSION_LENGTH_MAX:
         raise CronError(f"is longer than {EXPRESSION_LENGTH_MAX} characters")
     if not text.isascii():
-        raise CronError(f"{text!r} has characters that no cron expression has")
+        raise CronError(f"{text!r} has characters that are not allowed in a cron expression")
     if text.startswith("@"):
         if text.lower() not in _ALIASES:
             raise CronError(f"{text!r} is not an alias; use one of {', '.join(_ALIASES)}")
@@ -80,14 +81,14 @@ def field_texts(expr: str) -> tuple[str, ...]:
 
 
 def compile_cron(expr: str, seed: str) -> CalendarRule[DayPattern]:
-    """The calendar rule of an expression; `seed` decides every `H`."""
+    """Compiles an expression to a calendar rule. `seed` decides the values of `H`."""
     return _compile(expr, seed if uses_hash(expr) else "")
 
 
 def uses_hash(expr: str) -> bool:
-    """Whether an expression leaves a place to the schedule's own hash."""
-    shouted = expr.upper()
-    return "H" in shouted and _HASH_ITEM.search(shouted) is not None
+    """Whether an expression contains `H`, whose value depends on the schedule's id."""
+    upper = expr.upper()
+    return "H" in upper and _HASH_ITEM.search(upper) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -114,7 +115,7 @@ def _ordered(values: set[int]) -> tuple[int, ...]:
 def _read(texts: tuple[str, ...]) -> CronSim:
     try:
         return CronSim(" ".join(texts), _ANCHOR)
-    except (CronSimError, AssertionError) as error:  # A step of `5#3` trips an assertion.
+    except (CronSimError, AssertionError) as error:  # cronsim asserts on a step of `5#3`.
         raise CronError(_sentence(str(error).removeprefix("Bad "), texts)) from None
 
 
@@ -128,7 +129,7 @@ def _sentence(name: str, texts: tuple[str, ...]) -> str:
 
 
 def _is_readable(texts: tuple[str, ...]) -> bool:
-    """Whether the fields are fine in themselves, with months that have every day."""
+    """Whether the fields are valid if every month is allowed."""
     try:
         CronSim(" ".join((*texts[:4], "*", texts[5])), _ANCHOR)
     except CronSimError:
@@ -190,7 +191,7 @@ def _hashed(name: str, item: str, seed: str) -> str:
 
 
 def _without_nearest(text: str) -> tuple[str, frozenset[int]]:
-    """Splits the `15W` items off a day-of-month field, and returns what is left of it."""
+    """Splits the `15W` items off a day-of-month field; returns the rest and their days."""
     nearest, rest = set(), []
     for item in text.split(","):
         found = _NEAREST.match(item)

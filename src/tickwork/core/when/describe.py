@@ -1,4 +1,4 @@
-"""A rule in plain English."""
+"""Describes a rule in plain English."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _ROLLED = {
 
 
 def describe(rule: Rule) -> str:
-    """What a rule means, such as "At 09:00, Monday to Friday, New York time"."""
+    """A description such as "At 09:00, Monday to Friday, New York time"."""
     return ", ".join([*_timing(rule), *_bounds(rule)])
 
 
 def _zone_name(zone: str) -> str:
-    """A zone as people name it."""
+    """A zone name for people, such as "New York time"."""
     city = zone.rpartition("/")[2].replace("_", " ")
     return city if city in ("UTC", "GMT") else f"{city} time"
 
@@ -121,18 +121,18 @@ def _hours(times: Times) -> str:
 
 
 def _is_run(hours: Sequence[int]) -> bool:
-    """Some hours that follow each other, but not the whole day."""
+    """Whether the hours are consecutive, but not the whole day."""
     return len(hours) < 24 and len(hours) == hours[-1] - hours[0] + 1
 
 
 def _step(values: Sequence[int], base: int) -> int | None:
-    """The step of values that go all the way round from zero, or None."""
+    """The step of evenly spaced values from zero that fill the base; None for others."""
     step = base // len(values)
     return step if tuple(values) == tuple(range(0, base, step)) and base % step == 0 else None
 
 
 def _days(days: DayPattern, times: Times) -> list[str]:
-    """The days of a calendar rule; that it means every day is said where hours are named."""
+    """The days of a calendar rule. "every day" is included only if hours are listed."""
     any_day = days.days is None and days.weekdays is None
     if any_day and len(times.hours) < 24 and not times.runs_around_the_clock():
         return ["every day", *_dates(days)]
@@ -150,8 +150,8 @@ def _dates(days: DayPattern) -> list[str]:
     if len(days.months) < 12:
         months = sorted(days.months)
         in_one_run = 2 < len(months) == months[-1] - months[0] + 1
-        said = _spans(months, _MONTHS, first=1)
-        parts.append(f"from {said}" if in_one_run else f"in {said}")
+        months_text = _spans(months, _MONTHS, first=1)
+        parts.append(f"from {months_text}" if in_one_run else f"in {months_text}")
     return parts
 
 
@@ -180,7 +180,7 @@ def _by_week(days: DayPattern) -> str:
 
 
 def _weekdays(days: Iterable[int]) -> str:
-    """Weekdays as people say them: from Monday on, with Sunday (0) as the last."""
+    """Weekdays from Monday on, with Sunday (0) last."""
     ordered = sorted(day or 7 for day in days)
     return "day" if len(ordered) == 7 else _spans(ordered, (*_WEEKDAYS, "Sunday"), first=0)
 
@@ -190,7 +190,7 @@ def _every(days: str) -> str:
 
 
 def _recurrence(text: str, rule: Rule) -> list[str]:
-    """A recurrence in words; one that needs too many of them is quoted."""
+    """A recurrence in words, or quoted if it is too complex."""
     parts = parse_parts(text)
     head = f"Every {_plural(parts.interval, _FREQUENCY_UNITS[parts.frequency])}"
     numbers = [n for _, n in parts.weekdays if n is not None]
@@ -216,7 +216,7 @@ def _recurrence(text: str, rule: Rule) -> list[str]:
 
 
 def _clock_times(parts: Parts, rule: Rule) -> list[str]:
-    """The times of day that a recurrence names, or takes from its start."""
+    """The times of day of a recurrence, from its parts or its start."""
     if parts.frequency > Frequency.DAILY and not parts.hours:
         return []
     assert rule.start_at is not None

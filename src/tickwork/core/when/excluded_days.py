@@ -1,7 +1,7 @@
-"""Rules without some days; with a roll, the slots of those go to the nearest open day.
+"""Rules without excluded days. With `roll`, slots on them move to the nearest open day.
 
-A rolled slot keeps its time of day; where the open day has that slot anyway they are one.
-Excluded days that follow each other are one run, with one open day before and one after it.
+A rolled slot keeps its time of day. If the open day has the same slot, the two are one. Consecutive
+excluded days form a run, with one open day before it and one after it.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from tickwork.core.when.model import Roll
 from tickwork.core.when.wall_clock import NaiveRule
 
 EXCLUDED_DAYS_MAX = 10_000
+"""Maximum number of excluded days of a rule or a calendar."""
 
 ROLL_DAYS_MAX = 366
-"""A slot with no open day within a year stays out."""
+"""Maximum number of days that a slot rolls. Without an open day in reach it is skipped."""
 
 
 def exclude_days(rule: NaiveRule, excluded: frozenset[date], roll: Roll) -> NaiveRule:
-    """A rule with excluded days taken out or rolled."""
+    """The rule with slots on excluded days removed or rolled."""
     if isinstance(rule, CalendarRule):
         return CalendarRule(OpenDays(rule.days, excluded, roll), rule.times)
     return OpenTimes(rule, excluded, roll)
 
 
 def day_start(day: date) -> int:
-    """The naive second at which a day begins."""
+    """The naive second at which a day starts."""
     return (day.toordinal() - EPOCH_ORDINAL) * DAY_SECONDS
 
 
 class _Run(NamedTuple):
-    """Excluded days `[first, end)`, as ordinals, and the open day they roll to, if any."""
+    """Excluded days `[first, end)` as ordinals, and the open day they roll to, if any."""
 
     first: int
     end: int
     target: int | None
 
     def rolled(self) -> range:
-        """The days that are near enough to the open day to roll there."""
+        """The days near enough to the open day to roll to it."""
         if self.target is None:
             return range(0)
         if self.target == self.end:
@@ -67,7 +68,7 @@ def _runs(excluded: frozenset[date], roll: Roll) -> list[_Run]:
 
 
 class OpenDays:
-    """The days of a calendar rule: all have the same times, so whole days come and go."""
+    """The days of a calendar rule. All have the same times, so whole days are removed or added."""
 
     __slots__ = ("_base", "_touched")
 
@@ -102,15 +103,15 @@ def _by_month(ordinals: Iterable[int]) -> dict[tuple[int, int], set[int]]:
 
 
 class OpenTimes:
-    """Any other rule without excluded days: its days may differ in their times."""
+    """Any other rule without excluded days. Its days may have different times."""
 
     __slots__ = ("_base", "_firsts", "_moved", "_runs", "_targets")
 
     def __init__(self, base: NaiveRule, excluded: frozenset[date], roll: Roll) -> None:
         self._base = base
         self._runs = _runs(excluded, roll)
-        self._firsts = [_begin(run.first) for run in self._runs]
-        self._targets = [_begin(run.target) for run in self._runs if run.target is not None]
+        self._firsts = [_start_of(run.first) for run in self._runs]
+        self._targets = [_start_of(run.target) for run in self._runs if run.target is not None]
         self._moved: dict[int, list[int]] = {}
 
     def next_naive(self, after: int) -> int | None:
@@ -123,7 +124,7 @@ class OpenTimes:
         count = self._base.count_naive(start, end)
         first = max(bisect_right(self._firsts, start) - 1, 0)
         for run in self._runs[first : bisect_left(self._firsts, end)]:
-            low, high = max(start, _begin(run.first)), min(end, _begin(run.end))
+            low, high = max(start, _start_of(run.first)), min(end, _start_of(run.end))
             if low < high:
                 count -= self._base.count_naive(low, high)
         return count + sum(1 for _ in self._moved_between(start, end))
@@ -133,41 +134,41 @@ class OpenTimes:
         naive = self._base.next_naive(after)
         for _ in range(len(self._runs)):
             at = bisect_right(self._firsts, naive) - 1 if naive is not None else -1
-            if naive is None or at < 0 or naive >= _begin(self._runs[at].end):
+            if naive is None or at < 0 or naive >= _start_of(self._runs[at].end):
                 return naive
-            naive = self._base.next_naive(_begin(self._runs[at].end) - 1)
+            naive = self._base.next_naive(_start_of(self._runs[at].end) - 1)
         return naive
 
     def _moved_between(self, start: int, end: int | None) -> Iterator[int]:
-        """The slots in `[start, end)` that rolled there from an excluded day, in order."""
-        coming: int | None = None
+        """The slots in `[start, end)` that rolled from an excluded day, in order."""
+        upcoming: int | None = None
         for at in range(bisect_right(self._targets, start - DAY_SECONDS), len(self._targets)):
             days = self._runs[at].rolled()
             if end is not None and self._targets[at] >= end:
                 return
-            if coming is not None and coming >= _begin(days.stop):
+            if upcoming is not None and upcoming >= _start_of(days.stop):
                 continue
-            coming = self._base.next_naive(_begin(days.start) - 1)
-            if coming is None:
+            upcoming = self._base.next_naive(_start_of(days.start) - 1)
+            if upcoming is None:
                 return
             for naive in self._moved_to(at):
                 if start <= naive and (end is None or naive < end):
                     yield naive
 
     def _moved_to(self, at: int) -> list[int]:
-        """The slots of a run's days at its open day, but for those it has anyway."""
+        """The slots that a run adds to its open day, without those the day has anyway."""
         if at not in self._moved:
             days, target = self._runs[at].rolled(), self._targets[at]
             times: set[int] = set()
-            naive = self._base.next_naive(_begin(days.start) - 1)
-            while naive is not None and naive < _begin(days.stop):
+            naive = self._base.next_naive(_start_of(days.start) - 1)
+            while naive is not None and naive < _start_of(days.stop):
                 times.add(target + naive % DAY_SECONDS)
                 naive = self._base.next_naive(naive)
             self._moved[at] = sorted(
-                there for there in times if not self._base.count_naive(there, there + 1)
+                time for time in times if not self._base.count_naive(time, time + 1)
             )
         return self._moved[at]
 
 
-def _begin(ordinal: int) -> int:
+def _start_of(ordinal: int) -> int:
     return (ordinal - EPOCH_ORDINAL) * DAY_SECONDS

@@ -1,7 +1,7 @@
-"""Intervals: slots by elapsed time, which knows no daylight saving and never drifts.
+"""Intervals: slots by elapsed time, independent of daylight saving and without drift.
 
-Only excluded days look at the clock on the wall, and there a day may come in pieces: a clock
-that goes back past midnight shows the end of a day twice, with the next one begun between.
+Only excluded days depend on local time. A local day can consist of several pieces: if the clock
+goes back past midnight, the end of a day occurs twice, with the start of the next day between.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tickwork.core.when.excluded_days import day_start
 from tickwork.core.when.zone import Timeline, instant_of, local_date, seconds_of
 
 NEVER = datetime(9980, 1, 1, tzinfo=UTC)
-"""Later than any slot, and a longest interval before the calendar ends."""
+"""An instant after every slot, one maximum interval before the last year of `datetime`."""
 
 _DAY_SECONDS = 86_400
-_A_DAY = timedelta(days=1)
+_ONE_DAY = timedelta(days=1)
 _PIECES_PER_DAY_MAX = 3
 
 
 class ClosedDays:
-    """Excluded local days, as instants."""
+    """Excluded local days as ranges of instants."""
 
     __slots__ = ("_days", "_line", "_ordered")
 
@@ -33,7 +33,7 @@ class ClosedDays:
         return len(self._ordered)
 
     def last_moment(self, instant: datetime) -> datetime | None:
-        """The end of the closed piece that holds an instant; None where it is open."""
+        """The last moment of the excluded piece with this instant; None if it is not excluded."""
         if not self._ordered or (day := local_date(instant, self._line)) not in self._days:
             return None
         stretch = self._line.stretch(seconds_of(instant))
@@ -41,11 +41,11 @@ class ClosedDays:
         return instant_of(ends) - timedelta.resolution
 
     def pieces(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """The closed parts of `(after, until]`, each as `(low, high]`."""
+        """The excluded parts of `(after, until]`, each as `(low, high]`."""
         if not self._ordered:
             return
-        first = bisect_left(self._ordered, local_date(after, self._line) - _A_DAY)
-        last = bisect_right(self._ordered, local_date(until, self._line) + _A_DAY)
+        first = bisect_left(self._ordered, local_date(after, self._line) - _ONE_DAY)
+        last = bisect_right(self._ordered, local_date(until, self._line) + _ONE_DAY)
         for day in self._ordered[first:last]:
             begin = day_start(day)
             for start, end in self._line.instants_showing(begin, begin + _DAY_SECONDS):
@@ -56,7 +56,7 @@ class ClosedDays:
 
 
 class FixedRateSource:
-    """Slot k at anchor + k · step, k ≥ 0, but none on a closed day."""
+    """Fixed rate: slot k at anchor + k · step for k ≥ 0, without excluded days."""
 
     __slots__ = ("_anchor", "_closed", "_step")
 
@@ -87,9 +87,9 @@ class FixedRateSource:
 
 
 class FixedDelaySource:
-    """Fixed delay: each slot follows the end of the run before it by one step.
+    """Fixed delay: each slot comes one step after the previous run finished.
 
-    Asked for more than the next one, it answers as if every run took no time.
+    For more than the next slot it assumes that every run takes no time.
     """
 
     __slots__ = ("_anchor", "_closed", "_step")

@@ -1,14 +1,11 @@
-"""What to do about slots that nobody planned in time.
+"""Missed slots and excluded slots: which fire, and the rest as counted runs.
 
-After an outage a schedule may have missed one slot or half a million. The answer is a value:
-which slots to fire, and the rest as runs with a count. Nothing walks the slots that are
-skipped: they are counted, so that a year of a minutely rule costs milliseconds.
+After an outage a schedule may have missed one slot or half a million. Skipped slots are counted,
+not iterated, so a year of a minutely rule takes milliseconds.
 
-The slots that a rule leaves out because of their day, and the runs that they come in.
-
-A rule with days off is two: the one that fires, and the one that it would be on every day. What the
-second has and the first has not is left out, and somebody wants to know. A slot that rolls to
-another day is not left out.
+A rule with excluded days has two views: the slots that fire, and the slots it would have without
+excluded days. Slots only in the second view are *excluded* and are recorded. A slot that rolls to
+another day is not excluded.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from tickwork.core.when.zone import just_before
 
 
 class PlannedSlot(Struct, frozen=True):
-    """A slot to fire; `catch_up` marks one that was missed."""
+    """A slot to fire. `catch_up`: it was missed."""
 
     slot: datetime
     catch_up: bool
@@ -50,11 +47,11 @@ class SkippedRun(Struct, frozen=True):
 
 
 PLAN_SLOTS_MAX = 10_000
-"""Slots judged one by one in a plan; a long grace may hold more, which the next plan takes."""
+"""Maximum number of slots decided one by one in a plan. The next plan takes the rest."""
 
 
 class MissedPlan(Struct, frozen=True):
-    """Every slot in `(last_slot, until]`: to fire, skipped, or expired."""
+    """Every slot in `(last_slot, until]`: to fire, skipped or expired."""
 
     fire: tuple[PlannedSlot, ...]
     skipped: tuple[SkippedRun, ...]
@@ -71,35 +68,35 @@ def plan_missed(
     fired: int = 0,
     expires_after_seconds: float | None = None,
 ) -> MissedPlan:
-    """Accounts for every slot after `last_slot`, up to `now` or the plan's `until` before it.
+    """Accounts for every slot after `last_slot`, up to `now` or the plan's earlier `until`.
 
-    A slot is missed when its due time is more than the grace ago. Slots on time always fire.
-    Of the missed ones `fire_late` fires the last `cap`; `fire_most_recent` the latest, unless
-    a slot on time stands for it; `skip` none. `fired` is how many fired before: the slot that
-    uses up `max_firings` is the last, and none after it is skipped either. What would fire, but
-    was due `expires_after_seconds` ago or longer, is expired.
+    A slot is missed if its due time is more than the grace period ago. Slots on time always fire.
+    Of the missed ones, `fire_late` fires the last `cap`, `fire_most_recent` the latest one unless a
+    slot on time follows it, and `skip` none. A slot that would fire but was due
+    `expires_after_seconds` ago or longer is expired. `fired` is the number of earlier firings:
+    after the slot that uses up `max_firings` nothing is fired or skipped.
     """
     policy = rule.missed if missed is None else missed
     budget = None if rule.max_firings is None else max(rule.max_firings - fired, 0)
     if budget is not None:
         rule = structs.replace(rule, max_firings=None)
-    surely_missed_until = _surely_missed_until(rule, last_slot, now, policy)
-    # The slot after a fixed delay's next depends on a run that has not ended.
+    missed_until = _missed_until(rule, last_slot, now, policy)
+    # With a fixed delay the second slot depends on a run that has not finished.
     limit = 1 if is_fixed_delay(rule) else PLAN_SLOTS_MAX
-    recent = slots_between(rule, surely_missed_until, now, limit=limit)
+    recent = slots_between(rule, missed_until, now, limit=limit)
     until = recent[-1] if len(recent) == PLAN_SLOTS_MAX else now
     deadline = now - timedelta(seconds=policy.grace_seconds)
     on_time = {slot for slot in recent if due_at(rule, slot) >= deadline}
     late = [slot for slot in recent if slot not in on_time]
-    older = count_between(rule, last_slot, surely_missed_until)
+    older = count_between(rule, last_slot, missed_until)
 
     wanted = _wanted(policy, has_on_time=bool(on_time))
     catch_up = late[-wanted:] if wanted else []
     reach_back = min(wanted - len(catch_up), older)
-    cut = surely_missed_until
+    cut = missed_until
     if reach_back:
-        cut = instant_before_last(rule, last_slot, surely_missed_until, reach_back)
-        catch_up = slots_between(rule, cut, surely_missed_until) + catch_up
+        cut = instant_before_last(rule, last_slot, missed_until, reach_back)
+        catch_up = slots_between(rule, cut, missed_until) + catch_up
     planned = [PlannedSlot(slot, catch_up=True) for slot in catch_up]
     planned += [PlannedSlot(slot, catch_up=False) for slot in on_time]
     planned.sort(key=lambda each: each.slot)
@@ -121,16 +118,14 @@ def plan_missed(
 def is_expired(
     rule: Rule, slot: datetime, now: datetime, expires_after_seconds: float | None
 ) -> bool:
-    """Whether nobody may begin with a slot any more; that counts from when it was due."""
+    """Whether a slot is too old to start, measured from its due time."""
     if expires_after_seconds is None:
         return False
     return due_at(rule, slot) + timedelta(seconds=expires_after_seconds) <= now
 
 
-def _surely_missed_until(
-    rule: Rule, last_slot: datetime, now: datetime, policy: Missed
-) -> datetime:
-    """Slots up to here are late whatever their spread; later ones are judged one by one."""
+def _missed_until(rule: Rule, last_slot: datetime, now: datetime, policy: Missed) -> datetime:
+    """Slots up to here are missed despite jitter and window; later ones are checked one by one."""
     if is_fixed_delay(rule):
         return last_slot
     late_by = timedelta(seconds=policy.grace_seconds) + spread_max(rule)
@@ -148,7 +143,7 @@ def _wanted(policy: Missed, *, has_on_time: bool) -> int:
 
 
 def _counted_run(rule: Rule, after: datetime, until: datetime, count: int) -> SkippedRun | None:
-    """The slots in `(after, until]` as one run; there are `count`."""
+    """The `count` slots in `(after, until]` as one run."""
     if not count:
         return None
     first = next_after(rule, after)
@@ -161,62 +156,64 @@ def _counted_run(rule: Rule, after: datetime, until: datetime, count: int) -> Sk
 def _runs(
     counted: SkippedRun | None, recent: list[datetime], fires: set[datetime]
 ) -> list[SkippedRun]:
-    """Every skipped slot in a run that no firing one interrupts.
+    """Groups skipped slots into runs without a firing slot inside.
 
-    Where older slots fire all the recent ones do: a recent one that is skipped follows right on
-    the counted run.
+    If older slots fire, all recent ones do. So a skipped recent slot directly follows the counted
+    run.
     """
     runs = [] if counted is None else [counted]
-    goes_on = counted is not None
+    continues = counted is not None
     for slot in recent:
         if slot in fires:
-            goes_on = False
-        elif goes_on:
+            continues = False
+        elif continues:
             runs[-1] = SkippedRun(runs[-1].first, slot, runs[-1].count + 1)
         else:
             runs.append(SkippedRun(slot, slot, 1))
-            goes_on = True
+            continues = True
     return runs
 
 
 def _up_to_last(planned: list[PlannedSlot], runs: list[SkippedRun]) -> list[SkippedRun]:
-    """The runs before the slot that uses up the budget."""
+    """The runs before the slot that uses up `max_firings`."""
     return [run for run in runs if planned and run.last < planned[-1].slot]
 
 
 def has_days_off(rule: Rule) -> bool:
-    """Whether slots of it may be left out because of their day."""
+    """Whether slots of the rule are skipped on excluded days."""
     return bool(rule.exclude or rule.holidays) and rule.roll is Roll.SKIP
 
 
 def is_day_off(rule: Rule, instant: datetime) -> bool:
-    """Whether an instant is on one."""
+    """Whether the rule skips slots on the local day of an instant."""
     return has_days_off(rule) and _local_day(rule, instant) in rule.excluded_days
 
 
 def ignoring_days_off(rule: Rule) -> Rule:
-    """The rule as if it had no days off."""
-    return _without_days_off(rule) if has_days_off(rule) else rule
+    """The rule without its excluded days. A rule that rolls is unchanged."""
+    return _ignoring_days_off(rule) if has_days_off(rule) else rule
 
 
 @lru_cache(maxsize=16_384)
-def _without_days_off(rule: Rule) -> Rule:
+def _ignoring_days_off(rule: Rule) -> Rule:
     return structs.replace(rule, exclude=(), holidays=frozenset())
 
 
 def excluded_runs(rule: Rule, first: datetime, until: datetime) -> Iterator[SkippedRun]:
-    """The slots that are left out from `first` to `until`, in runs that no other slot interrupts.
-    They are counted: only the days off are walked."""
+    """Excluded slots from `first` to `until`, in runs without another slot inside.
+
+    Slots are counted; only the excluded days are iterated.
+    """
     if not has_days_off(rule):
         return
     every = structs.replace(ignoring_days_off(rule), max_firings=None)
     after, days = just_before(first), sorted(rule.excluded_days)
     while (slot := next_after(every, after)) is not None and slot <= until:
-        opened = next_after(rule, after)
-        if opened == slot:
+        open_slot = next_after(rule, after)
+        if open_slot == slot:
             after = max(slot, _before_next(rule, days, slot) or until)
             continue
-        end = until if opened is None else min(until, just_before(opened))
+        end = until if open_slot is None else min(until, just_before(open_slot))
         last = last_between(every, after, end) or slot
         yield SkippedRun(slot, last, count_between(every, after, end))
         after = end
@@ -225,7 +222,7 @@ def excluded_runs(rule: Rule, first: datetime, until: datetime) -> Iterator[Skip
 def split_around(
     rule: Rule, first: datetime, last: datetime, off: Sequence[SkippedRun]
 ) -> Iterator[SkippedRun]:
-    """A run of slots that are not left out, as runs that no day off interrupts."""
+    """Splits a run of open slots at the excluded runs inside it."""
     begin, unbounded = first, structs.replace(rule, max_firings=None)
     for each in off:
         if first < each.first < last:
@@ -236,11 +233,11 @@ def split_around(
 
 
 def _before_next(rule: Rule, days: Sequence[date], slot: datetime) -> datetime | None:
-    """The last instant before the next day off; None if there is none any more."""
-    place = bisect_left(days, _local_day(rule, slot))
-    if place == len(days):
+    """The last instant before the next excluded day; None if there is none."""
+    index = bisect_left(days, _local_day(rule, slot))
+    if index == len(days):
         return None
-    day, zone = days[place], ZoneInfo(rule.timezone)
+    day, zone = days[index], ZoneInfo(rule.timezone)
     return just_before(datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC))
 
 

@@ -1,6 +1,6 @@
-"""The values that say *when*: one small type per timing, and the rule around it.
+"""Timings and the rule around them.
 
-All are frozen and hashable: a rule is the key under which its next time is memoised.
+All values are frozen and hashable: a rule is the cache key of its next slot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Gap(StrEnum):
-    """What happens to a local time that a zone leaves out."""
+    """What to do with a local time that does not exist because clocks went forward."""
 
     RUN_AFTER = "run_after"
     SHIFT = "shift"
@@ -22,7 +22,7 @@ class Gap(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens to a local time that comes twice."""
+    """Which one to use when a local time occurs twice because clocks went back."""
 
     FIRST = "first"
     LAST = "last"
@@ -30,7 +30,7 @@ class Overlap(StrEnum):
 
 
 class Roll(StrEnum):
-    """Where a slot on an excluded day goes."""
+    """Which day a slot on an excluded day moves to, if any."""
 
     SKIP = "skip"
     NEXT_DAY = "next_day"
@@ -38,21 +38,21 @@ class Roll(StrEnum):
 
 
 class ShortMonth(StrEnum):
-    """What "the 31st" means in a month that has none."""
+    """What day 29, 30 or 31 means in a month without it."""
 
     SKIP = "skip"
     LAST_DAY = "last_day"
 
 
 class IntervalMode(StrEnum):
-    """Counted from the anchor, or from the end of the previous run."""
+    """Whether an interval counts from its anchor or from the finish of the previous run."""
 
     FIXED_RATE = "fixed_rate"
     FIXED_DELAY = "fixed_delay"
 
 
 class MissedPolicy(StrEnum):
-    """What becomes of slots that are late by more than their grace."""
+    """What to do with slots that are later than the grace period."""
 
     FIRE_LATE = "fire_late"
     FIRE_MOST_RECENT = "fire_most_recent"
@@ -60,14 +60,14 @@ class MissedPolicy(StrEnum):
 
 
 class Dst(Struct, frozen=True):
-    """The policy for rules that name a time of day."""
+    """Daylight saving policy of rules with a time of day."""
 
     gap: Gap = Gap.RUN_AFTER
     overlap: Overlap = Overlap.FIRST
 
 
 class Missed(Struct, frozen=True):
-    """The policy for missed slots; lateness counts from the due time."""
+    """Policy for missed slots. Lateness is measured from the due time."""
 
     policy: MissedPolicy = MissedPolicy.FIRE_LATE
     cap: int = 10
@@ -81,7 +81,7 @@ class Cron(Struct, frozen=True, tag="cron"):
 
 
 class Interval(Struct, frozen=True, tag="interval"):
-    """Elapsed time; slot k is anchor + k · seconds and never drifts."""
+    """Elapsed time. Slot k is anchor + k · seconds and never drifts."""
 
     seconds: int
     mode: IntervalMode = IntervalMode.FIXED_RATE
@@ -95,7 +95,7 @@ class Daily(Struct, frozen=True, tag="daily"):
 
 
 class Weekly(Struct, frozen=True, tag="weekly"):
-    """On some days of the week (0 = Sunday) at a wall-clock time."""
+    """On given weekdays (0 = Sunday) at a wall-clock time."""
 
     days_of_week: tuple[int, ...]
     hour: int
@@ -103,7 +103,7 @@ class Weekly(Struct, frozen=True, tag="weekly"):
 
 
 class Monthly(Struct, frozen=True, tag="monthly"):
-    """On one day of the month, or its last (`day` is None), at a wall-clock time."""
+    """On one day of the month, or the last day (`day` None), at a wall-clock time."""
 
     day: int | None
     hour: int
@@ -112,14 +112,14 @@ class Monthly(Struct, frozen=True, tag="monthly"):
 
 
 class Once(Struct, frozen=True, tag="once"):
-    """A single instant; `wall` is the local time it was given as, if it was."""
+    """A single instant. `wall` is its local time, if it was given as one."""
 
     at: datetime
     wall: datetime | None = None
 
 
 class Recurrence(Struct, frozen=True, tag="rrule"):
-    """An RFC 5545 recurrence; its DTSTART is the rule's `start_at`."""
+    """An RFC 5545 recurrence. Its DTSTART is the rule's `start_at`."""
 
     text: str
 
@@ -128,7 +128,7 @@ Timing = Cron | Interval | Daily | Weekly | Monthly | Once | Recurrence
 
 
 class Limits(Struct, frozen=True):
-    """What a tenant may ask for. Seconds in cron are allowed below a minute's interval."""
+    """Limits of a tenant. Cron may name seconds if intervals below a minute are allowed."""
 
     min_interval_seconds: int = 60
 
@@ -138,8 +138,11 @@ class Limits(Struct, frozen=True):
 
 
 class RolledSlot(Struct, frozen=True):
-    """A time of a rule with `roll`, as a clock on the wall without days off has it, and the slot
-    that stands for it; None if that is another one's as well."""
+    """A natural time of a rule with `roll`, and the slot that stands for it.
+
+    `natural` is the local time without excluded days. `slot` is None if another natural time needs
+    the same slot.
+    """
 
     natural: datetime
     slot: datetime | None
@@ -148,11 +151,12 @@ class RolledSlot(Struct, frozen=True):
 class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
     """A timing with its zone, policies and bounds: everything that decides the slots.
 
-    `anchor` is where intervals count from; `seed` (the schedule's id) makes `H`, jitter and
-    window stable; `holidays` are the dates of the named calendar as they were when parsed.
+    Intervals count from `anchor`. `seed` (the schedule's id) makes `H`, jitter and window stable.
+    `holidays` are the dates of the named calendar at the time of parsing.
 
-    Of a rule with `roll` whose days have changed (`core.rolling`): `kept` are slots that it has
-    besides, `spent` are some that it has not, because what they stand for has had its firing.
+    `kept` and `spent` are set after the excluded days of a rule with `roll` changed (see
+    `core.schedule.calendar_change`): `kept` are additional slots, `spent` are slots that do not
+    fire because the times they stand for have fired already.
     """
 
     timing: Timing
@@ -179,10 +183,10 @@ class Rule(Struct, frozen=True, cache_hash=True, kw_only=True):
 
 
 def is_fixed_delay(rule: Rule) -> bool:
-    """Whether its next slot is counted from the end of the one before."""
+    """Whether its next slot is counted from the finish of the previous run."""
     return isinstance(rule.timing, Interval) and rule.timing.mode is IntervalMode.FIXED_DELAY
 
 
 def has_one_known_slot(rule: Rule) -> bool:
-    """Whether no more than one slot is known at a time."""
+    """Whether at most one slot is known at a time: a single instant or a fixed delay."""
     return isinstance(rule.timing, Once) or is_fixed_delay(rule)

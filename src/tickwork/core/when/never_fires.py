@@ -1,4 +1,4 @@
-"""Whether a rule may exist: it fires at all, and not more often than its tenant may."""
+"""Checks that a rule fires at all, and not more often than its tenant allows."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _MONTH_DAYS_MIN = 28
 
 
 def rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
-    """The fault of a rule that never fires or fires too often; None for a good one."""
+    """The fault of a rule that never fires or fires too often; None for a valid one."""
     field = _field(rule)
     names_seconds = isinstance(rule.timing, Cron) and len(rule.timing.expr.split()) == 6
     if names_seconds and not limits.seconds_allowed:
-        return FieldError(field, "has 6 fields; seconds are not allowed here, give 5")
-    interval = _least_interval_seconds(rule)
+        return FieldError(field, "has 6 fields; seconds are not allowed here; give 5")
+    interval = _min_interval_seconds(rule)
     if interval is not None and interval < limits.min_interval_seconds:
         least = limits.min_interval_seconds
         return FieldError(field, f"fires {interval} s apart; the minimum here is {least} s")
     if not _fires(rule):
         bounds = " within its bounds" if _is_bounded(rule) else ""
-        return FieldError(field, f"never fires; no day or time fits it{bounds}")
+        return FieldError(field, f"never fires; no day or time matches{bounds}")
     return None
 
 
@@ -61,33 +61,33 @@ def _field(rule: Rule) -> str:
             return f"{type(timing).__name__.lower()}_time"
 
 
-def _least_interval_seconds(rule: Rule) -> int | None:
+def _min_interval_seconds(rule: Rule) -> int | None:
     match rule.timing:
         case Cron(expr=expr):
             return compile_cron(expr, rule.seed).times.min_gap_seconds()
         case Interval(seconds=seconds):
             return seconds
         case Recurrence():
-            return _least_of_sample(rule)
+            return _min_of_sample(rule)
         case Daily():
             return _DAY_SECONDS
         case Weekly(days_of_week=days):
             around = pairwise([*days, days[0] + 7])
             return min(later - day for day, later in around) * _DAY_SECONDS
         case Monthly(day=day, short_month=short):
-            # The 29th, 30th and 31st are further apart, where shorter months are left out.
-            apart = day if day is not None and short is ShortMonth.SKIP else 0
-            return max(_MONTH_DAYS_MIN, apart) * _DAY_SECONDS
+            # Days 29 to 31 are further apart if months without them are skipped.
+            skipping = day if day is not None and short is ShortMonth.SKIP else 0
+            return max(_MONTH_DAYS_MIN, skipping) * _DAY_SECONDS
         case Once():
             return None
 
 
-def _least_of_sample(rule: Rule) -> int | None:
-    """The shortest distance among the first slots of a rule."""
+def _min_of_sample(rule: Rule) -> int | None:
+    """The shortest distance between the first slots of a rule."""
     first = next_after(rule, rule.anchor)
     if first is None:
         return None
-    # Counted before they are walked, so that no search goes beyond the sample.
+    # Counted first, so that iterating never searches beyond the sample.
     count = count_between(rule, first, first + min(_SAMPLE, NEVER - first))
     slots = islice(iterate_slots(rule, first), min(count, _SLOTS_SAMPLED))
     sample = pairwise(chain([first], slots))
@@ -95,7 +95,7 @@ def _least_of_sample(rule: Rule) -> int | None:
 
 
 def _fires(rule: Rule) -> bool:
-    """Searches only where something could keep the rule from ever firing."""
+    """Whether the rule ever fires. It searches only if something could prevent it."""
     if isinstance(rule.timing, Recurrence) or _is_bounded(rule):
         return next_after(rule, EPOCH - timedelta.resolution) is not None
     if isinstance(rule.timing, Cron):

@@ -1,7 +1,7 @@
-"""Rules from and to the JSON names of the API.
+"""Rules from and to the JSON fields of the API.
 
-`parse` either returns a rule that is known to fire or raises `InvalidInput` with every fault
-it found, by field; `render` is its inverse.
+`parse` returns a rule that is known to fire, or raises `InvalidInput` with every fault by field.
+`render` is its inverse.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ _SPREAD_SECONDS_MAX = 86_400
 _GRACE_SECONDS_MAX = 366 * 86_400
 _CAP_MAX = 1_000
 _FIRINGS_MAX = 1_000_000_000
-_UNREADABLE = Once(EPOCH)  # Stands in for a faulty timing, so that the rest is read, too.
-# Not names of places: the machine's own, and copies with leap seconds or without.
+_UNREADABLE = Once(EPOCH)  # Replaces a faulty timing, so that the other fields are read too.
+# Not zones: the machine's own zone, and copies of zones with or without leap seconds.
 _ZONES_REFUSED = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
 
-_USUAL_DST = Dst()
-_USUAL_LIMITS = Limits()
+_DEFAULT_DST = Dst()
+_DEFAULT_LIMITS = Limits()
 
 
 def parse(
@@ -90,11 +90,11 @@ def parse(
     limits: Limits | None = None,
     is_known: bool = False,
 ) -> Rule:
-    """The rule that the fields describe.
+    """Reads a rule. Unknown fields are refused.
 
-    `created_at` anchors intervals that have no start; `seed` is the schedule's id; `limits`
-    are the tenant's. Fields that are not part of a rule are refused. A rule that `is_known` was
-    accepted once, and is not asked again whether it fires, and how often.
+    `created_at` anchors intervals without a start. `seed` is the schedule's id. `limits` are the
+    tenant's. `is_known`: the rule was accepted before, so it is not checked again
+    that it fires, and not too often.
     """
     faults: list[FieldError] = []
     reader = Reader(fields, faults)
@@ -115,9 +115,9 @@ def parse(
         values["holidays"] = _holidays(values["calendar"], reader, calendars or {})
     if isinstance(timing, Interval):
         values["anchor"] = values.get("start_at") or created_at
-    rule = Rule(timing=_placed(timing, reader, zone, dst), **values)
+    rule = Rule(timing=_with_instant(timing, reader, zone, dst), **values)
     if not faults and not is_known:
-        _check_whole(rule, reader, limits or _USUAL_LIMITS)
+        _check_rule(rule, reader, limits or _DEFAULT_LIMITS)
     if faults:
         raise InvalidInput(faults)
     return rule
@@ -130,7 +130,7 @@ def validate(
     calendars: Mapping[str, frozenset[date]] | None = None,
     limits: Limits | None = None,
 ) -> tuple[FieldError, ...]:
-    """The faults that `parse` would raise; empty when the rule is good."""
+    """The faults that `parse` would raise; empty for a valid rule."""
     try:
         parse(fields, created_at=created_at, calendars=calendars, limits=limits)
     except InvalidInput as error:
@@ -139,7 +139,7 @@ def validate(
 
 
 def render(rule: Rule) -> dict[str, object]:
-    """The fields of a rule; what is at its default is left out, but for the zone."""
+    """The JSON fields of a rule, without defaults except for the zone."""
     fields: dict[str, object] = {**_render_timing(rule.timing), "timezone": rule.timezone}
     if rule.dst != Dst():
         fields["dst"] = {"gap": str(rule.dst.gap), "overlap": str(rule.dst.overlap)}
@@ -164,7 +164,7 @@ def render(rule: Rule) -> dict[str, object]:
 
 
 def iso(instant: datetime) -> str:
-    """UTC, ISO 8601, with Z."""
+    """An instant as ISO 8601 in UTC, with Z."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -194,7 +194,7 @@ def _timing(reader: Reader) -> Timing | None:
         )
         return None
     if reader.has("interval_mode") and not given[0].startswith("interval_"):
-        reader.fault("interval_mode", f"goes with an interval, not with {given[0]}")
+        reader.fault("interval_mode", f"is only for an interval, not for {given[0]}")
     return _READERS[given[0]](reader)
 
 
@@ -247,7 +247,7 @@ def _once(reader: Reader) -> Timing | None:
 def _rrule(reader: Reader) -> Timing | None:
     text = reader.text("rrule")
     if not reader.has("start_at"):
-        reader.fault("start_at", "is missing; an rrule counts from it")
+        reader.fault("start_at", "is missing; an rrule starts there")
     return None if text is None else Recurrence(normalize(text))
 
 
@@ -273,7 +273,7 @@ def _time_of_day(inner: Reader | None) -> tuple[int, int] | None:
 def _dst(reader: Reader) -> Dst:
     inner = reader.object("dst", _DST_FIELDS) if reader.has("dst") else None
     if inner is None:
-        return _USUAL_DST
+        return _DEFAULT_DST
     return Dst(inner.choice("gap", Gap.RUN_AFTER), inner.choice("overlap", Overlap.FIRST))
 
 
@@ -281,11 +281,11 @@ def _missed(reader: Reader) -> Missed:
     inner = reader.object("missed", _MISSED_FIELDS)
     if inner is None:
         return Missed()
-    usual = Missed()
+    default = Missed()
     return Missed(
         inner.choice("policy", MissedPolicy.FIRE_LATE),
-        inner.integer("cap", 1, _CAP_MAX, usual.cap) or usual.cap,
-        inner.integer("grace_seconds", 0, _GRACE_SECONDS_MAX, usual.grace_seconds) or 0,
+        inner.integer("cap", 1, _CAP_MAX, default.cap) or default.cap,
+        inner.integer("grace_seconds", 0, _GRACE_SECONDS_MAX, default.grace_seconds) or 0,
     )
 
 
@@ -322,15 +322,15 @@ def _instant(reader: Reader, name: str, zone: str, dst: Dst) -> datetime | None:
 
 
 def _first_occurrence(start_at: datetime, reader: Reader, zone: str) -> datetime:
-    """DTSTART names a time of day for good, so it must be one that exists, in whole seconds."""
+    """DTSTART sets the time of day of all slots, so it must exist and have whole seconds."""
     given = reader.moment("start_at")
     if given is not None and given.tzinfo is None:
         _in_zone(given, reader, "start_at", zone, Dst(gap=Gap.SKIP))
     return start_at.replace(microsecond=0)
 
 
-def _placed(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
-    """A single instant given in local time is resolved in the zone."""
+def _with_instant(timing: Timing, reader: Reader, zone: str, dst: Dst) -> Timing:
+    """Resolves a single instant that was given in local time."""
     if not isinstance(timing, Once):
         return timing
     at = _in_zone(timing.at, reader, "once_at", zone, dst) or EPOCH
@@ -344,19 +344,21 @@ def _in_zone(moment: datetime, reader: Reader, name: str, zone: str, dst: Dst) -
             reader.fault(name, f"{moment.isoformat()} does not exist in {zone}; name another time")
             return None
         moment = resolved
-    # Again, now in UTC: what is stored must be good enough to be read back.
+    # Checked again in UTC: a stored time must be readable.
     return moment if reader.is_in_years(name, moment) else None
 
 
-def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
-    """What only the rule as a whole can tell."""
+def _check_rule(rule: Rule, reader: Reader, limits: Limits) -> None:
+    """Checks that need the whole rule."""
     if rule.start_at and rule.end_at and rule.end_at <= rule.start_at:
         reader.fault("end_at", "must be after start_at")
     if reader.faults:
         return
     try:
-        if rule.roll is not Roll.SKIP and _knows_no_days(rule.timing):
-            reader.fault("roll", "needs a rule that names days; an interval can only skip them")
+        if rule.roll is not Roll.SKIP and _has_no_days(rule.timing):
+            reader.fault(
+                "roll", "needs a timing with days; an interval can only skip excluded days"
+            )
             return
         fault = rule_fault(rule, limits)
     except CronError as error:
@@ -368,7 +370,7 @@ def _check_whole(rule: Rule, reader: Reader, limits: Limits) -> None:
         reader.fault("interval_minutes" if in_minutes else fault.field, fault.message)
 
 
-def _knows_no_days(timing: Timing) -> bool:
+def _has_no_days(timing: Timing) -> bool:
     if isinstance(timing, Recurrence):
         return parse_parts(timing.text).frequency > Frequency.DAILY
     return isinstance(timing, Interval)

@@ -1,4 +1,4 @@
-"""The coming slots of a rule, with a word wherever a clock change touches one."""
+"""The upcoming slots of a rule, with notes where a clock change affects one."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from tickwork.core.when.wall_clock import (
 from tickwork.core.when.zone import Stretch, instant_of, seconds_of, timeline
 
 PREVIEW_COUNT_MAX = 1_000
+"""Maximum number of slots in a preview."""
 
 _REACH = timedelta(days=1_000 * 366)
 _TIMES_NAMED_MAX = 3
-_SEAMS_TOLD_MAX = 20
+_GAP_WARNINGS_MAX = 20
 
 
 class ClockChange(StrEnum):
-    """How a clock change touches a slot."""
+    """How a clock change affects a slot."""
 
     GAP = "gap"
     OVERLAP = "overlap"
 
 
 class UpcomingSlot(Struct, frozen=True):
-    """One coming slot: the instant, the clock on the wall, and what a change did to it."""
+    """One upcoming slot: its instant, its local time, and the effect of a clock change."""
 
     fire_at: datetime
     local: datetime
@@ -47,7 +48,7 @@ class UpcomingSlot(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
-    """The answer to *when will it fire*."""
+    """Upcoming slots of a rule, its description and warnings."""
 
     fires: tuple[UpcomingSlot, ...]
     description: str
@@ -55,7 +56,7 @@ class Preview(Struct, frozen=True):
 
 
 def preview(rule: Rule, start: datetime, count: int) -> Preview:
-    """The next `count` slots strictly after `start`, but none that only a far future has."""
+    """The next `count` slots strictly after `start`, within the next thousand years."""
     last = start + _REACH if start < NEVER - _REACH else NEVER
     slots = takewhile(lambda slot: slot <= last, iterate_slots(rule, start))
     fires = [_fire(rule, slot) for slot in islice(slots, min(max(count, 0), PREVIEW_COUNT_MAX))]
@@ -74,32 +75,34 @@ def _fire(rule: Rule, slot: datetime) -> UpcomingSlot:
         natural = instant + stretch.offset
         word = "also for" if source.rule.count_naive(natural, natural + 1) else "instead of"
         times = _clocks(source.rule, nominal)
-        return UpcomingSlot(slot, local, ClockChange.GAP, f"on {_said(local)} {word} {times}")
-    return _perhaps_twice(slot, local, stretch)
+        return UpcomingSlot(
+            slot, local, ClockChange.GAP, f"on {_date_and_time(local)} {word} {times}"
+        )
+    return _with_overlap_note(slot, local, stretch)
 
 
 def _single(rule: Rule, slot: datetime, local: datetime, stretch: Stretch) -> UpcomingSlot:
-    """A single instant is touched if it was given in local time; elapsed time never is."""
+    """A clock change affects a single instant given in local time, but never elapsed time."""
     wall = rule.timing.wall if isinstance(rule.timing, Once) else None
     if wall is None or rule.timing.at != slot:  # type: ignore[union-attr]
         return UpcomingSlot(slot, local)
     if local.replace(tzinfo=None) != wall:
         return UpcomingSlot(
-            slot, local, ClockChange.GAP, f"on {_said(local)} instead of {wall:%H:%M}"
+            slot, local, ClockChange.GAP, f"on {_date_and_time(local)} instead of {wall:%H:%M}"
         )
-    return _perhaps_twice(slot, local, stretch)
+    return _with_overlap_note(slot, local, stretch)
 
 
-def _perhaps_twice(slot: datetime, local: datetime, stretch: Stretch) -> UpcomingSlot:
-    turn = _turn(seconds_of(slot), stretch)
-    if turn is None:
+def _with_overlap_note(slot: datetime, local: datetime, stretch: Stretch) -> UpcomingSlot:
+    occurrence = _occurrence(seconds_of(slot), stretch)
+    if occurrence is None:
         return UpcomingSlot(slot, local)
-    clock = f"{local:%H:%M} comes twice on {local:%Y-%m-%d}"
-    return UpcomingSlot(slot, local, ClockChange.OVERLAP, f"{clock}; this is the {turn} time")
+    clock = f"{local:%H:%M} occurs twice on {local:%Y-%m-%d}"
+    return UpcomingSlot(slot, local, ClockChange.OVERLAP, f"{clock}; this is the {occurrence} time")
 
 
-def _turn(instant: int, stretch: Stretch) -> str | None:
-    """Whether the local time of an instant comes twice, and which of the two this is."""
+def _occurrence(instant: int, stretch: Stretch) -> str | None:
+    """Which occurrence this is, if the local time of an instant occurs twice."""
     naive = instant + stretch.offset
     if naive >= stretch.end + stretch.offset_after:
         return "first"
@@ -108,12 +111,12 @@ def _turn(instant: int, stretch: Stretch) -> str | None:
     return None
 
 
-def _said(local: datetime) -> str:
+def _date_and_time(local: datetime) -> str:
     return f"{local:%Y-%m-%d} at {local:%H:%M}"
 
 
 def _clocks(rule: NaiveRule, times: range) -> str:
-    """The rule's matches among some naive times, in words; many are not walked one by one."""
+    """The rule's matches in a range of naive times, in words. Many are counted, not listed."""
     count = rule.count_naive(times.start, times.stop)
     if count <= _TIMES_NAMED_MAX:
         return ", ".join(map(_clock, matches(rule, times)))
@@ -137,7 +140,9 @@ def _warnings(rule: Rule, start: datetime, fires: list[UpcomingSlot]) -> list[st
     match rule.timing:
         case Cron(expr=expr):
             if uses_hash(expr) and not rule.seed:
-                warnings.append("H is chosen per schedule; a saved one may get another place")
+                warnings.append(
+                    "H depends on the schedule's id; a saved schedule may fire at another time"
+                )
             if compile_cron(expr, rule.seed).days.either:
                 warnings.append("both day fields are restricted: it fires when either matches")
         case Monthly(day=day, short_month=ShortMonth.SKIP) if day is not None and day > 28:
@@ -148,20 +153,20 @@ def _warnings(rule: Rule, start: datetime, fires: list[UpcomingSlot]) -> list[st
 
 
 def _skipped_gaps(rule: Rule, start: datetime, fires: list[UpcomingSlot]) -> list[str]:
-    """Slots within the preview that a gap swallowed and the policy does not bring back."""
+    """Warnings for slots within the preview that are skipped because of a gap."""
     source = source_of(rule)
     if not isinstance(source, WallClockSource) or not fires:
         return []
-    told: list[str] = []
+    warnings: list[str] = []
     stretch = source.line.stretch(seconds_of(start))
     last = seconds_of(fires[-1].fire_at)
-    while stretch.end <= last and len(told) < _SEAMS_TOLD_MAX:
+    while stretch.end <= last and len(warnings) < _GAP_WARNINGS_MAX:
         stretch = source.line.stretch(stretch.end)
         length = stretch.offset - stretch.offset_before
         if length > 0 and (source.dst.gap is Gap.SKIP or length > GAP_SECONDS_MAX):
-            lost = gap_times(stretch)
-            if source.rule.count_naive(lost.start, lost.stop):
-                day = instant_of(next(matches(source.rule, lost)))
-                times = _clocks(source.rule, lost)
-                told.append(f"on {day:%Y-%m-%d} {times} does not exist and is skipped")
-    return told
+            gap = gap_times(stretch)
+            if source.rule.count_naive(gap.start, gap.stop):
+                day = instant_of(next(matches(source.rule, gap)))
+                times = _clocks(source.rule, gap)
+                warnings.append(f"on {day:%Y-%m-%d} {times} does not exist and is skipped")
+    return warnings

@@ -1,7 +1,7 @@
-"""A rule made ready: where its slots come from.
+"""Slot sources: a compiled rule that answers which slot comes next.
 
-Three sources cover every timing: a wall clock (cron, daily, weekly, monthly, rrule), elapsed
-time (intervals) and a single instant (once). Bounds are applied above them, in `slots`.
+Three kinds cover every timing: a wall clock (cron, daily, weekly, monthly, rrule), elapsed time
+(intervals) and a single instant (once). `slots` applies the bounds.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class SlotSource(Protocol):
         """The first slot strictly after."""
 
     def count_between(self, after: datetime, until: datetime) -> int:
-        """How many slots lie in `(after, until]`."""
+        """Number of slots in `(after, until]`."""
 
 
 class WallClockSource:
-    """Slots of a naive rule on a zone's clock."""
+    """Slots of a naive rule in a zone."""
 
     __slots__ = ("dst", "line", "rule")
 
@@ -77,7 +77,7 @@ class WallClockSource:
 
 
 class OnceSource:
-    """A single instant, or none where an excluded day took it."""
+    """A single instant, or none if it is on an excluded day."""
 
     __slots__ = ("_at",)
 
@@ -93,7 +93,7 @@ class OnceSource:
 
 @lru_cache(maxsize=4096)
 def source_of(rule: Rule) -> SlotSource:
-    """The source of a rule's slots, made once per rule."""
+    """The source of a rule's slots, compiled once per rule."""
     line = timeline(rule.timezone)
     timing, excluded = rule.timing, rule.excluded_days
     if isinstance(timing, Interval):
@@ -103,14 +103,14 @@ def source_of(rule: Rule) -> SlotSource:
         return FixedRateSource(rule.anchor, step, closed)
     if isinstance(timing, Once):
         return OnceSource(_once(timing.at, line, rule))
-    naive, through = naive_rule(rule, line)
+    naive, around_the_clock = naive_rule(rule, line)
     if excluded:
         naive = exclude_days(naive, excluded, rule.roll)
-    return WallClockSource(naive, line, AROUND_THE_CLOCK_DST if through else rule.dst)
+    return WallClockSource(naive, line, AROUND_THE_CLOCK_DST if around_the_clock else rule.dst)
 
 
 def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
-    """A wall-clock timing as a naive rule, and whether it runs through the day."""
+    """A wall-clock timing as a naive rule, and whether it runs around the clock."""
     match rule.timing:
         case Cron(expr=expr):
             calendar = compile_cron(expr, rule.seed)
@@ -128,19 +128,19 @@ def naive_rule(rule: Rule, line: Timeline) -> tuple[NaiveRule, bool]:
             return CalendarRule(pattern, Times((hour,), (minute,))), False
         case Recurrence(text=text):
             start = naive_seconds(rule.start_at or rule.anchor, line)
-            # Late: dateutil is for those who use it, and start-up counts.
+            # Imported here because dateutil slows down start-up and few rules need it.
             from tickwork.core.when.rrule import RecurrenceRule
 
             recurrence = RecurrenceRule(text, start, line)
             return recurrence, recurrence.runs_around_the_clock
         case Interval() | Once():
-            raise TypeError("an interval or a single instant has no wall clock")
+            raise TypeError("an interval or a single instant has no wall-clock rule")
         case _:
             assert_never(rule.timing)
 
 
 def resolve_local(moment: datetime, zone: str, dst: Dst) -> datetime | None:
-    """The instant of a local time in a zone; None where the policy skips it."""
+    """The instant of a local time in a zone; None if the policy skips it."""
     naive = seconds_of(moment.replace(tzinfo=UTC))
     seconds = resolve(naive, timeline(zone), dst)
     if seconds is None:

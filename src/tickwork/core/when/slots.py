@@ -1,10 +1,8 @@
-"""The slots of a rule: the surface that everything else asks.
+"""The slots of a rule, and their due times.
 
-Spreading: a stable distance between a slot and the time it is due.
-
-A thousand schedules at nine o'clock need not arrive at once. Jitter is one offset per
-schedule, the window one place per schedule and slot; both come from the fixed hash, so that
-every node, today and tomorrow, computes the same.
+Jitter and fire windows spread a thousand schedules at nine o'clock over time. Jitter is one offset
+per schedule, the window one offset per schedule and slot. Both come from a fixed hash, so every
+node computes the same due times in every version.
 """
 
 from __future__ import annotations
@@ -19,23 +17,24 @@ from tickwork.core.when.slot_sources import source_of
 from tickwork.core.when.zone import instant_of, just_before, seconds_of
 
 SLOTS_MAX = 1_000_000
+"""Maximum number of slots that one call returns."""
 
 
 def next_after(rule: Rule, after: datetime, *, fired: int = 0) -> datetime | None:
-    """The first slot strictly after `after`, or None: over, or never.
+    """The first slot strictly after `after`; None if there is none.
 
-    `fired` is how many slots fired so far; only `max_firings` looks at it.
+    `fired` is the number of slots that fired so far, for `max_firings`.
     """
     if rule.max_firings is not None and fired >= rule.max_firings:
         return None
-    # In UTC, because two local times that only their fold tells apart are one key.
+    # In UTC: two local times that differ only in `fold` are equal as cache keys.
     return _next(rule, after if after.tzinfo is UTC else after.astimezone(UTC))
 
 
 def slots_between(
     rule: Rule, after: datetime, until: datetime, *, fired: int = 0, limit: int = SLOTS_MAX
 ) -> list[datetime]:
-    """The slots in `(after, until]`, at most `limit`: exactly what iterating `next_after` gives."""
+    """The slots in `(after, until]`, at most `limit`: the same as iterating `next_after`."""
     slots: list[datetime] = []
     for slot in iterate_slots(rule, after, fired=fired):
         if slot > until or len(slots) >= limit:
@@ -45,7 +44,7 @@ def slots_between(
 
 
 def iterate_slots(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[datetime]:
-    """The slots after `after`, one by one; endless for most rules."""
+    """Iterates the slots after `after`; endless for most rules."""
     slot = next_after(rule, after, fired=fired)
     while slot is not None:
         yield slot
@@ -54,7 +53,7 @@ def iterate_slots(rule: Rule, after: datetime, *, fired: int = 0) -> Iterator[da
 
 
 def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 0) -> int:
-    """How many slots lie in `(after, until]`, without walking them one by one."""
+    """Number of slots in `(after, until]`, without iterating them."""
     low = after if rule.start_at is None else max(after, just_before(rule.start_at))
     high = until if rule.end_at is None else min(until, rule.end_at)
     count = source_of(rule).count_between(low, high) if low < high else 0
@@ -67,14 +66,14 @@ def count_between(rule: Rule, after: datetime, until: datetime, *, fired: int = 
 
 
 def last_between(rule: Rule, after: datetime, until: datetime) -> datetime | None:
-    """The last slot in `(after, until]`, without walking there."""
+    """The last slot in `(after, until]`, without iterating."""
     if after >= until or not count_between(rule, after, until):
         return None
     return next_after(rule, instant_before_last(rule, after, until, 1))
 
 
 def instant_before_last(rule: Rule, after: datetime, until: datetime, count: int) -> datetime:
-    """An instant with exactly `count` slots between it and `until`: reached for, then halved."""
+    """An instant with exactly `count` slots between it and `until`, by bisection."""
     earliest, high, reach = seconds_of(after), seconds_of(until) + 1, 60
     low = max(high - reach, earliest)
     while low > earliest and count_between(rule, instant_of(low), until) < count:
@@ -90,7 +89,7 @@ def instant_before_last(rule: Rule, after: datetime, until: datetime, count: int
 
 
 def first_slot(rule: Rule, created_at: datetime) -> datetime | None:
-    """The first slot of a new schedule; a single instant in the past means immediately."""
+    """The first slot of a new schedule. A single instant in the past fires immediately."""
     if isinstance(rule.timing, Once) and rule.timing.at <= created_at:
         return created_at
     return next_after(rule, created_at)
@@ -113,13 +112,13 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
 
 
 def _kept(rule: Rule) -> set[datetime]:
-    """The slots that a rule has besides those of its source."""
+    """The rule's additional slots that its source lacks."""
     kept = {each.slot for each in rule.kept if each.slot is not None}
     return {slot for slot in kept if not _is_of_source(rule, slot)}
 
 
 def _spent(rule: Rule) -> set[datetime]:
-    """The slots of its source that a rule has not."""
+    """The slots of the rule's source that must not fire."""
     spent = {each.slot for each in rule.spent if each.slot is not None}
     return {slot for slot in spent if _is_of_source(rule, slot)}
 
@@ -132,22 +131,22 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def due_at(rule: Rule, slot: datetime) -> datetime:
-    """When a slot is due: its nominal time plus jitter and its place in the window."""
+    """When a slot is due: its nominal time plus jitter and its offset in the window."""
     if not (rule.jitter_seconds or rule.fire_window_seconds):
         return slot
     return slot + _jitter(rule, slot) + _window(rule, slot)
 
 
 def spread_max(rule: Rule) -> timedelta:
-    """No slot is due later than this after its nominal time."""
+    """Maximum delay between a slot's nominal time and its due time."""
     return timedelta(seconds=rule.jitter_seconds + rule.fire_window_seconds)
 
 
 def _jitter(rule: Rule, slot: datetime) -> timedelta:
     if not rule.jitter_seconds:
         return timedelta()
-    place = stable_hash(f"{rule.seed}/jitter")
-    offset = (place % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
+    number = stable_hash(f"{rule.seed}/jitter")
+    offset = (number % (rule.jitter_seconds * 1000 + 1)) * _MILLISECOND
     following = next_after(rule, slot)
     if following is not None and slot + offset >= following:
         offset %= following - slot
@@ -157,5 +156,5 @@ def _jitter(rule: Rule, slot: datetime) -> timedelta:
 def _window(rule: Rule, slot: datetime) -> timedelta:
     if not rule.fire_window_seconds:
         return timedelta()
-    place = stable_hash(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
-    return (place % (rule.fire_window_seconds * 1000)) * _MILLISECOND
+    number = stable_hash(f"{rule.seed}/{slot.astimezone(UTC).isoformat()}/window")
+    return (number % (rule.fire_window_seconds * 1000)) * _MILLISECOND

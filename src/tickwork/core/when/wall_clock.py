@@ -1,20 +1,20 @@
-"""Wall-clock rules on a real zone: where local times become instants.
+"""Wall-clock rules in a zone: turns local times into instants.
 
-A wall-clock rule knows only naive local times. This module lays it over a zone's timeline,
-stretch by stretch, and applies the DST policy at the seams:
+A wall-clock rule works on naive local times. This module maps it to a zone's timeline, stretch by
+stretch, and applies the DST policy where two stretches meet:
 
 ```
  gap at `start` (clocks jump ahead)          overlap at `start` (clocks fall back)
  before ────────┤                            before ─────────────┤ both passes
                 ├──────── after                           ├──────────── after
- naive times between the two never show:     naive times in common show twice:
+ naive times between the two do not exist:   naive times in common occur twice:
  run_after → `start` itself, as one slot     first → only before · last → only after
  shift     → with the offset before          both  → on both sides
  skip      → nowhere
 ```
 
-A rule that runs *through* the day is simply one whose policy is `skip` and `both`: it is
-matched against local time as it really passes.
+A rule that runs around the clock uses the policy `skip` and `both`: it is matched against local
+time as it elapses.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ from tickwork.core.when.zone import Stretch, Timeline
 AROUND_THE_CLOCK_DST = Dst(gap=Gap.SKIP, overlap=Overlap.BOTH)
 
 GAP_SECONDS_MAX = 3 * 3600
-"""A longer gap is a day that a zone left out: what it swallowed is gone."""
+"""Maximum seconds of a DST gap.
 
-_SEAMS_MAX = 1_000
+A longer one is a day that a zone skipped; its times are skipped.
+"""
+
+_OFFSET_CHANGES_MAX = 1_000
 _OFFSET_REACH_SECONDS = 2 * 86_400
 
 
@@ -38,14 +41,14 @@ class NaiveRule(Protocol):
     """A rule on a clock without a zone, in naive seconds."""
 
     def next_naive(self, after: int) -> int | None:
-        """The first match strictly after, or None when there is none within the horizon."""
+        """The first match strictly after, or None if there is none within the search limit."""
 
     def count_naive(self, start: int, end: int) -> int:
-        """How many matches lie in `[start, end)`."""
+        """Number of matches in `[start, end)`."""
 
 
 class SingleTimeRule:
-    """A single naive time, as a rule."""
+    """A rule with a single naive time."""
 
     __slots__ = ("naive",)
 
@@ -60,16 +63,16 @@ class SingleTimeRule:
 
 
 def resolve(naive: int, line: Timeline, dst: Dst) -> int | None:
-    """The instant of one local time under the policy; None where the policy skips it."""
+    """The instant of one local time under the policy; None if the policy skips it."""
     return next_after(SingleTimeRule(naive), line, dst, naive - _OFFSET_REACH_SECONDS)
 
 
 def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | None:
     """The first instant strictly after `after` at which the rule fires."""
     earliest = after + 1
-    for _ in range(_SEAMS_MAX):
+    for _ in range(_OFFSET_CHANGES_MAX):
         stretch = line.stretch(earliest)
-        low, high = _shown(stretch, dst)
+        low, high = _allowed_times(stretch, dst)
         begin = max(earliest + stretch.offset, low)
         naive = rule.next_naive(begin - 1)
         found = naive - stretch.offset if naive is not None and naive < high else None
@@ -80,22 +83,22 @@ def next_after(rule: NaiveRule, line: Timeline, dst: Dst, after: int) -> int | N
         if found is not None:
             return found
         if begin > stretch.end + stretch.offset_after:
-            # The clock goes back behind `begin`: what lies before it comes again.
+            # The clock goes back before `begin`, so earlier naive times occur again.
             earliest = stretch.end
         elif naive is None:
             return None
         else:
-            # Nothing matches between `begin` and `naive`, so no seam up to there can matter.
+            # Nothing matches between `begin` and `naive`: skip the offset changes up to there.
             earliest = max(stretch.end, naive - stretch.offset - _OFFSET_REACH_SECONDS)
     return None
 
 
 def count_between(rule: NaiveRule, line: Timeline, dst: Dst, after: int, until: int) -> int:
-    """How many instants the rule fires at in `(after, until]`, without walking them."""
+    """Number of instants in `(after, until]` at which the rule fires, without iterating them."""
     total, earliest = 0, after + 1
     while earliest <= until:
         stretch = line.stretch(earliest)
-        low, high = _shown(stretch, dst)
+        low, high = _allowed_times(stretch, dst)
         start = max(earliest + stretch.offset, low)
         end = min(until + 1 + stretch.offset, high)
         if start < end:
@@ -107,7 +110,7 @@ def count_between(rule: NaiveRule, line: Timeline, dst: Dst, after: int, until: 
 
 
 def moved_gap_times(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -> range:
-    """Where in the gap before `stretch` the times lie that fire at `instant` instead."""
+    """The naive times in the gap before `stretch` that fire at `instant` instead."""
     if not _has_gap(stretch) or gap is Gap.SKIP:
         return range(0)
     times = gap_times(stretch)
@@ -120,20 +123,20 @@ def moved_gap_times(rule: NaiveRule, stretch: Stretch, instant: int, gap: Gap) -
 
 
 def gap_times(stretch: Stretch) -> range:
-    """The naive times that a gap at the start of `stretch` leaves out."""
+    """The naive times that do not exist because of a gap at the start of `stretch`."""
     return range(stretch.start + stretch.offset_before, stretch.start + stretch.offset)
 
 
 def matches(rule: NaiveRule, times: range) -> Iterator[int]:
-    """The rule's matches among some naive times."""
+    """The rule's matches in a range of naive times."""
     naive = rule.next_naive(times.start - 1)
     while naive is not None and naive < times.stop:
         yield naive
         naive = rule.next_naive(naive)
 
 
-def _shown(stretch: Stretch, dst: Dst) -> tuple[int, int]:
-    """The naive times `[low, high)` that this stretch may fire under the overlap policy."""
+def _allowed_times(stretch: Stretch, dst: Dst) -> tuple[int, int]:
+    """The naive times `[low, high)` that may fire in this stretch under the overlap policy."""
     low, high = stretch.start + stretch.offset, stretch.end + stretch.offset
     if dst.overlap is Overlap.FIRST:
         low = max(low, stretch.start + stretch.offset_before)
@@ -158,7 +161,7 @@ def _first_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int) -> 
 
 
 def _count_moved(rule: NaiveRule, stretch: Stretch, gap: Gap, earliest: int, until: int) -> int:
-    """Slots that a gap moved and that do not fall on one the rule has there anyway."""
+    """Number of slots that a gap moved to a time that the rule does not match anyway."""
     lost = gap_times(stretch)
     if gap is Gap.RUN_AFTER:
         here = earliest <= stretch.start <= until and rule.count_naive(lost.start, lost.stop) > 0

@@ -1,13 +1,10 @@
-"""A zone's local time as stretches of constant offset.
+"""A zone's local time as stretches of constant offset, and conversions of instants.
 
-Everything about daylight saving follows from where the offset changes. A `Timeline` finds
-those instants once (the standard library does not tell them) and answers from memory:
-which stretch an instant lies in, and what the offsets before and after it are.
+Daylight saving follows from where the offset changes. The standard library does not expose these
+instants. A `Timeline` finds them once and caches them.
 
-Instants are whole seconds since 1970 UTC; *naive* seconds are the same count on a local
-clock: `naive = instant + offset`.
-
-Instants as seconds, and what a clock on the wall shows at them.
+Instants are whole seconds since 1970 UTC. *Naive* seconds are the same count on a local clock:
+`naive = instant + offset`.
 """
 
 from __future__ import annotations
@@ -23,9 +20,9 @@ from tickwork.core.when.model import EPOCH
 _DAY = 86_400
 _CHUNK_SECONDS = 1_024 * _DAY
 _QUIET_SECONDS = 2 * _DAY
-_EARLIEST = -2_208_988_800  # 1900-01-01: what is before is taken for this day.
+_EARLIEST = -2_208_988_800  # 1900-01-01: earlier instants are treated as this day.
 _CYCLE_SECONDS = 146_097 * _DAY  # 400 years, after which the calendar repeats.
-_CYCLES_FROM = 4_102_444_800  # 2100-01-01: from here on every zone follows one standing rule.
+_CYCLES_FROM = 4_102_444_800  # 2100-01-01: from here on every zone follows a fixed rule.
 
 
 class Stretch(NamedTuple):
@@ -39,17 +36,17 @@ class Stretch(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """The stretches that touch one fixed piece of time, in order."""
+    """The stretches that overlap one fixed range of time, in order."""
 
     starts: list[int]
     stretches: list[Stretch]
 
 
 class Timeline:
-    """One zone's stretches, found piece by piece on demand and kept.
+    """One zone's stretches, computed per chunk of time on demand and cached.
 
-    A piece depends on nothing but its number, so that readers in several threads need no lock.
-    There are at most some two hundred: times after the next cycle are looked up in this one.
+    A chunk depends only on its number, so threads can read without a lock. There are at most about
+    two hundred chunks: times beyond the next 400-year cycle are looked up in that cycle.
     """
 
     __slots__ = ("_chunks", "zone")
@@ -59,7 +56,7 @@ class Timeline:
         self._chunks: dict[int, _Chunk] = {}
 
     def stretch(self, instant: int) -> Stretch:
-        """The stretch that holds `instant`; it may end early, but never just before a change."""
+        """The stretch with `instant`. It may end before a change, but not shortly before one."""
         if instant >= _CYCLES_FROM + _CYCLE_SECONDS:
             return self._later(instant)
         instant = max(instant, _EARLIEST)
@@ -70,7 +67,7 @@ class Timeline:
         return chunk.stretches[bisect_right(chunk.starts, instant) - 1]
 
     def instants_showing(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The instants, as `[from, to)`, at which the local clock shows `[start, end)`."""
+        """The ranges of instants `[from, to)` in which the local clock shows `[start, end)`."""
         spans: list[tuple[int, int]] = []
         instant = start - _QUIET_SECONDS
         while instant < end + _QUIET_SECONDS:
@@ -88,10 +85,10 @@ class Timeline:
         return found._replace(start=found.start + ahead, end=found.end + ahead)
 
     def _explore(self, index: int) -> _Chunk:
-        """The stretches of one piece.
+        """The stretches of one chunk.
 
-        Those at its edges reach out to a change nearby: just after an end that is not a change
-        there is none, or an overlap that lies across it would go unseen.
+        The first and last one extend to a change nearby. If a stretch ends without a change, none
+        follows shortly after; otherwise an overlap across its end would be missed.
         """
         low, high = index * _CHUNK_SECONDS, (index + 1) * _CHUNK_SECONDS
         changes = self._changes(low - _QUIET_SECONDS, high + _QUIET_SECONDS)
@@ -105,7 +102,7 @@ class Timeline:
         return _Chunk(bounds[:-1], stretches)
 
     def _changes(self, low: int, high: int) -> list[int]:
-        """The instants in `(low, high]` at which the offset becomes another; probed daily."""
+        """The instants in `(low, high]` at which the offset changes, found by daily probes."""
         changes: list[int] = []
         before = self._read(low)
         for day in range(low + _DAY, high + 1, _DAY):
@@ -133,7 +130,7 @@ class Timeline:
 
 @lru_cache(maxsize=1024)
 def timeline(name: str) -> Timeline:
-    """The timeline of an IANA zone; raises `KeyError` or `ValueError` for an unknown name."""
+    """The timeline of an IANA zone. Raises `KeyError` or `ValueError` for an unknown name."""
     return Timeline(ZoneInfo(name))
 
 
@@ -154,11 +151,11 @@ def just_before(instant: datetime) -> datetime:
 
 
 def naive_seconds(instant: datetime, line: Timeline) -> int:
-    """What a clock on the wall shows at an instant."""
+    """The local clock at an instant, as naive seconds."""
     seconds = seconds_of(instant)
     return seconds + line.stretch(seconds).offset
 
 
 def local_date(instant: datetime, line: Timeline) -> date:
-    """The date on the wall at an instant."""
+    """The local date at an instant."""
     return instant_of(naive_seconds(instant, line)).date()

@@ -1,13 +1,11 @@
-"""RFC 5545 recurrences, on a naive clock.
+"""RFC 5545 recurrences on a naive clock.
 
-A rule is the days that its date parts allow, thinned out by its interval, and the times on
-each of them: `text` reads, `days` and `times` answer for one day, `rule` walks them.
+A rule consists of the days that its date parts allow, filtered by its interval, and the times on
+each day. `text` parses, `days` and `times` answer for one day, and `RecurrenceRule` iterates them.
 
-dateutil knows which days a year has. Left to itself it walks from DTSTART through every
-occurrence, and to the year 9999 if there is none; so it is asked for one year at a time, and
-everything else is counted. An old start costs no more than a fresh one.
-
-One RRULE with its start, as a naive rule.
+dateutil computes which days of a year match. Used alone it iterates every occurrence from DTSTART,
+up to the year 9999 if there is none. Here it is asked for one year at a time and everything else is
+counted, so an old start costs no more than a new one.
 """
 
 from __future__ import annotations
@@ -26,19 +24,19 @@ from tickwork.core.when.rrule.times import times_of
 from tickwork.core.when.zone import Timeline
 
 SEARCH_DAYS_MAX = 100 * 366
-"""What does not come for a hundred years counts as never."""
+"""Maximum number of days to search for the next match: a hundred years."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (naive local time, on purpose)
 _LAST_DAY = date(9990, 1, 1).toordinal() - EPOCH_ORDINAL
 
 
 class RecurrenceRule:
-    """The matches of one RRULE from its start on; COUNT counts from there, too."""
+    """The matches of one RRULE. COUNT counts from its start."""
 
     __slots__ = ("_all", "_days", "_periods", "_start", "_times", "_until", "runs_around_the_clock")
 
     def __init__(self, text: str, start: int, line: Timeline) -> None:
-        parts = _written_out(parse_parts(text), _EPOCH + timedelta(seconds=start))
+        parts = _with_implied_parts(parse_parts(text), _EPOCH + timedelta(seconds=start))
         self.runs_around_the_clock = (
             not parts.hours or Times(parts.hours, (0,)).runs_around_the_clock()
         )
@@ -95,8 +93,8 @@ class RecurrenceRule:
         return self._periods.in_step(self._days.between(start, end))
 
 
-def _written_out(parts: Parts, start: datetime) -> Parts:
-    """The parts, with those that the start implies."""
+def _with_implied_parts(parts: Parts, start: datetime) -> Parts:
+    """The parts, completed by those that the start implies."""
     implied: dict[str, tuple[object, ...]] = {}
     if not (parts.week_numbers or parts.year_days or parts.month_days or parts.weekdays):
         if parts.frequency is Frequency.YEARLY and not parts.months:
@@ -115,6 +113,6 @@ def _written_out(parts: Parts, start: datetime) -> Parts:
 
 
 def _naive(until: Until, line: Timeline) -> int:
-    """UNTIL as a naive second: local, or given in UTC and read on the zone's clock."""
+    """UNTIL as a naive second. A UTC value is converted to the zone's local time."""
     seconds = (until.moment - _EPOCH) // timedelta(seconds=1)
     return seconds + line.stretch(seconds).offset if until.in_utc else seconds

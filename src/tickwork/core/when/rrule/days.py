@@ -1,6 +1,6 @@
-"""Which days a recurrence means: by its date parts, and by its interval.
+"""Days of a recurrence, by its date parts and its interval.
 
-Days are numbers since 1970-01-01, a Thursday.
+Days are numbered from 1970-01-01, a Thursday.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tickwork.core.when.rrule.text import Frequency, Parts
 
 _CYCLE_YEARS = 400
 _EVERY_DAY = tuple(range(1, 32))
-# Longer than the calendar: dateutil stops after the first period.
+# Intervals longer than the calendar, so that dateutil stops after the first period.
 _ONE_YEAR, _ONE_MONTH = 10_000, 120_000
 
 
 class AllowedDays:
-    """The days that the date parts allow, whatever the interval; kept by year.
+    """The days that the date parts allow, regardless of the interval, cached by year.
 
-    The calendar repeats every 400 years, so there are no more years than that.
+    The calendar repeats every 400 years, so the cache holds at most 400 years.
     """
 
     __slots__ = ("_by", "_every_day", "_monthly", "_wkst", "_years")
@@ -45,7 +45,7 @@ class AllowedDays:
         self._years: dict[int, Sequence[int]] = {}
 
     def between(self, start: int, end: int) -> Iterable[int]:
-        """The allowed days in `[start, end)`, in order; all of them are a range."""
+        """The allowed days in `[start, end)`, in order; a range if every day is allowed."""
         return range(start, end) if self._every_day else self._some_between(start, end)
 
     def _some_between(self, start: int, end: int) -> Iterator[int]:
@@ -58,7 +58,7 @@ class AllowedDays:
                 yield begin + days[at]
 
     def _of_year(self, year: int) -> Sequence[int]:
-        """The allowed days of a year, counted from its first."""
+        """The allowed days of a year, counted from its first day."""
         year = 2000 + year % _CYCLE_YEARS
         if year not in self._years:
             self._years[year] = tuple(self._ask(year))
@@ -79,7 +79,7 @@ class AllowedDays:
 
 
 class Periods:
-    """The years, months, weeks or days that a recurrence counts in; `times` has the finer ones."""
+    """Years, months, weeks or days that an interval counts in. `times` handles finer units."""
 
     __slots__ = ("_first", "_frequency", "_interval", "_wkst")
 
@@ -89,7 +89,7 @@ class Periods:
         self._first = self._period(start)
 
     def in_step(self, days: Iterable[int]) -> Iterable[int]:
-        """Those of the days whose period the interval lets through."""
+        """The days whose period matches the interval."""
         if self._interval == 1:
             return days
         if self._frequency is Frequency.DAILY and isinstance(days, range):
@@ -97,7 +97,7 @@ class Periods:
         return filter(self._is_in_step, days)
 
     def span(self, day: int) -> tuple[int, int]:
-        """The period of a day, as days `[start, end)`."""
+        """The period that contains a day, as days `[start, end)`."""
         period = self._period(day)
         match self._frequency:
             case Frequency.YEARLY:

@@ -1,4 +1,4 @@
-"""RFC 5545 recurrence texts: one RRULE, read strictly, with a sentence for every refusal."""
+"""Parses the text of one RFC 5545 RRULE, with one sentence per error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from enum import IntEnum
 from msgspec import Struct
 
 COUNT_MAX = 10_000
+"""Maximum COUNT."""
+
 INTERVAL_MAX = 1_000_000
+"""Maximum INTERVAL."""
+
 TEXT_LENGTH_MAX = 512
+"""Maximum number of characters in the text."""
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _BY_DAY = re.compile(r"^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
@@ -29,11 +34,11 @@ _KNOWN = {"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_NUMBERS}
 
 
 class RecurrenceError(ValueError):
-    """A rule that cannot be read; the text is one sentence for a person."""
+    """An invalid RRULE. The text is one sentence for a person."""
 
 
 class Frequency(IntEnum):
-    """The period that a rule counts in; the numbers are dateutil's."""
+    """The FREQ of a rule, with the numbers of dateutil."""
 
     YEARLY = 0
     MONTHLY = 1
@@ -45,7 +50,7 @@ class Frequency(IntEnum):
 
 
 class Until(Struct, frozen=True):
-    """The last moment of a rule, as written: in UTC, or on the rule's own clock."""
+    """The UNTIL of a rule, in UTC or in the rule's local time."""
 
     moment: datetime
     in_utc: bool
@@ -71,18 +76,18 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 def normalize(text: str) -> str:
-    """A recurrence text as it is kept: upper case, and without its property name."""
+    """Normalizes a text for storage: upper case, without the property name."""
     return text.strip().upper().removeprefix("RRULE:").strip()
 
 
 def parse_parts(text: str) -> Parts:
-    """The parts of a plain RRULE text; refuses what is not one rule, or not in RFC 5545."""
+    """Parses a normalized RRULE. Raises `RecurrenceError` if it is not one RFC 5545 rule."""
     texts = _split(text)
     if texts.get("FREQ") not in Frequency.__members__:
         raise RecurrenceError(f"needs FREQ, one of {', '.join(Frequency.__members__)}")
     frequency = Frequency[texts["FREQ"]]
     if "COUNT" in texts and "UNTIL" in texts:
-        raise RecurrenceError("COUNT and UNTIL exclude each other; give one")
+        raise RecurrenceError("COUNT and UNTIL cannot be combined; give one")
     return Parts(
         frequency=frequency,
         interval=_integer(texts, "INTERVAL", INTERVAL_MAX) or 1,
@@ -107,7 +112,7 @@ def _split(text: str) -> dict[str, str]:
     if "DTSTART" in text:
         raise RecurrenceError("must not contain DTSTART; give the start as start_at")
     if "EXDATE" in text or "RDATE" in text or "RRULE" in text or "\n" in text:
-        raise RecurrenceError("must be a single RRULE; give dates to leave out as exclude")
+        raise RecurrenceError("must be a single RRULE; give excluded dates as exclude")
     texts: dict[str, str] = {}
     for part in text.split(";"):
         name, equals, value = part.partition("=")
@@ -116,7 +121,7 @@ def _split(text: str) -> dict[str, str]:
         if name in texts:
             raise RecurrenceError(f"{name} is given twice")
         if name not in _KNOWN:
-            raise RecurrenceError(f"{name} is not a part of RFC 5545's RRULE")
+            raise RecurrenceError(f"{name} is not part of an RFC 5545 RRULE")
         texts[name] = value
     return texts
 
@@ -126,7 +131,7 @@ def _integer(texts: dict[str, str], name: str, high: int) -> int | None:
 
 
 def _numbers(texts: dict[str, str], name: str) -> tuple[int, ...]:
-    """The numbers of one part, in order and without repeats."""
+    """The numbers of one part, sorted and without duplicates."""
     if name not in texts:
         return ()
     low, high = _NUMBERS[name]
@@ -157,7 +162,7 @@ def _weekdays(texts: dict[str, str], frequency: Frequency) -> tuple[tuple[int, i
     if numbered and frequency > Frequency.MONTHLY:
         raise RecurrenceError("a BYDAY with a number needs FREQ=MONTHLY or YEARLY")
     if numbered and len(numbered) < len(days):
-        # dateutil reads a mixture as nothing at all: every Monday is the first to the last.
+        # dateutil matches nothing for a mixture, so a plain weekday becomes its numbered ones.
         days = [
             each
             for day, n in days
@@ -177,14 +182,14 @@ def _weekday(text: str, n_max: int) -> tuple[int, int | None]:
 
 
 def _until(text: str) -> Until:
-    # strptime alone would take a month or a day of one digit, and read another date.
+    # strptime alone accepts one-digit months and days and would read another date.
     readable = _UNTIL.match(text) is not None
-    for shape in ("%Y%m%d", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ") if readable else ():
+    for format_ in ("%Y%m%d", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ") if readable else ():
         try:
-            moment = datetime.strptime(text, shape)  # noqa: DTZ007 (the shape tells the zone)
+            moment = datetime.strptime(text, format_)  # noqa: DTZ007 (the format includes the zone)
         except ValueError:
             continue
-        if shape == "%Y%m%d":
+        if format_ == "%Y%m%d":
             moment += timedelta(hours=23, minutes=59, seconds=59)
-        return Until(moment, shape.endswith("Z"))
+        return Until(moment, format_.endswith("Z"))
     raise RecurrenceError(f"UNTIL={text} is not a date such as 20271231 or 20271231T090000Z")

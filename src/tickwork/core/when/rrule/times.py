@@ -1,4 +1,4 @@
-"""The times of a recurrence on one of its days, in seconds of the day."""
+"""Times of a recurrence on one of its days, in seconds of the day."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tickwork.core.when.rrule.days import AllowedDays, Periods
 from tickwork.core.when.rrule.text import Frequency, Parts, RecurrenceError
 
 TIMES_PER_DAY_MAX = 96
+"""Maximum number of times per day that the BY parts may list."""
 
 _UNIT_SECONDS = {
     Frequency.DAILY: DAY_SECONDS,
@@ -21,21 +22,21 @@ _UNIT_SECONDS = {
 
 
 class TimesOfDay(Protocol):
-    """What happens on a day that the date parts and the periods let through."""
+    """The times on a day that matches the date parts and the interval."""
 
     def on(self, day: int) -> Sequence[int]:
         """The times on a day, in order."""
 
 
 def times_of(parts: Parts, start: int, days: AllowedDays, periods: Periods) -> TimesOfDay:
-    """The times of a rule whose parts are written out; `start` is a naive second."""
+    """The times of a rule with implied parts added. `start` is a naive second."""
     if parts.frequency > Frequency.WEEKLY:
         return UnitTimes(parts, start)
     return PeriodTimes(_clock_times(parts), parts.positions, days, periods)
 
 
 class PeriodTimes:
-    """Yearly, monthly, weekly: the same times on each day, but for what BYSETPOS picks."""
+    """Yearly, monthly, weekly: the same times on each day, reduced by BYSETPOS."""
 
     __slots__ = ("_days", "_periods", "_positions", "_times")
 
@@ -51,32 +52,32 @@ class PeriodTimes:
         days = list(self._days.between(*self._periods.span(day)))
         per_day = len(self._times)
         first = bisect_left(days, day) * per_day
-        places = _places(self._positions, len(days) * per_day)
-        return [self._times[at - first] for at in places if first <= at < first + per_day]
+        indexes = _selected_indexes(self._positions, len(days) * per_day)
+        return [self._times[at - first] for at in indexes if first <= at < first + per_day]
 
 
 class UnitTimes:
-    """Daily to secondly: units of the day in step with the start, and the times within each.
+    """Daily to secondly: units of the day that match the interval, and the times within each.
 
-    Days are in step already: only units finer than a day are counted here.
+    The interval of days is applied by `Periods`; only finer units are counted here.
     """
 
-    __slots__ = ("_first", "_interval", "_last", "_sixtieths", "_unit", "_windows", "_within")
+    __slots__ = ("_allowed_mod_60", "_first", "_interval", "_last", "_unit", "_windows", "_within")
 
     def __init__(self, parts: Parts, start: int) -> None:
         unit = _UNIT_SECONDS[parts.frequency]
         self._unit, self._first = unit, start // unit
         self._interval = parts.interval if parts.frequency > Frequency.DAILY else 1
-        self._windows, self._sixtieths = _windows(parts)
+        self._windows, self._allowed_mod_60 = _windows(parts)
         within = _within(parts)
-        self._within = [within[at] for at in _places(parts.positions, len(within))]
+        self._within = [within[at] for at in _selected_indexes(parts.positions, len(within))]
         if parts.positions and not self._within:
-            raise RecurrenceError("never fires; its BYSETPOS picks none of the times of a period")
+            raise RecurrenceError("never fires; its BYSETPOS selects no time of a period")
         self._last: tuple[int, Sequence[int]] = (-1, ())
 
     def on(self, day: int) -> Sequence[int]:
         step = (self._first - day * (DAY_SECONDS // self._unit)) % self._interval
-        # Most intervals fit into a day; then every day has the same times.
+        # Most intervals divide a day, so every day has the same times.
         known, times = self._last
         if known != step:
             times = self._in_step(step)
@@ -85,7 +86,7 @@ class UnitTimes:
 
     def _in_step(self, step: int) -> Sequence[int]:
         unit, interval, within = self._unit, self._interval, self._within
-        if len(within) == 1 and len(self._windows) == 1 and not self._sixtieths:
+        if len(within) == 1 and len(self._windows) == 1 and not self._allowed_mod_60:
             low, high = self._windows[0]
             first = low + (step - low) % interval
             return range(first * unit + within[0], high * unit, interval * unit)
@@ -93,13 +94,13 @@ class UnitTimes:
             each * unit + second
             for low, high in self._windows
             for each in range(low + (step - low) % interval, high, interval)
-            if not self._sixtieths or each % 60 in self._sixtieths
+            if not self._allowed_mod_60 or each % 60 in self._allowed_mod_60
             for second in within
         ]
 
 
 def _windows(parts: Parts) -> tuple[list[tuple[int, int]], frozenset[int]]:
-    """Where in the day units are allowed, and which sixtieths of the next larger unit."""
+    """The ranges of the day with allowed units, and the allowed units modulo 60."""
     hours = parts.hours or range(24)
     match parts.frequency:
         case Frequency.HOURLY if parts.hours:
@@ -132,7 +133,7 @@ def _clock_times(parts: Parts) -> list[int]:
     count = len(parts.hours) * len(parts.minutes) * len(parts.seconds)
     if count > TIMES_PER_DAY_MAX:
         raise RecurrenceError(
-            f"names {count} times a day, more than {TIMES_PER_DAY_MAX}; use a finer FREQ"
+            f"lists {count} times a day, more than {TIMES_PER_DAY_MAX}; use a finer FREQ"
         )
     return [
         hour * 3600 + minute * 60 + second
@@ -142,9 +143,9 @@ def _clock_times(parts: Parts) -> list[int]:
     ]
 
 
-def _places(positions: Sequence[int], length: int) -> Sequence[int]:
-    """The places in a list of some length that BYSETPOS picks, from 0 on; all without it."""
+def _selected_indexes(positions: Sequence[int], length: int) -> Sequence[int]:
+    """The indexes that BYSETPOS selects in a list; all of them without BYSETPOS."""
     if not positions:
         return range(length)
-    places = {each - 1 if each > 0 else length + each for each in positions}
-    return sorted(each for each in places if 0 <= each < length)
+    indexes = {each - 1 if each > 0 else length + each for each in positions}
+    return sorted(each for each in indexes if 0 <= each < length)
