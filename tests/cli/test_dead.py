@@ -42,7 +42,7 @@ def first_id(desk: Desk) -> str:
 
 def test_letters_are_listed_oldest_first(buried: Desk) -> None:
     heading, *rows = buried.answer("dead", "list", "emails").splitlines()
-    assert heading.split() == ["id", "failed", "reason", "attempts", "type", "error"]
+    assert heading.split() == ["id", "failed_at", "reason", "attempts", "type", "error"]
     assert [row.split("  ")[-1].strip() for row in rows] == [
         "no mailbox 0",
         "no mailbox 1",
@@ -105,7 +105,7 @@ def test_letters_are_grouped_by_what_they_died_of(buried: Desk) -> None:
         (1, "not a letter"),
     ]
     heading, first, _ = buried.answer("dead", "groups", "emails").splitlines()
-    assert heading.split() == ["letters", "reason", "type", "last", "fingerprint"]
+    assert heading.split() == ["dead_letters", "reason", "type", "last_failed_at", "fingerprint"]
     assert first.endswith("no mailbox <n>")
 
 
@@ -153,7 +153,7 @@ def test_bytes_are_shown_and_given_as_base64(buried: Desk, tmp_path: Path) -> No
     refused = buried.run("dead", "edit", letter, "--body", "zzz")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == (
-        "tickwork: --body: bytes must be given as base64, or as @FILE, which is taken as it is\n"
+        "tickwork: --body: bytes must be base64; to use a file unchanged, pass @FILE\n"
     )
     (tmp_path / "body.bin").write_bytes(b"zzz\xff")
     buried.answer("dead", "edit", letter, "--body", f"@{tmp_path}/body.bin")
@@ -198,9 +198,9 @@ def test_canaries_that_nobody_handles_stop_the_replay(buried: Desk) -> None:
 def test_discarding_asks_first(buried: Desk) -> None:
     refused = buried.run("dead", "discard", "emails", given="n\n")
     assert refused.exit_code == 1
-    assert "Give up 3 dead letters of emails, for good? [y/N]" in refused.stderr
+    assert "Permanently discard 3 dead letters of emails? [y/N]" in refused.stderr
     fewer = buried.run("dead", "discard", "emails", "--reason", "invalid_payload", given="n\n")
-    assert "Give up 1 dead letter of emails" in fewer.stderr
+    assert "Permanently discard 1 dead letter of emails" in fewer.stderr
     assert buried.json("dead", "discard", "emails", "--yes", "--limit", "2") == {"discarded": 2}
     assert buried.answer("dead", "discard", "emails", "--yes") == "1 discarded\n"
     assert buried.answer("dead", "discard", "emails") == "0 discarded\n"

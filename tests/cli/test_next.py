@@ -210,7 +210,7 @@ def test_what_is_over_is_not_a_silent_success() -> None:
     past = ("next", "--once", "2020-01-01T00:00:00Z")
     result = run(*past)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "does not fire any more" in result.stderr
+    assert "will not fire again" in result.stderr
     as_json = run(*past, "--json")
     assert (as_json.exit_code, json.loads(as_json.stdout)) == (1, [])
 
@@ -228,7 +228,7 @@ def test_explain_tells_the_changes_ahead() -> None:
     assert result.stdout.splitlines() == [
         "At 02:30, every day, New York time",
         "",
-        "Clock changes that touch it:",
+        "Clock changes that affect it:",
         f"  {NOTE}",
         "  on 2028-03-12 at 03:00 instead of 02:30",
         "  on 2029-03-11 at 03:00 instead of 02:30",
@@ -239,7 +239,7 @@ def test_explain_says_when_there_is_nothing_to_fear() -> None:
     result = run("explain", "0 9 * * 1-5", "--tz", "America/New_York", *FROM)
     assert result.stdout.splitlines() == [
         "At 09:00, Monday to Friday, New York time",
-        "No clock change touches it in the next two years.",
+        "No clock change affects it in the next two years.",
     ]
 
 

@@ -58,7 +58,7 @@ async def test_the_server_ends_in_order_when_told_to(
     children: Children, told: signal.Signals
 ) -> None:
     server = children.spawn("tickwork", "up", "--port", "0")
-    await server.line("is up at", timeout_seconds=20)
+    await server.line("listens on", timeout_seconds=20)
     os.kill(server.pid, told)
     await server.succeeded()
     assert server.stderr() == ""
@@ -79,7 +79,7 @@ async def test_a_taken_port_is_one_sentence_and_a_failure(children: Children) ->
 async def test_the_environment_and_the_flags_are_heard(children: Children) -> None:
     busy = {"TICKWORK_PORT": "not a port", "TICKWORK_HOST": "127.0.0.2"}
     server = children.spawn("tickwork", "up", "--port", "0", env=busy)
-    line = await server.line("is up at", timeout_seconds=20)
+    line = await server.line("listens on", timeout_seconds=20)
     assert "http://127.0.0.2:" in line
     server.terminate()
     await server.succeeded()
@@ -91,7 +91,7 @@ async def test_the_environment_and_the_flags_are_heard(children: Children) -> No
         (["--port", "http"], "--port: must be a whole number from 0 to 65535, not 'http'"),
         (["--database", "mysql://u:secret@h/d"], "--database: must be sqlite:///"),
         (["--roles", "king"], "--roles: must be one of api, scheduler, worker, not 'king'"),
-        (["--roles", "worker"], "--roles: a server has the role api"),
+        (["--roles", "worker"], "--roles: must include api"),
     ],
 )
 def test_bad_settings_are_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_a_new_database_has_no_queues(desk: Desk) -> None:
 def test_queues_are_listed_with_their_settings(desk: Desk) -> None:
     desk.store(put)
     assert desk.answer("queues", "list").splitlines() == [
-        "queue   shared  paused  batch  retries  dead_letter_queue",
-        "emails                     10        3  dead",
-        "events  yes               100        3",
+        "queue   shared  paused  max_batch_size  max_retries  dead_letter_queue",
+        "emails                              10            3  dead",
+        "events  yes                        100            3",
     ]
     listed = {queue["name"]: queue for queue in desk.json("queues", "list")}
     assert listed["emails"]["settings"]["dead_letter_queue"] == "dead"
@@ -80,8 +80,8 @@ def test_queues_are_listed_with_their_settings(desk: Desk) -> None:
 def test_stats_say_how_a_queue_stands(desk: Desk) -> None:
     desk.store(put)
     lines = desk.answer("queues", "stats", "emails").splitlines()
-    assert lines[0] == "3 ready, 0 delayed, 0 claimed, 0 held, 0 dead letters"
-    assert lines[1].startswith("the oldest has waited ")
+    assert lines[0] == "3 ready, 0 delayed, 0 claimed, 0 blocked, 0 dead letters"
+    assert lines[1].startswith("the oldest message has waited ")
     assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
 
 
@@ -99,7 +99,7 @@ def test_a_shared_queue_is_the_systems(desk: Desk) -> None:
         refused = desk.run("queues", command, "events")
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert refused.stderr == (
-            "tickwork: queue events is shared: say --shared to change it for every tenant\n"
+            "tickwork: queue events is shared; pass --shared to change it for every tenant\n"
         )
     desk.answer("queues", "pause", "events", "--shared")
     assert desk.store(lambda store: store.queues.get(SYSTEM, "events")).paused
@@ -124,7 +124,7 @@ def test_only_an_empty_queue_is_deleted(desk: Desk) -> None:
     desk.store(put)
     assert desk.run("queues", "delete", "emails").exit_code == 1
     desk.answer("queues", "purge", "emails", "--yes")
-    assert desk.answer("queues", "delete", "emails") == "emails is gone\n"
+    assert desk.answer("queues", "delete", "emails") == "emails is deleted\n"
     assert "emails" not in desk.answer("queues", "list")
 
 

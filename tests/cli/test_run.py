@@ -126,7 +126,7 @@ def test_who_wants_it_sees_the_traceback(
     ("name", "says"),
     [
         ("nothing", "shop has no 'nothing'"),
-        ("work", "'work' of shop is no Tickwork app but of the type Queue"),
+        ("work", "'work' in shop is not a Tickwork app but a Queue"),
     ],
 )
 def test_a_module_without_that_app_is_told(

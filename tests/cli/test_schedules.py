@@ -170,11 +170,11 @@ def test_upcoming_are_the_times_at_which_it_really_fires(desk: Desk) -> None:
         told = f"tickwork: --count: must be a whole number from 1 to 1000, not {count}\n"
         assert (refused.exit_code, refused.stderr) == (2, told)
     desk.answer("schedules", "pause", "daily")
-    paused = "it is paused, and does not fire until it is resumed\n"
+    paused = "it is paused, and will not fire until it is resumed\n"
     assert desk.answer("schedules", "upcoming", "daily") == paused
     assert desk.json("schedules", "upcoming", "daily") == {"fires": []}
     deleted = json.loads(desk.answer("schedules", "delete", "daily", "--yes", "--json"))["id"]
-    assert desk.answer("schedules", "upcoming", deleted) == "it does not fire any more\n"
+    assert desk.answer("schedules", "upcoming", deleted) == "it will not fire again\n"
 
 
 def test_who_does_as_told_has_the_queue_that_was_missing(
@@ -215,7 +215,7 @@ def test_bad_usage_is_one_sentence_and_exit_2(desk: Desk, words: list[str], told
 def test_what_is_not_there_is_told(desk: Desk) -> None:
     refused = desk.run("why", "nothing")
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("tickwork: there is no schedule nothing; one that was deleted")
+    assert refused.stderr.startswith("tickwork: there is no schedule nothing; find a deleted one")
 
 
 def test_why_says_it_in_a_sentence_and_as_json(desk: Desk) -> None:
@@ -252,7 +252,7 @@ def _still(answer: str) -> str:
 
 def test_firings_are_empty_at_first(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "report")
-    assert desk.answer("schedules", "firings", "report") == "nothing is planned or recorded yet\n"
+    assert desk.answer("schedules", "firings", "report") == "there are no firings\n"
     assert json.loads(desk.answer("schedules", "firings", "report", "--json")) == []
 
 

@@ -71,7 +71,7 @@ def file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_file_is_checked_by_itself(desk: Desk, file: Path) -> None:
     assert desk.answer("topology", "check") == (
-        "in order: 1 queues, 0 producers, 0 consumers, 1 subscriptions\n"
+        "valid: 1 queues, 0 producers, 0 consumers, 1 subscriptions\n"
     )
     file.write_text(FIVE_SERVICES)
     assert desk.json("topology", "check") == {
@@ -185,7 +185,7 @@ def test_showing_and_applying_say_the_same_and_then_nothing_is_left(desk: Desk, 
     assert desk.answer("topology", "apply").splitlines() == [
         "change  queue         emails",
         "                        max_retries: 5 → 6",
-        "extra   subscription  user.* → emails  not in the file, left as it is",
+        "extra   subscription  user.* → emails  not in the file, kept",
     ]
 
 
@@ -229,9 +229,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(desk: Desk, file: Path) -> N
         "tickwork: there is no file none.toml; name one with --file\n",
     )
     file.write_bytes(b"\xff")
-    assert desk.run("topology", "check").stderr == (
-        "tickwork: tickwork.toml is not a text in UTF-8\n"
-    )
+    assert desk.run("topology", "check").stderr == ("tickwork: tickwork.toml is not valid UTF-8\n")
     file.write_text("[[queues]\n")
     refused = desk.run("topology", "check")
     assert refused.exit_code == 2

@@ -1,8 +1,8 @@
-"""The command line: `tickwork`, one file per group of commands.
+"""The command line `tickwork`, one module per group of commands.
 
-Contract: what a command answers goes to stdout, everything else to stderr. Bad usage is one
-sentence per fault and exit code 2, other failures one sentence and exit code 1; a traceback
-is a defect. Start-up counts, so that commands import what they need when they run.
+Contract: a command's result goes to stdout, everything else to stderr. Bad usage prints one line
+per fault and exits with 2, any other failure prints one line and exits with 1; a traceback is a
+bug. To start fast, commands import what they need when they run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="tickwork",
     cls=Group,
-    help="Schedules and durable queues: work that is never lost.",
+    help="Manage Tickwork schedules, queues and workers.",
     add_completion=False,
-    # Plain help and plain errors: importing rich would take longer than the command.
+    # Plain help and errors: importing rich takes longer than most commands.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -58,15 +58,17 @@ def _options(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    assert not version  # Its callback has ended the command.
+    assert not version  # Its callback exits.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(EXIT_BAD_USAGE)
 
 
 def main() -> None:
-    """The entry point."""
+    """Runs the command line."""
     app()

@@ -1,6 +1,6 @@
-"""`tickwork batches`: how far they are.
+"""`tickwork batches`: lists, watches and cancels batches.
 
-A batch while it is watched: a bar at a terminal, else lines, or JSON for programs.
+`watch` shows a progress bar at a terminal, otherwise lines, or JSON lines with --json.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tickwork.cli.output import (
     print_table,
 )
 from tickwork.cli.store_session import (
-    ask,
     confirm,
     identity,
     number,
     scope_of,
     whole_number,
+    with_store,
 )
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.clock import monotonic
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
     Work = Callable[[Store], Awaitable[Sequence[Batch]]]
 
 LINE_SECONDS = 5.0
-"""Where there is no terminal a line tells of a change no more often than this."""
+"""Seconds between two lines of progress without a terminal."""
 
 
-async def show(looks: AsyncIterator[Progress], *, as_json: bool) -> Batch:
-    """Shows what is seen of a batch, and answers with the batch as it was last."""
+async def show(polls: AsyncIterator[Progress], *, as_json: bool) -> Batch:
+    """Shows the progress of a batch and returns the batch as it was last seen."""
     look, printed, printed_at = None, None, 0.0
-    with nullcontext() if as_json else bar() as tell:
-        async for look in looks:
+    with nullcontext() if as_json else bar() as update:
+        async for look in polls:
             batch = look.batch
-            if tell is not None:
-                tell(sentence(look), batch.completed + batch.failed, batch.total)
+            if update is not None:
+                update(sentence(look), batch.completed + batch.failed, batch.total)
             elif batch != printed and (
                 as_json or printed is None or monotonic() >= printed_at + LINE_SECONDS
             ):
                 _print_progress(look, as_json=as_json)
                 printed, printed_at = batch, monotonic()
-    assert look is not None, "whoever watches looks at least once"
+    assert look is not None, "watch yields at least once"
     if look.batch != printed:
         _print_progress(look, as_json=as_json)
     return look.batch
 
 
 def sentence(look: Progress) -> str:
-    """All there is to say about a batch, on one line."""
+    """Describes the progress of a batch on one line."""
     from tickwork.core.message.batch import BatchStatus
 
     batch = look.batch
@@ -76,7 +76,7 @@ def sentence(look: Progress) -> str:
     )
     if batch.status is BatchStatus.COMPLETED or look.rate_per_second is None:
         return counts
-    rate = f"{look.rate_per_second:.1f} a second"
+    rate = f"{look.rate_per_second:.1f} per second"
     if look.remaining_seconds is None:
         return f"{counts}; {rate}"
     return f"{counts}; {rate}, {timedelta(seconds=round(look.remaining_seconds))} left"
@@ -92,17 +92,21 @@ def _print_progress(look: Progress, *, as_json: bool) -> None:
         print_lines([sentence(look)])
 
 
-app = typer.Typer(cls=Group, help="Batches: list, show, watch, their items, cancel.")
+app = typer.Typer(cls=Group, help="Batches: list, show, watch, items, cancel.")
 
 LISTED = 100
 
 Status = Annotated[
     str | None,
-    typer.Option(metavar="STATUS", help="pending, processing, completed or failed (the default)."),
+    typer.Option(
+        metavar="STATUS",
+        help="Status of the items: pending, processing, completed, failed (default).",
+    ),
 ]
 
 Timeout = Annotated[
-    str | None, typer.Option(metavar="SECONDS", help="How long to watch; default: to the end.")
+    str | None,
+    typer.Option(metavar="SECONDS", help="Seconds to watch; default until it is completed."),
 ]
 
 _COLUMNS = {
@@ -114,7 +118,7 @@ _COLUMNS = {
     "processing": "processing",
     "completed": "completed",
     "failed": "failed",
-    "created": "created_at",
+    "created_at": "created_at",
 }
 
 
@@ -126,7 +130,9 @@ def list_command(
     from tickwork.ops.batches import list_batches
 
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
-    batches = _named(database, scope, lambda store: list_batches(store, scope, limit=most))
+    batches = _with_queue_names(
+        database, scope, lambda store: list_batches(store, scope, limit=most)
+    )
     if as_json:
         print_json(batches)
     else:
@@ -137,7 +143,7 @@ def list_command(
 def show_command(
     batch: BatchId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
-    """Show how far a batch is."""
+    """Show the progress of a batch."""
     from tickwork.ops.batches import get_batch
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
@@ -152,22 +158,22 @@ def watch_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Watch a batch until it is completed.
+    """Show the progress of a batch until it is completed.
 
-    Leaves with 1 if items failed, or if the time was up. With --json every change is a line.
+    Exits with 1 if items failed or the timeout expired. With --json every change is a line.
     """
     from tickwork.core.message.batch import BatchStatus
     from tickwork.ops.batches import watch
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     seconds = None if timeout is None else number(timeout, "--timeout")
-    last = ask(
+    last = with_store(
         database,
         scope,
         lambda store: show(watch(store, scope, batch_id, timeout_seconds=seconds), as_json=as_json),
     )
     if last.status is not BatchStatus.COMPLETED:
-        fail(f"batch {batch_id} is not completed yet; the time is up")
+        fail(f"batch {batch_id} was not completed within the timeout")
     if last.failed:
         fail(f"{last.failed} of {last.total} items failed; see `tickwork batches items {batch_id}`")
 
@@ -182,13 +188,13 @@ def items_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """List the items of a batch that have a status."""
+    """List the items of a batch by status."""
     from tickwork.ops.batches import list_items
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
     wanted, most = _status(status), whole_number(limit, "--limit", LISTED)
     begin = None if after is None else identity(after, "--after")
-    items = ask(
+    items = with_store(
         database,
         scope,
         lambda store: list_items(store, scope, batch_id, wanted, limit=most, after=begin),
@@ -197,7 +203,7 @@ def items_command(
         print_json(items)
         return
     rows = [(each.id, each.status, each.reason, each.ended_at) for each in items]
-    print_table(("item", "status", "reason", "ended"), rows, none=f"no item is {wanted}")
+    print_table(("item", "status", "reason", "ended_at"), rows, none=f"no item is {wanted}")
 
 
 @app.command("cancel", cls=Command)
@@ -208,11 +214,11 @@ def cancel_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Delete the items of a batch that are not being handled; they count as failed."""
+    """Delete the items of a batch that no worker has claimed; they count as failed."""
     from tickwork.ops.batches import cancel_batch
 
     scope, batch_id = scope_of(tenant), identity(batch, "ID")
-    confirm(f"Delete every waiting item of batch {batch_id}, for good?", yes=yes)
+    confirm(f"Permanently delete every unclaimed item of batch {batch_id}?", yes=yes)
     _print(database, scope, lambda store: cancel_batch(store, scope, batch_id), as_json=as_json)
 
 
@@ -223,20 +229,20 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    """The one batch that the work answers."""
+    """Prints the batch that the work returns."""
 
     async def one(store: Store) -> Sequence[Batch]:
         return [await work(store)]
 
-    (batch,) = _named(database, scope, one)
+    (batch,) = _with_queue_names(database, scope, one)
     if as_json:
         print_json(batch)
     else:
         print_table([*_COLUMNS], _rows([batch]), none="")
 
 
-def _named(database: str | None, scope: Scope, work: Work) -> list[dict[str, Any]]:
-    """The batches that the work answers, each with the name of its queue."""
+def _with_queue_names(database: str | None, scope: Scope, work: Work) -> list[dict[str, Any]]:
+    """Returns the batches that the work returns, each with the name of its queue."""
     from msgspec import structs
 
     from tickwork.ops.queues import queue_names
@@ -246,7 +252,7 @@ def _named(database: str | None, scope: Scope, work: Work) -> list[dict[str, Any
         names = await queue_names(store, scope)
         return [{**structs.asdict(each), "queue": names.get(each.queue_id)} for each in batches]
 
-    return ask(database, scope, find)
+    return with_store(database, scope, find)
 
 
 def _rows(batches: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:

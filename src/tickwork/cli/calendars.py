@@ -1,4 +1,4 @@
-"""`tickwork calendars`: days off by name, from dates or an ICS file."""
+"""`tickwork calendars`: creates calendars from dates or ICS files, lists and deletes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import fail, print_json, print_lines, print_table
-from tickwork.cli.store_session import ask, required, scope_of
+from tickwork.cli.store_session import required, scope_of, with_store
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=Group, help="Calendars: days off that schedules share.")
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The name of a calendar.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the calendar.")]
 File = Annotated[
     str | None,
-    typer.Argument(metavar="FILE", help='An .ics file, or dates one a line; "-" reads stdin.'),
+    typer.Argument(
+        metavar="FILE", help='ICS file, or file with one date per line; "-" reads stdin.'
+    ),
 ]
 
 
@@ -35,7 +37,7 @@ def put_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Make a calendar or replace its days; the schedules that use it follow."""
+    """Create a calendar or replace its days; schedules that use it are recomputed."""
     from tickwork.ops.schedules.calendars import put_calendar, put_ics_calendar, read_days
 
     calendar, scope = required(name, "NAME"), scope_of(tenant)
@@ -46,12 +48,12 @@ def put_command(
             return await put_ics_calendar(store, scope, calendar, text)
         return await put_calendar(store, scope, calendar, read_days(text.splitlines()))
 
-    made, moved = ask(database, scope, put, create=True)
+    made, moved = with_store(database, scope, put, create=True)
     if as_json:
         print_json({"calendar": made, "moved": moved})
         return
-    told = [f"{each.name or each.id} moved from {each.before} to {each.after}" for each in moved]
-    print_lines([f"{made.name} has {len(made.days)} days", *told])
+    moves = [f"{each.name or each.id} moved from {each.before} to {each.after}" for each in moved]
+    print_lines([f"{made.name} has {len(made.days)} days", *moves])
 
 
 @app.command("list", cls=Command)
@@ -60,7 +62,7 @@ def list_command(database: Database = None, tenant: Tenant = None, as_json: Json
     from tickwork.ops.schedules.calendars import list_calendars
 
     scope = scope_of(tenant)
-    found = ask(database, scope, lambda store: list_calendars(store, scope))
+    found = with_store(database, scope, lambda store: list_calendars(store, scope))
     if as_json:
         print_json(found)
         return
@@ -79,11 +81,11 @@ def show_command(
     from tickwork.ops.schedules.calendars import get_calendar
 
     calendar, scope = required(name, "NAME"), scope_of(tenant)
-    found = ask(database, scope, lambda store: get_calendar(store, scope, calendar))
+    found = with_store(database, scope, lambda store: get_calendar(store, scope, calendar))
     if as_json:
         print_json(found)
     else:
-        print_lines(found.days or ["it has no days"])
+        print_lines(found.days or ["no days"])
 
 
 @app.command("delete", cls=Command)
@@ -94,11 +96,11 @@ def delete_command(
     from tickwork.ops.schedules.calendars import delete_calendar
 
     calendar, scope = required(name, "NAME"), scope_of(tenant)
-    ask(database, scope, lambda store: delete_calendar(store, scope, calendar))
+    with_store(database, scope, lambda store: delete_calendar(store, scope, calendar))
     if as_json:
         print_json({"calendar": calendar, "deleted": True})
     else:
-        print_lines([f"{calendar} is gone"])
+        print_lines([f"{calendar} is deleted"])
 
 
 def _read(file: str) -> str:
@@ -106,4 +108,4 @@ def _read(file: str) -> str:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"FILE: {file!r} cannot be read: {error}")
-    return text.removeprefix("\ufeff")  # Some programs put a mark of the byte order in front.
+    return text.removeprefix("\ufeff")  # Some programs write a byte order mark.

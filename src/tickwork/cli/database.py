@@ -1,4 +1,4 @@
-"""`tickwork migrate` and `tickwork doctor`: the schema, and what the set-up gives."""
+"""`tickwork migrate` and `tickwork doctor`: updates the schema and checks the set-up."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from tickwork.cli.options import Database, Json
-from tickwork.cli.output import EXIT_FAILED, harmless, print_json
-from tickwork.cli.store_session import load_settings, told
+from tickwork.cli.output import EXIT_FAILED, escape_controls, print_json
+from tickwork.cli.store_session import load_settings, report_errors
 
 if TYPE_CHECKING:
     from tickwork.ops.stores import Finding
 
 
 def migrate_command(database: Database = None, as_json: Json = False) -> None:
-    """Bring the database's schema up to date."""
+    """Update the database schema."""
     import asyncio
 
     from tickwork.wiring import migrate
 
     settings = load_settings(database)
-    applied = told(lambda: asyncio.run(migrate(settings)))
+    applied = report_errors(lambda: asyncio.run(migrate(settings)))
     if as_json:
         print_json([{"version": each.version, "name": each.name} for each in applied])
         return
@@ -32,14 +32,14 @@ def migrate_command(database: Database = None, as_json: Json = False) -> None:
 
 
 def doctor_command(database: Database = None, as_json: Json = False) -> None:
-    """Say what the database's set-up gives, in plain words; exit 1 if something is bad."""
+    """Check the database set-up; exit with 1 if a check is bad."""
     import asyncio
 
     from tickwork.ops.stores import Level
     from tickwork.wiring import examine
 
     settings = load_settings(database)
-    findings = told(lambda: asyncio.run(examine(settings)))
+    findings = report_errors(lambda: asyncio.run(examine(settings)))
     if as_json:
         print_json(findings)
     else:
@@ -51,6 +51,6 @@ def doctor_command(database: Database = None, as_json: Json = False) -> None:
 def _print_findings(findings: tuple[Finding, ...]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        typer.echo(f"{finding.level:7}  {finding.check:{width}}  {harmless(finding.says)}")
+        typer.echo(f"{finding.level:7}  {finding.check:{width}}  {escape_controls(finding.says)}")
         if finding.advice:
-            typer.echo(f"{'':7}  {'':{width}}  → {harmless(finding.advice)}")
+            typer.echo(f"{'':7}  {'':{width}}  → {escape_controls(finding.advice)}")

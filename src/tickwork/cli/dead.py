@@ -1,4 +1,4 @@
-"""`tickwork dead`: the workbench for dead letters."""
+"""`tickwork dead`: lists, groups, edits, replays and discards dead letters."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
     fail,
+    print_error,
     print_json,
     print_lines,
     print_table,
     progress,
-    say,
     shortened,
 )
 from tickwork.cli.store_session import (
-    ask,
     confirm,
     identity,
     number,
     required,
     scope_of,
     whole_number,
+    with_store,
 )
 from tickwork.cli.typer_commands import Command, Group
 
@@ -52,36 +52,43 @@ app = typer.Typer(cls=Group, help="Dead letters: list, group, show, edit, replay
 
 LISTED = 100
 
-Reason = Annotated[str | None, typer.Option(metavar="REASON", help="Such as max_retries.")]
-Fingerprint = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Those of one group of errors.")
+Reason = Annotated[
+    str | None, typer.Option(metavar="REASON", help="Only with this reason, such as max_retries.")
 ]
-Type = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Those of one type.")]
+Fingerprint = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only of this group of errors.")
+]
+Type = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="Only of this message type.")
+]
 Ids = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="This one; may be given again.")
+    list[str] | None,
+    typer.Option("--id", metavar="ID", help="Only the one with this id; repeatable."),
 ]
 Canary = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Replay N first, and the rest only when they are done."),
+    typer.Option(metavar="N", help="Replay N first, and the rest only after they were handled."),
 ]
 CanaryTimeout = Annotated[
-    str | None, typer.Option(metavar="SECONDS", help="How long to wait for them; default 300.")
+    str | None,
+    typer.Option(metavar="SECONDS", help="Seconds to wait for the canaries; default 300."),
 ]
-Rate = Annotated[str | None, typer.Option(metavar="N", help="So many in a second.")]
+Rate = Annotated[str | None, typer.Option(metavar="N", help="Number of messages per second.")]
 Body = Annotated[
     str | None,
-    typer.Option(
-        metavar="TEXT", help="The new body (bytes as base64); @FILE reads a file, @- stdin."
-    ),
+    typer.Option(metavar="TEXT", help="New body (bytes as base64); @FILE reads a file, @- stdin."),
 ]
 Content = Annotated[
-    str | None, typer.Option("--content-type", metavar="json|text|bytes", help="Default: as it is.")
+    str | None,
+    typer.Option(
+        "--content-type", metavar="json|text|bytes", help="New content type; default unchanged."
+    ),
 ]
 
 _STOPPED = {
-    "canary_died": "a canary died again: the rest was not replayed",
-    "canary_timeout": "the canaries were not handled in time: the rest was not replayed",
-    "backlog_full": "the queue may not hold more: the rest was not replayed",
+    "canary_died": "a canary died again; the rest was not replayed",
+    "canary_timeout": "the canaries were not handled in time; the rest was not replayed",
+    "backlog_full": "the backlog of the queue is full; the rest was not replayed",
 }
 
 
@@ -106,7 +113,7 @@ def list_command(
         None, reason, fingerprint, kind, limit=whole_number(limit, "--limit", LISTED)
     )
     begin = None if after is None else identity(after, "--after")
-    letters = ask(
+    letters = with_store(
         database,
         scope,
         lambda store: list_dead_letters(store, scope, queue, which, after=begin),
@@ -114,7 +121,7 @@ def list_command(
     if as_json:
         print_json([_shown(letter) for letter in letters])
         return
-    heading = ("id", "failed", "reason", "attempts", "type", "error")
+    heading = ("id", "failed_at", "reason", "attempts", "type", "error")
     print_table(heading, _rows(letters), none="there are no dead letters")
 
 
@@ -127,16 +134,18 @@ def groups_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Group the open dead letters of a queue by what they died of."""
+    """Group the open dead letters of a queue by reason, type and error."""
     from tickwork.ops.dead_letters import group_dead_letters
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     most = whole_number(limit, "--limit", LISTED)
-    groups = ask(database, scope, lambda store: group_dead_letters(store, scope, queue, limit=most))
+    groups = with_store(
+        database, scope, lambda store: group_dead_letters(store, scope, queue, limit=most)
+    )
     if as_json:
         print_json(groups)
         return
-    heading = ("letters", "reason", "type", "last", "fingerprint")
+    heading = ("dead_letters", "reason", "type", "last_failed_at", "fingerprint")
     rows = [(g.dead_letters, g.reason, g.type, g.last_failed_at, g.fingerprint) for g in groups]
     print_table(heading, rows, none="there are no dead letters")
 
@@ -145,7 +154,7 @@ def groups_command(
 def show_command(
     letter: LetterId = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
-    """Show everything about one dead letter."""
+    """Show one dead letter with its body and error."""
     from tickwork.ops.dead_letters import get_dead_letter
     from tickwork.ops.queues import queue_names
 
@@ -156,7 +165,7 @@ def show_command(
         names = await queue_names(store, scope)
         return {"queue": names.get(found.queue_id), **_shown(found)}
 
-    shown = ask(database, scope, find)
+    shown = with_store(database, scope, find)
     if as_json:
         print_json(shown)
     else:
@@ -172,26 +181,26 @@ def edit_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Replace the body of a dead letter, for its replay.
+    """Replace the body of a dead letter; a replay sends the new one.
 
-    Bytes are given as base64, as they are shown; those of a file or of stdin as they are.
+    Give bytes as base64; the bytes of a file or of stdin are used unchanged.
     """
     from tickwork.ops.dead_letters import edit_dead_letter, get_dead_letter
 
     dead_letter_id, scope = identity(letter, "ID"), scope_of(tenant)
-    said, wanted = required(body, "--body"), _content_type(content_type)
-    given = _read(said)
+    text, wanted = required(body, "--body"), _content_type(content_type)
+    given = _read(text)
 
     async def edit(store: Store) -> DeadLetter:
         kind = wanted or (await get_dead_letter(store, scope, dead_letter_id)).content_type
-        new = _checked(given, kind, is_word=not said.startswith("@"))
+        new = _checked(given, kind, is_word=not text.startswith("@"))
         return await edit_dead_letter(store, scope, dead_letter_id, new, kind)
 
-    edited = ask(database, scope, edit)
+    edited = with_store(database, scope, edit)
     if as_json:
         print_json(_shown(edited))
     else:
-        typer.echo(f"{edited.id} has a new body; replay it when you like")
+        typer.echo(f"{edited.id} has a new body; `tickwork dead replay` sends it")
 
 
 @app.command("replay", cls=Command)
@@ -210,7 +219,7 @@ def replay_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters anew: all of a queue, or those that fit everything given."""
+    """Send dead letters of a queue again: all, or those that match every option."""
     from tickwork.ops.dead_letters import CANARY_TIMEOUT_SECONDS, replay
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
@@ -223,7 +232,7 @@ def replay_command(
         timeout = number(canary_timeout, "--canary-timeout")
     _must_be_open(database, scope, queue, which)
     with progress(f"replaying {queue}") as on_progress:
-        summary = ask(
+        summary = with_store(
             database,
             scope,
             lambda store: replay(
@@ -238,7 +247,7 @@ def replay_command(
                 on_progress=on_progress,
             ),
         )
-    _tell(summary, as_json=as_json)
+    _print_summary(summary, as_json=as_json)
 
 
 @app.command("discard", cls=Command)
@@ -255,21 +264,21 @@ def discard_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Give up dead letters: all of a queue, or those that fit everything given."""
+    """Resolve dead letters of a queue without sending them: all, or those that match."""
     from tickwork.ops.dead_letters import discard, select_dead_letters
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     which = _selection(ids, reason, fingerprint, kind)
     most = None if limit is None else whole_number(limit, "--limit", 0)
     _must_be_open(database, scope, queue, which)
-    selected = ask(
+    selected = with_store(
         database, scope, lambda store: select_dead_letters(store, scope, queue, which, limit=most)
     )
     if selected.letters:
         letters = "dead letter" if selected.letters == 1 else "dead letters"
-        confirm(f"Give up {selected.letters} {letters} of {queue}, for good?", yes=yes)
-    with progress(f"discarding of {queue}") as on_progress:
-        discarded = ask(
+        confirm(f"Permanently discard {selected.letters} {letters} of {queue}?", yes=yes)
+    with progress(f"discarding from {queue}") as on_progress:
+        discarded = with_store(
             database,
             scope,
             lambda store: discard(
@@ -297,25 +306,25 @@ def _selection(
 
 
 def _must_be_open(database: str | None, scope: Scope, queue: str, which: Selection) -> None:
-    """Ends the command, before it does anything, if a letter that is named is none."""
+    """Exits, before anything is done, if an id is not an open dead letter."""
     from tickwork.ops.dead_letters import ids_not_open
 
     ids = which.ids
     if ids is None:
         return
-    missing = ask(database, scope, lambda store: ids_not_open(store, scope, queue, ids))
+    missing = with_store(database, scope, lambda store: ids_not_open(store, scope, queue, ids))
     if missing:
         named = ", ".join(map(str, missing))
         fail(f"not an open dead letter of {queue}: {named}; nothing was done")
 
 
-def _tell(summary: ReplaySummary, *, as_json: bool) -> None:
+def _print_summary(summary: ReplaySummary, *, as_json: bool) -> None:
     if as_json:
         print_json(summary)
     else:
         typer.echo(f"{summary.replayed} replayed")
     if summary.stopped is not None:
-        say(_STOPPED[summary.stopped])
+        print_error(_STOPPED[summary.stopped])
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -328,7 +337,7 @@ def _rows(letters: Iterable[DeadLetter]) -> Iterator[Sequence[object]]:
 
 
 def _shown(letter: DeadLetter) -> dict[str, object]:
-    """A letter with its body as what it is; JSON says bytes in base64."""
+    """Returns a dead letter with its body decoded; JSON encodes bytes as base64."""
     from msgspec import structs
 
     from tickwork.core.message.body import decode_body
@@ -373,7 +382,7 @@ def _content_type(given: str | None) -> ContentType | None:
 
 
 def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:
-    """The body, which must be what it is said to be; on the command line bytes are base64."""
+    """Returns the body; raises `InvalidInput` if it does not match its content type."""
     import base64
 
     from tickwork.core.message.body import check_json
@@ -391,6 +400,6 @@ def _checked(body: bytes, kind: ContentType, *, is_word: bool) -> bytes:
         try:
             return base64.b64decode(body, validate=True)
         except ValueError:
-            told = "bytes must be given as base64, or as @FILE, which is taken as it is"
-            raise InvalidInput([FieldError("body", told)]) from None
+            fault = "bytes must be base64; to use a file unchanged, pass @FILE"
+            raise InvalidInput([FieldError("body", fault)]) from None
     return body

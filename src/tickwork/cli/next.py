@@ -1,7 +1,7 @@
 """`tickwork next` and `tickwork explain`: when a rule fires, without a server.
 
-Both ask the use-case behind `POST /v1/schedules/preview`; the calculator allows what a
-tenant may be refused, down to every second.
+Both use the verb behind `POST /v1/schedules/preview`. They allow intervals down to a second,
+whatever the limits of a tenant.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickwork.cli import timing_options as timing
+from tickwork.cli import timing_options
 from tickwork.cli.options import Json
-from tickwork.cli.output import EXIT_FAILED, print_json, print_lines, refuse, say
+from tickwork.cli.output import EXIT_FAILED, print_error, print_json, print_lines, refuse
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 MIN_INTERVAL_SECONDS = 1
 
-_TOUCHED_TOLD_MAX = 10
+_TOUCHED_SHOWN_MAX = 10
 
-Count = Annotated[str | None, typer.Option(metavar="N", help="1-1000 fires; default 5.")]
+Count = Annotated[str | None, typer.Option(metavar="N", help="Number of fires, 1-1000; default 5.")]
 
 
-@timing.timed()
+@timing_options.timed()
 def next_command(
-    options: timing.TimingOptions = timing.NO_OPTIONS,
+    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     count: Count = None,
     as_json: Json = False,
 ) -> None:
@@ -39,18 +39,18 @@ def next_command(
     elif preview.fires:
         print_lines([preview.description, "", *_table(preview.fires)])
     for warning in preview.warnings:
-        say(f"note: {warning}")
+        print_error(f"note: {warning}")
     if not preview.fires:
-        say(f"it does not fire any more: {preview.description}")
+        print_error(f"it will not fire again: {preview.description}")
         raise typer.Exit(EXIT_FAILED)
 
 
-@timing.timed()
+@timing_options.timed()
 def explain_command(
-    options: timing.TimingOptions = timing.NO_OPTIONS,
+    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     as_json: Json = False,
 ) -> None:
-    """Say in plain English what a rule means, and which clock changes touch it."""
+    """Explain a rule in plain English, with the clock changes that affect it."""
     from tickwork import clock
     from tickwork.core.when import Limits
     from tickwork.ops import explain_schedule
@@ -59,19 +59,19 @@ def explain_command(
         limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
         explained = explain_schedule(options.body(), now=clock.now(), limits=limits)
     except InvalidInput as error:
-        refuse(error, timing.OPTION_NAMES)
+        refuse(error, timing_options.OPTION_NAMES)
     if as_json:
         print_json(explained)
         return
     lines = [explained.description, *(f"note: {each}" for each in explained.warnings)]
     if explained.touched:
-        lines += ["", "Clock changes that touch it:", *_notes(explained.touched)]
+        lines += ["", "Clock changes that affect it:", *_notes(explained.touched)]
     elif not explained.warnings:
-        lines.append("No clock change touches it in the next two years.")
+        lines.append("No clock change affects it in the next two years.")
     print_lines(lines)
 
 
-def _preview(options: timing.TimingOptions, count: str | None) -> when.Preview:
+def _preview(options: timing_options.TimingOptions, count: str | None) -> when.Preview:
     from tickwork import clock
     from tickwork.core.when import Limits
     from tickwork.ops import preview_schedule
@@ -80,11 +80,11 @@ def _preview(options: timing.TimingOptions, count: str | None) -> when.Preview:
         limits = Limits(min_interval_seconds=MIN_INTERVAL_SECONDS)
         return preview_schedule(options.body(count), now=clock.now(), limits=limits)
     except InvalidInput as error:
-        refuse(error, timing.OPTION_NAMES)
+        refuse(error, timing_options.OPTION_NAMES)
 
 
 def _table(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:
-    """Columns as wide as their widest entry; no spaces at the end of a line."""
+    """Yields the lines of a table without trailing spaces."""
     from tickwork.core.when import iso
 
     seconds = ":%S" if any(fire.local.second for fire in fires) else ""
@@ -99,7 +99,7 @@ def _table(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:
 
 
 def _notes(fires: Sequence[when.UpcomingSlot]) -> Iterable[str]:
-    for fire in fires[:_TOUCHED_TOLD_MAX]:
+    for fire in fires[:_TOUCHED_SHOWN_MAX]:
         yield f"  {fire.note}"
-    if len(fires) > _TOUCHED_TOLD_MAX:
-        yield f"  and {len(fires) - _TOUCHED_TOLD_MAX} more"
+    if len(fires) > _TOUCHED_SHOWN_MAX:
+        yield f"  and {len(fires) - _TOUCHED_SHOWN_MAX} more"

@@ -1,4 +1,4 @@
-"""The options that several commands have, so that each is spelled and told in one way."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from typing import Annotated
 
 import typer
 
-Database = Annotated[str | None, typer.Option(metavar="URL", help="Default sqlite:///tickwork.db.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer as JSON.")]
-Tenant = Annotated[str | None, typer.Option(metavar="TENANT", help='Whose; default "default".')]
+Database = Annotated[
+    str | None, typer.Option(metavar="URL", help="Database to use; default sqlite:///tickwork.db.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Tenant = Annotated[
+    str | None, typer.Option(metavar="TENANT", help='Tenant to act for; default "default".')
+]
 Shared = Annotated[
-    bool, typer.Option("--shared", help="The shared queue, with the messages of every tenant.")
+    bool, typer.Option("--shared", help="Use the shared queue, with the messages of all tenants.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Limit = Annotated[str | None, typer.Option(metavar="N", help="How many at most.")]
-After = Annotated[str | None, typer.Option(metavar="ID", help="Go on after this one.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
+Limit = Annotated[str | None, typer.Option(metavar="N", help="Maximum number of results.")]
+After = Annotated[str | None, typer.Option(metavar="ID", help="Start after this id.")]
 
-QueueName = Annotated[str | None, typer.Argument(metavar="QUEUE", help="The name of a queue.")]
-LetterId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of a dead letter.")]
+QueueName = Annotated[str | None, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
+LetterId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the dead letter.")]
 ScheduleName = Annotated[
-    str | None, typer.Argument(metavar="SCHEDULE", help="The id or name of a schedule.")
+    str | None, typer.Argument(metavar="SCHEDULE", help="Id or name of the schedule.")
 ]
-BatchId = Annotated[str | None, typer.Argument(metavar="ID", help="The id of a batch.")]
+BatchId = Annotated[str | None, typer.Argument(metavar="ID", help="Id of the batch.")]
 
-NAMES = {
+OPTION_OF_FIELD = {
     "database": "--database",
     "tenant": "--tenant",
     "limit": "--limit",
@@ -35,4 +39,4 @@ NAMES = {
     "body": "--body",
     "delay_seconds": "--delay",
 }
-"""Under which name a field was given."""
+"""Option of each field, for error messages."""

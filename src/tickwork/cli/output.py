@@ -1,9 +1,8 @@
-"""How commands answer: lines, tables and JSON on stdout, progress on stderr.
+"""Prints results on stdout and progress and errors on stderr.
 
-Contract: what a sender or a handler wrote is shown, never obeyed. Characters that steer a
-terminal are spelled out in everything but JSON, which has its own way.
-
-How commands fail: with a sentence on stderr and an exit code, never with a traceback.
+Contract: text from senders and handlers never controls the terminal. Control characters are escaped
+in everything but JSON, which escapes them itself. A failure is one line and an exit code, never a
+traceback.
 """
 
 from __future__ import annotations
@@ -19,43 +18,44 @@ import typer
 
 from tickwork.errors import InvalidInput
 
-_STEERING = re.compile(
+_CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Controls, what breaks lines or turns their direction, and halves of characters."""
+"""Control characters, line separators, direction marks and lone surrogates."""
 
 
 def print_json(value: object) -> None:
-    """A value as JSON, over several lines."""
+    """Prints a value as indented JSON."""
     import msgspec
 
     typer.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 def print_json_line(value: object) -> None:
-    """A value as JSON, on one line."""
+    """Prints a value as JSON on one line."""
     import msgspec
 
     typer.echo(msgspec.json.encode(value).decode())
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    typer.echo("\n".join(map(harmless, lines)))
+    """Prints lines with control characters escaped."""
+    typer.echo("\n".join(map(escape_controls, lines)))
 
 
-def harmless(text: str) -> str:
-    """A text without what steers a terminal: such characters as Python spells them."""
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+def escape_controls(text: str) -> str:
+    """Escapes control characters as Python does, such as `\\x1b`."""
+    return _CONTROL_CHARACTERS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def print_table(heading: Sequence[str], rows: Iterable[Sequence[object]], *, none: str) -> None:
-    """Columns as wide as their widest entry, numbers to the right; `none` if there is no row."""
+    """Prints a table, or `none` if there are no rows."""
     rows = [*rows]
     print_lines(table(heading, rows) if rows else [none])
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """The lines of a table; no spaces at the end of a line."""
+    """Yields the lines of a table: whole numbers right-aligned, no trailing spaces."""
     texts = [[*heading], *([*map(_cell, row)] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     right = [all(type(value) is int for value in column) for column in zip(*rows, strict=True)]
@@ -68,26 +68,28 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[
 
 
 def shortened(text: str | None, length_max: int = 60) -> str:
-    """One line of a text, as much of it as a table has room for."""
-    line = harmless(" ".join((text or "").split()))
+    """Returns a text on one line, cut to a length that fits a table."""
+    line = escape_controls(" ".join((text or "").split()))
     return line if len(line) <= length_max else line[: length_max - 1] + "…"
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Something to tell how far it is, where somebody watches."""
-    with bar() as tell:
-        yield None if tell is None else lambda done, total: tell(title, done, total)
+    """Yields a function that shows progress, or None if stderr is not a terminal."""
+    with bar() as update:
+        yield None if update is None else lambda done, total: update(title, done, total)
 
 
 @contextmanager
 def bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr that is told its text, how much is done and of how much; None where nobody
-    watches. It is gone at the end."""
+    """Yields a function that updates a progress bar: text, done, total.
+
+    Yields None if stderr is not a terminal. The bar disappears at the end.
+    """
     if not sys.stderr.isatty():
         yield None
         return
-    # Heavy, and only of use at a terminal.
+    # Imported late: slow, and only needed at a terminal.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -95,7 +97,7 @@ def bar() -> Iterator[Callable[[str, int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task("", total=None)
         yield lambda text, done, total: shown.update(
-            task, description=harmless(text), completed=done, total=total
+            task, description=escape_controls(text), completed=done, total=total
         )
 
 
@@ -106,28 +108,28 @@ def _cell(value: object) -> str:
         return "yes" if value else ""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
-    return harmless(str(value))
+    return escape_controls(str(value))
 
 
 EXIT_FAILED = 1
 EXIT_BAD_USAGE = 2
 
 
-def say(sentence: str) -> None:
-    """One line on stderr."""
-    typer.echo(f"tickwork: {harmless(' '.join(sentence.split()))}", err=True)
+def print_error(sentence: str) -> None:
+    """Prints one line on stderr."""
+    typer.echo(f"tickwork: {escape_controls(' '.join(sentence.split()))}", err=True)
 
 
 def fail(sentence: str, *, code: int = EXIT_FAILED) -> NoReturn:
-    """Says why, and ends the command."""
-    say(sentence)
+    """Prints the reason and exits."""
+    print_error(sentence)
     raise typer.Exit(code)
 
 
 def refuse(error: InvalidInput, names: Mapping[str, str]) -> NoReturn:
-    """Says every fault under the name by which the user gave it, and ends the command."""
+    """Prints every fault under the name of its option and exits."""
     for sentence in _sentences(error, names):
-        say(sentence)
+        print_error(sentence)
     raise typer.Exit(EXIT_BAD_USAGE)
 
 

@@ -1,4 +1,4 @@
-"""`tickwork queues`: which there are, how they stand, and the operator's knobs."""
+"""`tickwork queues`: lists, inspects, sends to, pauses, purges and deletes queues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from tickwork.cli.options import Database, Json, QueueName, Shared, Tenant, Yes
 from tickwork.cli.output import print_json, print_lines, print_table, table
 from tickwork.cli.schedule_output import json_of
-from tickwork.cli.store_session import ask, confirm, number, required, scope_of
+from tickwork.cli.store_session import confirm, number, required, scope_of, with_store
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -23,28 +23,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(cls=Group, help="Queues: list, look at, send to, pause, resume, purge, delete.")
+app = typer.Typer(cls=Group, help="Queues: list, stats, send, pause, resume, purge, delete.")
 
-_SHOWN_MINUTES = 10
+_MINUTES_SHOWN = 10
 
-Body = Annotated[str | None, typer.Argument(metavar="BODY", help="JSON, in quotes.")]
+Body = Annotated[str | None, typer.Argument(metavar="BODY", help="Body as JSON, in quotes.")]
 MessageType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="The type of the message.")
+    str | None, typer.Option("--type", metavar="TYPE", help="Type of the message.")
 ]
-Delay = Annotated[str | None, typer.Option(metavar="SECONDS", help="Not visible before.")]
+Delay = Annotated[
+    str | None,
+    typer.Option(metavar="SECONDS", help="Seconds before the message becomes visible; default 0."),
+]
 
 
 @app.command("list", cls=Command)
 def list_command(database: Database = None, tenant: Tenant = None, as_json: Json = False) -> None:
-    """List the queues of a tenant, and the shared ones."""
+    """List the queues of a tenant and the shared queues."""
     from tickwork.ops.queues import list_queues
 
     scope = scope_of(tenant)
-    queues = ask(database, scope, lambda store: list_queues(store, scope))
+    queues = with_store(database, scope, lambda store: list_queues(store, scope))
     if as_json:
         print_json(queues)
         return
-    heading = ("queue", "shared", "paused", "batch", "retries", "dead_letter_queue")
+    heading = ("queue", "shared", "paused", "max_batch_size", "max_retries", "dead_letter_queue")
     print_table(heading, _rows(queues), none="there are no queues")
 
 
@@ -56,11 +59,11 @@ def stats_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Show how a queue stands, and what passed through it."""
+    """Show the message counts and recent throughput of a queue."""
     from tickwork.ops.queues import queue_stats
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    stats = ask(database, scope, lambda store: queue_stats(store, scope, queue))
+    stats = with_store(database, scope, lambda store: queue_stats(store, scope, queue))
     if as_json:
         print_json(stats)
     else:
@@ -88,9 +91,9 @@ def send_command(
         message = compose(given, type=message_type, delay_seconds=delay_seconds)
         return await send(store, scope, queue, message)
 
-    message_id = ask(database, scope, sent)
+    message_id = with_store(database, scope, sent)
     answer = {"queue": queue, "id": str(message_id)}
-    _answer(answer, f"{message_id} is in {queue}", as_json=as_json)
+    _answer(answer, f"sent {message_id} to {queue}", as_json=as_json)
 
 
 @app.command("pause", cls=Command)
@@ -101,7 +104,7 @@ def pause_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Hand out nothing any more; sending goes on."""
+    """Stop workers from claiming messages of a queue; sending continues."""
     from tickwork.ops.queues import pause_queue
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
@@ -117,12 +120,12 @@ def resume_command(
     shared: Shared = False,
     as_json: Json = False,
 ) -> None:
-    """Hand out again."""
+    """Let workers claim messages of a queue again."""
     from tickwork.ops.queues import resume_queue
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     _change(database, scope, queue, lambda store: resume_queue(store, scope, queue))
-    _answer({"queue": queue, "paused": False}, f"{queue} is handed out again", as_json=as_json)
+    _answer({"queue": queue, "paused": False}, f"{queue} is resumed", as_json=as_json)
 
 
 @app.command("purge", cls=Command)
@@ -134,12 +137,12 @@ def purge_command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Delete every message that is not being handled."""
+    """Delete every message that no worker has claimed."""
     from tickwork.ops.queues import purge_queue
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
-    confirm(f"Delete every waiting message of {queue}, for good?", yes=yes)
-    purged = ask(database, scope, lambda store: purge_queue(store, scope, queue))
+    confirm(f"Permanently delete every unclaimed message of {queue}?", yes=yes)
+    purged = with_store(database, scope, lambda store: purge_queue(store, scope, queue))
     _answer({"queue": queue, "purged": purged}, f"{purged} deleted", as_json=as_json)
 
 
@@ -156,13 +159,13 @@ def delete_command(
 
     queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
     _change(database, scope, queue, lambda store: delete_queue(store, scope, queue))
-    _answer({"queue": queue, "deleted": True}, f"{queue} is gone", as_json=as_json)
+    _answer({"queue": queue, "deleted": True}, f"{queue} is deleted", as_json=as_json)
 
 
 def _change(
     database: str | None, scope: Scope, queue: str, work: Callable[[Store], Awaitable[T]]
 ) -> T:
-    """As `ask`; who may not change a queue because it is shared is told how to."""
+    """As `with_store`; if a tenant may not change a shared queue, the error names --shared."""
     from tickwork.errors import Conflict
     from tickwork.ops.queues import get_queue
 
@@ -172,10 +175,10 @@ def _change(
         except Conflict:
             if scope.is_system or (await get_queue(store, scope, queue)).tenant is not None:
                 raise
-            told = f"queue {queue} is shared: say --shared to change it for every tenant"
-            raise Conflict(told) from None
+            fault = f"queue {queue} is shared; pass --shared to change it for every tenant"
+            raise Conflict(fault) from None
 
-    return ask(database, scope, change)
+    return with_store(database, scope, change)
 
 
 def _answer(value: object, sentence: str, *, as_json: bool) -> None:
@@ -204,20 +207,20 @@ def _stats_lines(stats: QueueStats) -> Iterator[str]:
     counts = stats.counts
     yield (
         f"{counts.ready} ready, {counts.delayed} delayed, {counts.claimed} claimed, "
-        f"{counts.blocked} held, {counts.dead} dead letters"
+        f"{counts.blocked} blocked, {counts.dead} dead letters"
     )
     if stats.oldest_age_seconds is not None:
-        yield f"the oldest has waited {stats.oldest_age_seconds:.0f} s"
-    yield from _passed_lines("minute", by_minute(stats)[-_SHOWN_MINUTES:])
-    yield from _passed_lines("within an hour", by_kind(stats))
+        yield f"the oldest message has waited {stats.oldest_age_seconds:.0f} s"
+    yield from _counter_lines("minute", by_minute(stats)[-_MINUTES_SHOWN:])
+    yield from _counter_lines("last hour", by_kind(stats))
 
 
-def _passed_lines(heading: str, passed: Sequence[LabeledCounts]) -> Iterator[str]:
-    """A table with the columns that have something in them."""
+def _counter_lines(heading: str, rows: Sequence[LabeledCounts]) -> Iterator[str]:
+    """Yields a table of the counters that are not all zero."""
     from tickwork.core.queue.stats import CounterName
 
-    seen = [kind for kind in CounterName if any(kind in each.counts for each in passed)]
+    seen = [kind for kind in CounterName if any(kind in each.counts for each in rows)]
     if seen:
-        rows = [[each.label, *(each.counts.get(kind, 0) for kind in seen)] for each in passed]
+        cells = [[each.label, *(each.counts.get(kind, 0) for kind in seen)] for each in rows]
         yield ""
-        yield from table([heading, *seen], rows)
+        yield from table([heading, *seen], cells)

@@ -1,4 +1,4 @@
-"""`tickwork run`: an app in this process, until it is told to stop."""
+"""`tickwork run`: runs an app in this process until it is stopped."""
 
 from __future__ import annotations
 
@@ -22,35 +22,43 @@ if TYPE_CHECKING:
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
 Target = Annotated[
-    str | None, typer.Argument(metavar="MODULE:APP", help="Where the app is, such as shop:app.")
+    str | None,
+    typer.Argument(metavar="MODULE:APP", help="Import path of the app, such as shop:app."),
 ]
 Roles = Annotated[
     str | None,
-    typer.Option(metavar="ROLES", help="Some of api,scheduler,worker; default scheduler,worker."),
+    typer.Option(metavar="ROLES", help="Roles: api, scheduler, worker; default scheduler,worker."),
 ]
 Host = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Where the API listens; default 127.0.0.1.")
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address the API listens on; default 127.0.0.1."),
 ]
 Port = Annotated[
-    str | None, typer.Option(metavar="N", help="Its port, with the role api; default 8080.")
+    str | None, typer.Option(metavar="N", help="Port of the API, with the role api; default 8080.")
 ]
 LogFormat = Annotated[
     str | None,
-    typer.Option(metavar="FORMAT", help="json or console; default console on a terminal."),
+    typer.Option(
+        metavar="FORMAT", help="Log format: json or console; default console on a terminal."
+    ),
 ]
 LogLevel = Annotated[
-    str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error; default info.")
+    str | None,
+    typer.Option(metavar="LEVEL", help="Log level: debug, info, warning, error; default info."),
 ]
 MetricsPort = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Serve metrics there; 0 takes any that is free. Default off."),
+    typer.Option(metavar="N", help="Port to serve metrics on; 0 for any free port; default off."),
 ]
 MetricsHost = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Where to; default 127.0.0.1.")
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address to serve metrics on; default 127.0.0.1."),
 ]
 DrainSeconds = Annotated[
     str | None,
-    typer.Option(metavar="N", help="So long what runs may finish when told to stop; default 30."),
+    typer.Option(
+        metavar="N", help="Seconds running handlers may take to finish on shutdown; default 30."
+    ),
 ]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of a module that cannot be imported.")
@@ -71,8 +79,8 @@ def run_command(
 ) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
 
-    The module is looked for in the current directory first. Each option has an environment
-    variable, such as TICKWORK_LOG_FORMAT, and a place in the section [server] of tickwork.toml.
+    The module is imported from the current directory first. Each option can also be set by an
+    environment variable, such as TICKWORK_LOG_FORMAT, and in [server] of tickwork.toml.
     """
     flags: dict[str, Any] = {
         "roles": roles,
@@ -101,7 +109,7 @@ def run_command(
 
 
 def load_app(target: str, *, debug: bool = False) -> Tickwork:
-    """The app that a module has under a name; a module of the current directory goes first."""
+    """Imports an app; a module in the current directory takes precedence."""
     from tickwork.facade.app import Tickwork
 
     module_name, found, name = target.partition(":")
@@ -114,13 +122,13 @@ def load_app(target: str, *, debug: bool = False) -> Tickwork:
         fail(f"MODULE:APP: {module_name} has no {name!r}", code=EXIT_BAD_USAGE)
     if not isinstance(app, Tickwork):
         kind = type(app).__name__
-        told = f"{name!r} of {module_name} is no Tickwork app but of the type {kind}"
-        fail(f"MODULE:APP: {told}", code=EXIT_BAD_USAGE)
+        fault = f"{name!r} in {module_name} is not a Tickwork app but a {kind}"
+        fail(f"MODULE:APP: {fault}", code=EXIT_BAD_USAGE)
     return app
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
-    """Looked at before anything is imported: a mistyped option is told at once."""
+    """Reads the settings before the app is imported, so that a bad option fails at once."""
     from tickwork.wiring import RUN_ROLES, load_settings
 
     try:
@@ -130,7 +138,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
 
 
 def _import(name: str, *, debug: bool) -> ModuleType:
-    """The module; what it raises, whatever that is, is told in a sentence that says where."""
+    """Imports a module; whatever it raises becomes one line with its location."""
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
@@ -140,17 +148,17 @@ def _import(name: str, *, debug: bool) -> ModuleType:
             typer.echo("".join(traceback.format_exception(error)), nl=False, err=True)
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         hint = "" if debug else "; --debug shows the traceback"
-        told = f"importing {name} failed: {what}{_place(error)}{hint}"
-        fail(f"MODULE:APP: {told}", code=EXIT_BAD_USAGE)
+        fault = f"importing {name} failed: {what}{_location(error)}{hint}"
+        fail(f"MODULE:APP: {fault}", code=EXIT_BAD_USAGE)
 
 
 def _is_missing(error: ModuleNotFoundError, name: str) -> bool:
-    """Whether it is the module itself that is not there, or a package that it would be in."""
+    """Whether the missing module is the app's module or one of its parent packages."""
     return error.name is not None and f"{name}.".startswith(f"{error.name}.")
 
 
-def _place(error: BaseException) -> str:
-    """Where it was raised: the last place in a file of the user's own, if there is one."""
+def _location(error: BaseException) -> str:
+    """Returns where an error was raised, preferably in a file of the user."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({_shown(error.filename)}:{error.lineno})"
     found = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""How commands about schedules read what they are given, and show what they answer."""
+"""Parses the arguments of schedule commands and shows their results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tickwork.cli.options import NAMES
+from tickwork.cli.options import OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, refuse
-from tickwork.cli.store_session import ask, required
+from tickwork.cli.store_session import required, with_store
 from tickwork.cli.timing_options import OPTION_NAMES
 from tickwork.errors import FieldError, InvalidInput
 
@@ -37,17 +37,17 @@ def show(
     create: bool = False,
     fields: Collection[str] = (),
 ) -> None:
-    """The schedule that the work answers; `fields` were given by their own names, and not by
-    options."""
+    """Shows the schedule that the work returns; `fields` were given by --fields, so errors name
+    them by field and not by option."""
     from tickwork.ops.schedules.views import show_schedules
 
     async def run(store: Store) -> dict[str, Any]:
         (shown,) = await show_schedules(store, scope, [await work(store)])
         return shown
 
-    options = NAMES | OPTION_NAMES | _TARGET_NAMES
+    options = OPTION_OF_FIELD | OPTION_NAMES | _TARGET_NAMES
     names = {field: name for field, name in options.items() if _outer(field) not in fields}
-    shown = ask(database, scope, run, create=create, names=names)
+    shown = with_store(database, scope, run, create=create, names=names)
     if as_json:
         print_json(shown)
     else:
@@ -69,6 +69,7 @@ def _lines(shown: dict[str, Any]) -> Iterator[str]:
 
 
 def object_of(text: str | None, name: str) -> dict[str, object]:
+    """Parses a JSON object; exits if it is malformed."""
     value = {} if text is None else json_of(text, name)
     if not isinstance(value, dict):
         fail(f'{name}: must be an object such as {{"overlap": "skip"}}', code=EXIT_BAD_USAGE)
@@ -76,6 +77,7 @@ def object_of(text: str | None, name: str) -> dict[str, object]:
 
 
 def json_of(text: str, name: str) -> object:
+    """Parses JSON; exits if it is malformed."""
     import msgspec
 
     try:
@@ -86,6 +88,7 @@ def json_of(text: str, name: str) -> object:
 
 
 def instant_of(text: str | None, name: str) -> datetime:
+    """Parses an ISO time with an offset; exits if it is missing or malformed."""
     from tickwork.core.fields import Reader
 
     faults: list[FieldError] = []
@@ -98,6 +101,7 @@ def instant_of(text: str | None, name: str) -> datetime:
 
 
 def choice(kind: Any, given: str, name: str) -> Any:
+    """Parses a member of an enum; exits if there is none."""
     from tickwork.core.fields import choice_error
 
     if (message := choice_error(given, kind)) is not None:

@@ -1,4 +1,4 @@
-"""`tickwork schedules`: what fires when, made and changed."""
+"""`tickwork schedules`: lists, creates, changes, pauses and deletes schedules."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickwork.cli import timing_options as timing
+from tickwork.cli import timing_options
 from tickwork.cli.options import After, Database, Json, Limit, ScheduleName, Tenant, Yes
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_table, refuse, shortened
 from tickwork.cli.schedule_output import choice, json_of, object_of, show
 from tickwork.cli.store_session import (
-    ask,
     confirm,
     identity,
     load_settings,
     required,
     scope_of,
     whole_number,
+    with_store,
 )
 from tickwork.cli.typer_commands import Command, Group
 from tickwork.errors import InvalidInput
@@ -30,28 +30,34 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Group,
-    help="Schedules: list, make, change, pause, resume, trigger, backfill, and their history.",
+    help="Schedules: list, create, update, pause, resume, trigger, backfill, firings.",
 )
 
 LISTED = 100
 
 Status = Annotated[
     str | None,
-    typer.Option(metavar="STATUS", help="active, paused, completed, parked or deleted."),
+    typer.Option(
+        metavar="STATUS", help="Only this status: active, paused, completed, parked, deleted."
+    ),
 ]
 By = Annotated[
     str | None,
-    typer.Option("--order", metavar="ORDER", help="created (the default), name, next_due_at."),
+    typer.Option(
+        "--order", metavar="ORDER", help="Sort order: created (default), name, next_due_at."
+    ),
 ]
-Queue = Annotated[str | None, typer.Option(metavar="QUEUE", help="Where its messages go.")]
+Queue = Annotated[
+    str | None, typer.Option(metavar="QUEUE", help="Queue that receives its messages.")
+]
 MessageType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="The type of its messages.")
+    str | None, typer.Option("--type", metavar="TYPE", help="Type of its messages.")
 ]
-Payload = Annotated[str | None, typer.Option(metavar="JSON", help="What its messages carry.")]
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="A name, one per schedule.")]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="Body of its messages.")]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Unique name of the schedule.")]
 Fields = Annotated[
     str | None,
-    typer.Option(metavar="JSON", help="Further fields of the API; null takes one away."),
+    typer.Option(metavar="JSON", help="Further fields of the API; null removes a field."),
 ]
 
 
@@ -65,7 +71,7 @@ def list_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """List schedules; without a status all but the deleted."""
+    """List schedules; without --status all but the deleted ones."""
     from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
     from tickwork.ops.schedules.lookup import list_schedules
     from tickwork.ops.schedules.views import show_schedules
@@ -82,11 +88,14 @@ def list_command(
             store, scope, await list_schedules(store, scope, selection, limit=most)
         )
 
-    found = ask(database, scope, find)
+    found = with_store(database, scope, find)
     if as_json:
         print_json(found)
         return
-    heading = ("schedule", "name", "status", "kind", "next", "last", "errors", "target")
+    heading = (
+        *("schedule", "name", "status", "kind", "next_fire_at", "last_fire_at", "error_count"),
+        "queue",
+    )
     print_table(heading, _rows(found), none="there are no schedules")
 
 
@@ -97,7 +106,7 @@ def show_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Show everything about a schedule."""
+    """Show all fields of a schedule."""
     from tickwork.ops.schedules.lookup import get_schedule
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
@@ -105,9 +114,9 @@ def show_command(
 
 
 @app.command("create", cls=Command)
-@timing.timed(without="begin")
+@timing_options.timed(without="begin")
 def create_command(
-    options: timing.TimingOptions = timing.NO_OPTIONS,
+    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
     message_type: MessageType = None,
     payload: Payload = None,
@@ -117,12 +126,12 @@ def create_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Make a schedule that sends to a queue."""
+    """Create a schedule that sends messages to a queue."""
     from tickwork.ops.schedules.create import create
 
     further = object_of(fields, "--fields")
-    when = _when(options, needs_timing=not _has_timing(further))
-    body = {**when, **_around(queue, message_type, payload, name), **further}
+    when = _timing_fields(options, needs_timing=not _has_timing(further))
+    body = {**when, **_target_fields(queue, message_type, payload, name), **further}
     scope, limits = scope_of(tenant), _limits(database)
     show(
         database,
@@ -135,10 +144,10 @@ def create_command(
 
 
 @app.command("update", cls=Command)
-@timing.timed(without="begin")
+@timing_options.timed(without="begin")
 def update_command(
     schedule: ScheduleName = None,
-    options: timing.TimingOptions = timing.NO_OPTIONS,
+    options: timing_options.TimingOptions = timing_options.NO_OPTIONS,
     queue: Queue = None,
     message_type: MessageType = None,
     payload: Payload = None,
@@ -148,13 +157,13 @@ def update_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Change some fields of a schedule; a timing replaces the old one, the rest stays."""
+    """Change fields of a schedule; a new timing replaces the old one, other fields stay."""
     from tickwork.ops.schedules.change import update
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     further = object_of(fields, "--fields")
-    when = _when(options, needs_timing=False)
-    patch = {**when, **_around(queue, message_type, payload, name), **further}
+    when = _timing_fields(options, needs_timing=False)
+    patch = {**when, **_target_fields(queue, message_type, payload, name), **further}
     if not patch:
         fail("nothing to change; see --help", code=EXIT_BAD_USAGE)
     limits = _limits(database)
@@ -168,7 +177,7 @@ def update_command(
 
 
 def _register(operation: str, help_text: str) -> None:
-    """A command that does one thing to a schedule, and shows it."""
+    """Registers a command that runs one verb on a schedule and shows the result."""
 
     @app.command(operation, cls=Command, help=help_text)
     def command(
@@ -177,16 +186,16 @@ def _register(operation: str, help_text: str) -> None:
         tenant: Tenant = None,
         as_json: Json = False,
     ) -> None:
-        from tickwork.ops.schedules import change as schedules
+        from tickwork.ops.schedules import change
 
-        work = getattr(schedules, operation)
+        work = getattr(change, operation)
         reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
         show(database, scope, lambda store: work(store, scope, reference), as_json=as_json)
 
 
-_register("pause", "Stop a schedule; what was planned and not begun is taken back.")
-_register("resume", "Start a paused or parked schedule again, from now on.")
-_register("trigger", "Fire a schedule now, once, in a run of its own.")
+_register("pause", "Pause a schedule and withdraw the slots that no worker has started.")
+_register("resume", "Resume a paused or parked schedule from now on.")
+_register("trigger", "Fire a schedule once, now, as an extra run.")
 
 
 @app.command("delete", cls=Command)
@@ -197,11 +206,11 @@ def delete_command(
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """End a schedule for good; its history stays."""
+    """Delete a schedule; its firings are kept for their retention."""
     from tickwork.ops.schedules.change import delete
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
-    confirm(f"Delete schedule {reference}, for good?", yes=yes)
+    confirm(f"Permanently delete schedule {reference}?", yes=yes)
     show(database, scope, lambda store: delete(store, scope, reference), as_json=as_json)
 
 
@@ -219,7 +228,7 @@ def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
         )
 
 
-def _around(
+def _target_fields(
     queue: str | None, message_type: str | None, payload: str | None, name: str | None
 ) -> dict[str, object]:
     target = {"queue": queue, "message_type": message_type}
@@ -232,11 +241,13 @@ def _around(
     return fields
 
 
-def _when(options: timing.TimingOptions, *, needs_timing: bool) -> dict[str, object]:
+def _timing_fields(
+    options: timing_options.TimingOptions, *, needs_timing: bool
+) -> dict[str, object]:
     try:
         return options.body(needs_timing=needs_timing)
     except InvalidInput as error:
-        refuse(error, timing.OPTION_NAMES)
+        refuse(error, timing_options.OPTION_NAMES)
 
 
 def _has_timing(fields: dict[str, object]) -> bool:

@@ -1,4 +1,4 @@
-"""How commands reach the store: opened, asked, closed, and what goes wrong told in a sentence."""
+"""Opens the store for a command, reports errors in one line, and parses ids and numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tickwork.cli.options import NAMES
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, harmless, refuse
+from tickwork.cli.options import OPTION_OF_FIELD
+from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, refuse
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def load_settings(database: str | None) -> Settings:
-    """The settings, with the database that was asked for."""
+    """Returns the settings, with the database of the --database option."""
     from tickwork import wiring
 
     try:
@@ -35,19 +35,18 @@ def load_settings(database: str | None) -> Settings:
         refuse(error, {})
 
 
-def ask(
+def with_store(
     database: str | None,
     scope: Scope,
     work: Callable[[Store], Awaitable[T]],
     *,
     create: bool = False,
-    names: Mapping[str, str] = NAMES,
+    names: Mapping[str, str] = OPTION_OF_FIELD,
 ) -> T:
-    """What the work answers, given the store; a failure ends the command. `names` are those by
-    which the user gave the fields.
+    """Opens the store, runs the work and returns its result; exits if that fails.
 
-    A tenant must be there, and so must the database: who mistyped either would be told that
-    there is nothing. With `create` a SQLite file is made.
+    `names` maps fields to the options that the user gave. The database and the tenant must exist,
+    because a mistyped one would look empty. With `create` a missing SQLite file is created.
     """
     import asyncio
 
@@ -65,11 +64,11 @@ def ask(
         finally:
             await store.close()
 
-    return told(lambda: asyncio.run(run()), names=names)
+    return report_errors(lambda: asyncio.run(run()), names=names)
 
 
-def told(work: Callable[[], T], *, names: Mapping[str, str] = NAMES) -> T:
-    """What the work answers; one of our own errors is told, and ends the command."""
+def report_errors(work: Callable[[], T], *, names: Mapping[str, str] = OPTION_OF_FIELD) -> T:
+    """Runs the work and returns its result; prints a `TickworkError` and exits."""
     try:
         return work()
     except InvalidInput as error:
@@ -79,7 +78,7 @@ def told(work: Callable[[], T], *, names: Mapping[str, str] = NAMES) -> T:
 
 
 def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
-    """On whose behalf a command acts."""
+    """Returns the scope that a command acts in."""
     from tickwork.core.model import DEFAULT, SYSTEM, Scope
 
     if shared and tenant is not None:
@@ -90,14 +89,14 @@ def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
 
 
 def required(value: str | None, name: str) -> str:
-    """What must be given."""
+    """Returns a value that must be given; exits if it is missing."""
     if value is None:
         fail(f"{name} is missing; see --help", code=EXIT_BAD_USAGE)
     return value
 
 
 def identity(value: str | None, name: str) -> UUID:
-    """An id that must be given."""
+    """Parses an id that must be given; exits if it is missing or malformed."""
     from uuid import UUID
 
     try:
@@ -107,7 +106,7 @@ def identity(value: str | None, name: str) -> UUID:
 
 
 def whole_number(value: str | None, name: str, default: int) -> int:
-    """A number as it was given, or the default; its range is looked at elsewhere."""
+    """Parses a whole number; the verbs check its range."""
     if value is None:
         return default
     if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None:
@@ -116,7 +115,7 @@ def whole_number(value: str | None, name: str, default: int) -> int:
 
 
 def number(value: str, name: str) -> float:
-    """A number as it was given; its range is looked at elsewhere."""
+    """Parses a number; the verbs check its range."""
     try:
         return float(value)
     except ValueError:
@@ -124,14 +123,13 @@ def number(value: str, name: str) -> float:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ends the command unless somebody says yes. The question goes to stderr, all of it: what
-    is on stdout is the answer."""
+    """Asks on stderr for confirmation and exits unless the answer is yes."""
     if yes:
         return
-    typer.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
+    typer.echo(f"{escape_controls(question)} [y/N] ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
         typer.echo(err=True)
-        fail("nothing was done; where nobody can answer say --yes")
+        fail("nothing was done; pass --yes to skip the question")
     if answer.strip().lower() not in ("y", "yes"):
         fail("nothing was done")

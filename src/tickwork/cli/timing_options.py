@@ -1,7 +1,7 @@
-"""The options that say *when*, and the fields of the API that they stand for.
+"""The options for the timing of a schedule, and the API fields that they set.
 
-Contract: the options become exactly the body that `POST /v1/schedules/preview` takes; what
-is wrong with the values is found there, and told here under the option's name.
+Contract: the options become the body of `POST /v1/schedules/preview`. The verb behind it checks
+the values, and the command reports a fault under the option's name.
 """
 
 from __future__ import annotations
@@ -19,33 +19,48 @@ from tickwork.errors import FieldError, InvalidInput
 
 Expr = Annotated[
     list[str] | None,
-    typer.Argument(metavar="EXPR", help='A cron expression in quotes, such as "0 9 * * 1-5".'),
+    typer.Argument(metavar="EXPR", help='Cron expression in quotes, such as "0 9 * * 1-5".'),
 ]
-Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="IANA zone; default UTC.")]
+Zone = Annotated[
+    str | None,
+    typer.Option("--tz", metavar="ZONE", help="IANA time zone of the rule; default UTC."),
+]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="ISO", help="Begin after this time; default now."),
+    typer.Option("--from", metavar="ISO", help="Show fires after this time; default now."),
 ]
 DstGap = Annotated[
     str | None,
     typer.Option(
-        metavar="run_after|shift|skip", help="What a time does that the clock leaves out."
+        metavar="run_after|shift|skip",
+        help="What to do when a local time is skipped; default run_after.",
     ),
 ]
 DstOverlap = Annotated[
     str | None,
-    typer.Option(metavar="first|last|both", help="What a time does that comes twice."),
+    typer.Option(
+        metavar="first|last|both", help="Which one to use when a local time occurs twice."
+    ),
 ]
-IntervalSeconds = Annotated[str | None, typer.Option(metavar="N", help="Every N seconds.")]
-Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day.")]
+IntervalSeconds = Annotated[str | None, typer.Option(metavar="N", help="Fire every N seconds.")]
+Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Fire every day at this time.")]
 Weekly = Annotated[
     str | None,
-    typer.Option(metavar="DAY,HH:MM", help="DAY is 0-6 (0 = Sunday) or a name; MON+THU for two."),
+    typer.Option(
+        metavar="DAY,HH:MM", help="Fire every week; DAY is MON, MON+THU, or 0-6 (0 = Sunday)."
+    ),
 ]
-Monthly = Annotated[str | None, typer.Option(metavar="DAY,HH:MM", help='DAY is 1-31, or "last".')]
-Once = Annotated[str | None, typer.Option(metavar="ISO", help="A single time.")]
-Rrule = Annotated[str | None, typer.Option(metavar="RULE", help="An RFC 5545 rule; needs --start.")]
-Start = Annotated[str | None, typer.Option(metavar="ISO", help="Not before; rules count from it.")]
+Monthly = Annotated[
+    str | None, typer.Option(metavar="DAY,HH:MM", help='Fire every month; DAY is 1-31 or "last".')
+]
+Once = Annotated[str | None, typer.Option(metavar="ISO", help="Fire once at this time.")]
+Rrule = Annotated[
+    str | None, typer.Option(metavar="RULE", help="Fire by an RFC 5545 rule; needs --start.")
+]
+Start = Annotated[
+    str | None,
+    typer.Option(metavar="ISO", help="First possible fire; intervals and rules count from it."),
+]
 
 OPTION_NAMES = {
     "cron_expr": "EXPR",
@@ -71,8 +86,7 @@ _WEEKDAY_NUMBERS = {
 
 
 class TimingOptions(Struct, frozen=True, kw_only=True):
-    """The options as they were given; None where one was not. In the order in which help shows
-    them."""
+    """The options as they were given, in the order of the help; None for those not given."""
 
     expr: Expr = None
     zone: Zone = None
@@ -88,8 +102,10 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
     start: Start = None
 
     def body(self, count: str | None = None, *, needs_timing: bool = True) -> dict[str, object]:
-        """The fields of the API; raises `InvalidInput` for what has no such form. Without
-        `needs_timing` it may be a part of them, for a patch."""
+        """Returns the API fields; raises `InvalidInput` for a malformed option.
+
+        Without `needs_timing` the timing may be missing, as in a patch.
+        """
         given = {
             **self._timing(needs_timing=needs_timing),
             "start_at": self.start,
@@ -143,14 +159,16 @@ NO_OPTIONS = TimingOptions()
 
 
 def timed(*, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options that say *when*, all but one, in place of its parameter
-    `options`: typer makes the options of a command from its signature."""
+    """Replaces a command's parameter `options` by the timing options, except `without`.
+
+    Typer derives the options of a command from its signature.
+    """
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            said = {name: given.pop(name) for name in _PARAMETERS.keys() & given.keys()}
-            command(options=structs.replace(NO_OPTIONS, **said), **given)
+            timing = {name: given.pop(name) for name in _PARAMETERS.keys() & given.keys()}
+            command(options=structs.replace(NO_OPTIONS, **timing), **given)
 
         signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""`tickwork topology`: queues and who is around them, shown, checked, compared and made."""
+"""`tickwork topology`: shows, checks, compares and applies a topology file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from tickwork.cli.options import Database, Json, Tenant
 from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_lines, print_table
-from tickwork.cli.store_session import ask, scope_of, told
+from tickwork.cli.store_session import report_errors, scope_of, with_store
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -20,18 +20,23 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Group,
     invoke_without_command=True,
-    help="Topology: show it, check a file, compare it, apply it.",
+    help="Topology: display, check, compare with the database, apply.",
 )
 
 FORMATS = ("table", "json", "mermaid")
 
-File = Annotated[str | None, typer.Option(metavar="FILE", help="Default tickwork.toml.")]
+File = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Topology file; default tickwork.toml.")
+]
 App = Annotated[
     str | None,
-    typer.Option("--app", metavar="MODULE:APP", help="What an app declares, and no file."),
+    typer.Option(
+        "--app", metavar="MODULE:APP", help="Show what this app declares, instead of a file."
+    ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="|".join(FORMATS), help="Default table.")
+    str | None,
+    typer.Option("--format", metavar="|".join(FORMATS), help="Output format; default table."),
 ]
 
 _HEADING = ("queue", "shared", "producers", "events", "consumers", "dead_letter_queue")
@@ -45,11 +50,11 @@ def topology_command(
     kind: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show a topology: who sends, which queues there are, who is served."""
+    """Show a topology: queues with their producers, events and consumers."""
     if context.invoked_subcommand is not None:
         if file or target or kind or as_json:
-            told = f"give options after {context.invoked_subcommand}, not before it"
-            fail(told, code=EXIT_BAD_USAGE)
+            fault = f"give options after {context.invoked_subcommand}, not before it"
+            fail(fault, code=EXIT_BAD_USAGE)
         return
     if kind is not None and kind not in FORMATS:
         from tickwork.core.fields import choice_error
@@ -59,8 +64,8 @@ def topology_command(
         fail("give --format or --json, not both", code=EXIT_BAD_USAGE)
     if file is not None and target is not None:
         fail("give --file or --app, not both", code=EXIT_BAD_USAGE)
-    said = "one with --file, or an app with --app MODULE:APP"
-    topology = _read(file, instead=said) if target is None else _declared(target)
+    hint = "one with --file, or an app with --app MODULE:APP"
+    topology = _read(file, instead=hint) if target is None else _declared(target)
     if as_json or kind == "json":
         print_json(topology)
     elif kind == "mermaid":
@@ -73,13 +78,13 @@ def topology_command(
 
 @app.command("check", cls=Command)
 def check_command(file: File = None, as_json: Json = False) -> None:
-    """Check the file, and nothing else."""
+    """Check the file without a database."""
     topology = _read(file)
     sizes = {name: len(getattr(topology, name)) for name in topology.__struct_fields__}
     if as_json:
         print_json(sizes)
     else:
-        typer.echo("in order: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
+        typer.echo("valid: " + ", ".join(f"{size} {name}" for name, size in sizes.items()))
 
 
 @app.command("show", cls=Command)
@@ -90,18 +95,18 @@ def show_command(
     from tickwork.ops.topology import plan
 
     topology, scope = _read(file), scope_of(tenant)
-    _print(ask(database, scope, lambda store: plan(store, scope, topology)), as_json=as_json)
+    _print(with_store(database, scope, lambda store: plan(store, scope, topology)), as_json=as_json)
 
 
 @app.command("apply", cls=Command)
 def apply_command(
     file: File = None, database: Database = None, tenant: Tenant = None, as_json: Json = False
 ) -> None:
-    """Create and change what the file says; what it does not name stays as it is."""
+    """Create and change queues and subscriptions as in the file; delete nothing."""
     from tickwork.ops.topology import apply
 
     topology, scope = _read(file), scope_of(tenant)
-    steps = ask(database, scope, lambda store: apply(store, scope, topology), create=True)
+    steps = with_store(database, scope, lambda store: apply(store, scope, topology), create=True)
     _print(steps, as_json=as_json)
 
 
@@ -116,8 +121,8 @@ def _read(file: str | None, *, instead: str = "one with --file") -> Topology:
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}", code=EXIT_BAD_USAGE)
     except UnicodeDecodeError:
-        fail(f"{path} is not a text in UTF-8", code=EXIT_BAD_USAGE)
-    return told(lambda: parse(text, file=path.name))
+        fail(f"{path} is not valid UTF-8", code=EXIT_BAD_USAGE)
+    return report_errors(lambda: parse(text, file=path.name))
 
 
 def _declared(target: str) -> Topology:
@@ -126,7 +131,7 @@ def _declared(target: str) -> Topology:
     from tickwork.ops.topology import topology_of
 
     registry = engine_of(load_app(target)).registry
-    return told(lambda: topology_of(registry))
+    return report_errors(lambda: topology_of(registry))
 
 
 def _rows(topology: Topology) -> Iterator[Sequence[object]]:
@@ -145,7 +150,7 @@ def _rows(topology: Topology) -> Iterator[Sequence[object]]:
 
 
 def _by_queue(named: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What belongs to each queue, in one cell."""
+    """Returns the names that belong to each queue, joined."""
     cells: dict[str, list[str]] = {}
     for queue, name in named:
         cells.setdefault(queue, []).append(name)
@@ -156,7 +161,7 @@ def _print(steps: Iterable[Step], *, as_json: bool) -> None:
     if as_json:
         print_json(steps)
     else:
-        print_lines([*_lines(steps)] or ["there is nothing in the file and nothing beside it"])
+        print_lines([*_lines(steps)] or ["neither the file nor the database has queues"])
 
 
 def _lines(steps: Iterable[Step]) -> Iterator[str]:
@@ -165,13 +170,13 @@ def _lines(steps: Iterable[Step]) -> Iterator[str]:
     for step in steps:
         name = step.name if step.kind is Kind.QUEUE else f"{step.name} → {step.queue}"
         shared = " (shared)" if step.shared else ""
-        note = "  not in the file, left as it is" if step.action is Action.EXTRA else ""
+        note = "  not in the file, kept" if step.action is Action.EXTRA else ""
         yield f"{step.action:6}  {step.kind:12}  {name}{shared}{note}"
         for change in step.changes:
-            yield f"{'':22}  {change.field}: {_said(change.before)} → {_said(change.after)}"
+            yield f"{'':22}  {change.field}: {_text(change.before)} → {_text(change.after)}"
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     import msgspec
 
     return "none" if value is None else msgspec.json.encode(value).decode()

@@ -1,11 +1,9 @@
-"""Our own kinds of command and group: quick to start, and brief about what is wrong.
+"""Typer commands and groups that start fast and report errors in one line.
 
-Contract: an option's value is the text that was given, or a flag. typer would turn each into
-its type with pydantic, even a text into a text, and importing pydantic takes longer than
-anything else at start-up. Ours need none of it: the use-cases read texts, and name what is
-wrong with them in one way for every caller. So a command says by itself that an argument is
-missing; one that is not a list must be given, and its usage shows it so. What typer itself
-complains about is said in one sentence.
+Contract: an option's value is the text that was given, or a flag. Typer would convert each value
+with pydantic, whose import takes longer than the rest of the start-up. Our verbs parse texts
+themselves and report faults the same way to every caller. So each command checks by itself that
+its arguments are given, and the usage shows an argument that is not a list as required.
 """
 
 from __future__ import annotations
@@ -18,21 +16,21 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tickwork.cli.output import EXIT_FAILED, say
+from tickwork.cli.output import EXIT_FAILED, print_error
 
 
 class Command(TyperCommand):
-    """A command that takes texts as they were given."""
+    """A command whose option values are not converted."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_given(super().get_params(ctx))
+        return _without_conversion(super().get_params(ctx))
 
 
 class Group(TyperGroup):
-    """A group of such commands; what is wrong with a call is one line and an exit code."""
+    """A group of such commands; a usage error prints one line and exits."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_given(super().get_params(ctx))
+        return _without_conversion(super().get_params(ctx))
 
     def main(
         self,
@@ -53,17 +51,17 @@ class Group(TyperGroup):
                 **extra,
             )
         except typer.TyperException as error:
-            say(error.format_message())
+            print_error(error.format_message())
             code = error.exit_code
         except typer.Abort:
-            say("stopped")
+            print_error("aborted")
             code = EXIT_FAILED
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
 
 
-def _as_given(params: list[Any]) -> list[Any]:
+def _without_conversion(params: list[Any]) -> list[Any]:
     for param in params:
         assert not param.required
         param.process_value = partial(_process, param)

@@ -1,4 +1,4 @@
-"""`tickwork up`: the server in this process, until it is told to stop."""
+"""`tickwork up`: runs the HTTP server in this process until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
     from tickwork.wiring import Settings
 
 DRAIN_SECONDS_MAX = 10
+"""Seconds open requests may take to finish on shutdown."""
 
 Host = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Where to listen; default 127.0.0.1.")
+    str | None, typer.Option(metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
 ]
-# Text, so that a bad one is told in the same words wherever it was set.
+# A text: the settings parse it, so that errors read the same wherever it was set.
 Port = Annotated[
-    str | None, typer.Option(metavar="N", help="Default 8080; 0 takes any that is free.")
+    str | None,
+    typer.Option(metavar="N", help="Port to listen on; 0 for any free port; default 8080."),
 ]
-Roles = Annotated[str | None, typer.Option(metavar="ROLES", help="Default api,scheduler,worker.")]
+Roles = Annotated[
+    str | None,
+    typer.Option(metavar="ROLES", help="Roles of the server; default api,scheduler,worker."),
+]
 
 
 def up_command(
@@ -34,9 +39,9 @@ def up_command(
 ) -> None:
     """Start the server.
 
-    Each option has an environment variable (TICKWORK_HOST, _PORT, _DATABASE, _ROLES) and a
-    place in the section [server] of tickwork.toml; options win over the environment, and that
-    over the file.
+    Each option can also be set by an environment variable (TICKWORK_HOST, _PORT, _DATABASE,
+    _ROLES) and in [server] of tickwork.toml. Options take precedence over the environment, and the
+    environment over the file.
     """
     from tickwork.wiring import Role, load_settings
 
@@ -46,9 +51,7 @@ def up_command(
     except InvalidInput as error:
         refuse(error, {})
     if Role.API not in settings.roles:
-        fail(
-            "--roles: a server has the role api; without it use `tickwork run`", code=EXIT_BAD_USAGE
-        )
+        fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
     _require_server()
     _try_database(settings)
     with _listen(settings) as listener:
@@ -67,7 +70,7 @@ def _require_server() -> None:
 
 
 def _try_database(settings: Settings) -> None:
-    """Opens the database once, so that what is wrong with it is said before anything is served."""
+    """Opens the database once, so that errors are reported before the server starts."""
     import asyncio
 
     from tickwork.wiring import open_store
@@ -83,7 +86,7 @@ def _try_database(settings: Settings) -> None:
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A listening socket; one that cannot be had ends the command."""
+    """Returns a listening socket; exits if the address is not available."""
     from tickwork.service.process_lifecycle import listen
 
     try:
@@ -116,18 +119,18 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    # uvicorn has handlers of its own while it runs, and raises the signal once more when it has
-    # shut down in order. For us being told to stop is no failure, before, during or after.
+    # uvicorn installs its own handlers while it runs and raises the signal again after shutdown.
+    # These handlers make a stop signal exit with 0 before, during and after that.
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     base = _url(listener)
-    typer.echo(f"Tickwork is up at {base}\n  {base}/docs  what it can be asked")
-    typer.echo("Stop it with Ctrl-C.")
+    typer.echo(f"Tickwork listens on {base}\n  {base}/docs  API documentation")
+    typer.echo("Press Ctrl-C to stop.")
     server.run(sockets=[listener])
 
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (how it is shown)
-    shown = everywhere.get(host, host)
+    any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (only shown)
+    shown = any_address.get(host, host)
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

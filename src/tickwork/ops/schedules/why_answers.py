@@ -167,7 +167,7 @@ def _from_message(message: Message, now: datetime) -> Answer:
 
 
 def _before_creation(facts: Facts) -> Answer:
-    words = f"it did not fire: the schedule was created later, {_at(facts.schedule.created_at)}"
+    words = f"it did not fire: the schedule was created only {_at(facts.schedule.created_at)}"
     if facts.following is not None:
         words += f", and its first slot is {_iso(facts.following)}"
     return Answer("before_creation", False, words)

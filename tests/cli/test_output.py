@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tickwork.cli.output import harmless, print_lines, print_table, progress, say, shortened, table
+from tickwork.cli.output import (
+    escape_controls,
+    print_error,
+    print_lines,
+    print_table,
+    progress,
+    shortened,
+    table,
+)
 
 
 class Terminal(io.StringIO):
@@ -55,7 +63,7 @@ def test_a_long_text_is_one_short_line(text: str | None, line: str) -> None:
 def test_what_steers_a_terminal_is_spelled_out(
     text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert harmless(text) == shown
+    assert escape_controls(text) == shown
     assert [*table(("a", "b"), [(text, 1)])][1] == f"{shown}  1"
     print_lines([text])
     assert capsys.readouterr().out == f"{shown}\n"
@@ -65,7 +73,7 @@ def test_a_shortened_text_and_a_sentence_steer_nothing_either(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert shortened("\x1b[31m" + "x" * 60) == "\\x1b[31m" + "x" * 51 + "…"
-    say("there is no queue \x1b[2J")
+    print_error("there is no queue \x1b[2J")
     assert capsys.readouterr().err == "tickwork: there is no queue \\x1b[2J\n"
 
 

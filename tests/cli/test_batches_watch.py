@@ -149,7 +149,7 @@ async def test_a_change_is_told_once_and_lines_are_few(
     else:
         assert [int(line.split()[4]) for line in lines] == told
         assert lines[0] == (
-            "9 pending, 0 processing, 0 completed, 0 failed, of 9; 2.0 a second, 0:00:04 left"
+            "9 pending, 0 processing, 0 completed, 0 failed, of 9; 2.0 per second, 0:00:04 left"
         )
 
 
@@ -203,7 +203,7 @@ def test_the_total_of_a_filling_batch_grows_and_has_no_end_in_sight(desk: Desk) 
         stopped = desk.run("batches", "watch", str(batch_id), "--timeout", "0")
         assert (stopped.exit_code, stopped.stderr) == (
             1,
-            f"tickwork: batch {batch_id} is not completed yet; the time is up\n",
+            f"tickwork: batch {batch_id} was not completed within the timeout\n",
         )
         assert stopped.stdout.endswith(" so far\n")
         look = json.loads(
