@@ -12,43 +12,22 @@ from types import SimpleNamespace
 
 from msgspec import Struct
 
-from tickwork.core.model import FORMAT_VERSION, Message
 from tickwork.errors import StoreBroken
-
-MESSAGE_COLUMNS = ", ".join(f"m.{name}" for name in Message.__struct_fields__)
-"""A stored message, in the order of its value: a row is read as `Message(*row)`."""
-
-SCHEDULE_COLUMNS = ", ".join(
-    f"s.{name}"
-    for name in (
-        "tenant", "id", "name", "status", "version", "next_slot", "due_at", "look_at", "last_slot",
-        "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
-        "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
-        "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
-        "metadata", "shift",
-    )
-)  # fmt: skip
-"""A stored schedule: how it stands, and then its definition."""
+from tickwork.store.shared.columns import fill_in
 
 
 def load(package: str) -> SimpleNamespace:
     """The statements of a package's `sql` folder and its subfolders as attributes. Each name is
     used once.
 
-    `/*columns*/` are a message's, `/*schedule*/` a schedule's, `/*format*/` is the newest format
-    this code knows.
+    Their placeholders are filled in, see `columns`.
     """
     statements: dict[str, str] = {}
     for noun in files(package).joinpath("sql").iterdir():
         for entry in noun.iterdir() if noun.is_dir() else (noun,):
             name = entry.name.removesuffix(".sql")
             assert name not in statements, f"{name}.sql is in two folders"
-            statements[name] = (
-                entry.read_text("utf-8")
-                .replace("/*columns*/", MESSAGE_COLUMNS)
-                .replace("/*schedule*/", SCHEDULE_COLUMNS)
-                .replace("/*format*/", str(FORMAT_VERSION))
-            )
+            statements[name] = fill_in(entry.read_text("utf-8"))
     return SimpleNamespace(**statements)
 
 

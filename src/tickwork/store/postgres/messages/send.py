@@ -31,6 +31,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.keys import Key, KeyPosition, Keys
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.queues import PostgresQueues
+from tickwork.store.shared.columns import SENT, SENT_VALUES, compiled
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.group_commit import Coalescer
 
@@ -39,10 +40,16 @@ BULK_MESSAGES = 5_000
 INSERTS_MAX = 2
 """Within a transaction the first holds the queues as they are, and the second is right."""
 
+_SENT = tuple(column.name for column in SENT)
+_sent_values = compiled("m", f"({SENT_VALUES})")
+_record = compiled(
+    "group, standing, now, visible_at, expires_at, m",
+    "(group.tenant, group.queue_id, group.batch_id, standing.state, standing.place, now, "
+    f"visible_at, expires_at, {SENT_VALUES})",
+)
 _COPIED = (
-    "tenant", "queue_id", "id", "priority", "visible_at", "sent_at", "expires_at", "key",
-    "event_id", "type", "source", "correlation_id", "causation_id", "hops", "batch_id",
-    "schedule_id", "slot", "run", "catch_up", "content_type", "state", "place", "body",
+    "tenant", "queue_id", "batch_id", "state", "place", "sent_at", "visible_at", "expires_at",
+    *_SENT,
 )  # fmt: skip
 
 
@@ -254,10 +261,10 @@ class Sender:
                 SQL.send,
                 self._moment(),
                 receipt,
-                *_columns(groups, standings),
                 says_which or bool(capped),
                 list(queue_ids),
                 list(capped),
+                *_columns(groups, standings),
             )
             if len(found) < len(queue_ids):
                 self._queues.forget(queue_ids)
@@ -350,33 +357,20 @@ def _without_messages(group: Group) -> Group:
     return Group(group.tenant, group.queue_id, group.queue, ())
 
 
-def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[list[Any]]:
+def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[Sequence[Any]]:
     """The messages of all groups, column by column, as the statement takes them."""
     pairs = [(group, message) for group in groups for message in group.messages]
     messages = [message for _, message in pairs]
+    sent = zip(*map(_sent_values, messages), strict=True) if messages else [()] * len(_SENT)
     return [
         [group.tenant for group, _ in pairs],
         [group.queue_id for group, _ in pairs],
-        [m.id for m in messages],
-        [m.priority for m in messages],
-        [m.delay_seconds for m in messages],
-        [m.expires_after_seconds for m in messages],
-        [m.key for m in messages],
-        [m.event_id for m in messages],
-        [m.type for m in messages],
-        [m.source for m in messages],
-        [m.correlation_id for m in messages],
-        [m.causation_id for m in messages],
-        [m.hops for m in messages],
         [group.batch_id for group, _ in pairs],
-        [m.schedule_id for m in messages],
-        [m.slot for m in messages],
-        [m.run for m in messages],
-        [m.catch_up for m in messages],
-        [m.content_type for m in messages],
         [standing.state for standing in standings],
         [standing.place for standing in standings],
-        [m.body for m in messages],
+        [m.delay_seconds for m in messages],
+        [m.expires_after_seconds for m in messages],
+        *sent,
     ]
 
 
@@ -387,9 +381,4 @@ def _records(
         visible_at = now + timedelta(seconds=m.delay_seconds) if m.delay_seconds else now
         expiry = m.expires_after_seconds
         expires_at = None if expiry is None else visible_at + timedelta(seconds=expiry)
-        yield (
-            group.tenant, group.queue_id, m.id, m.priority, visible_at, now, expires_at, m.key,
-            m.event_id, m.type, m.source, m.correlation_id, m.causation_id, m.hops, group.batch_id,
-            m.schedule_id, m.slot, m.run, m.catch_up, m.content_type, standing.state,
-            standing.place, m.body,
-        )  # fmt: skip
+        yield _record(group, standing, now, visible_at, expires_at, m)

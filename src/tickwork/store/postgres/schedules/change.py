@@ -44,6 +44,7 @@ from tickwork.store.postgres.schedules.slot_messages import (
     take_back,
     take_planned,
 )
+from tickwork.store.shared.columns import definition_values
 from tickwork.store.shared.counters import CounterKey, Counters
 
 TRIES_MAX = 40
@@ -261,7 +262,7 @@ class Changer:
             change.last_error,
             change.name,
             queue_id,
-            *schedule_rows.definition_row(change.definition),
+            *definition_values(change.definition),
             bool(planned),
             max((fire.slot for fire in change.fires if fire.run == 0), default=None),
         )

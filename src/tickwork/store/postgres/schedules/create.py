@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -25,7 +25,7 @@ import asyncpg
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
 from tickwork.core.queue.rate_limit import allowance, spend
-from tickwork.core.schedule.model import NewSchedule, Schedule, bucket_of, stored_texts
+from tickwork.core.schedule.model import NewSchedule, Schedule
 from tickwork.core.tenant_limits import (
     check_same_schedule,
     check_schedule_count,
@@ -39,17 +39,21 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.postgres.schedules import rows as schedule_rows
+from tickwork.store.shared.columns import (
+    NEW_SCHEDULE_COMMON,
+    NEW_SCHEDULE_OWN,
+    Kind,
+    common_values,
+    own_values,
+)
 from tickwork.store.shared.row_hints import SharedValues
 
-OWN = ("id", "bucket", "name", "idempotency_key", "fingerprint", "metadata", "body")
-"""What each schedule has for itself."""
-
-COMMON = (
-    "tenant", "queue_id", "status", "next_slot", "due_at", "look_at", "grace_seconds",
-    "expires_after_seconds", "priority", "overlap", "on_dead", "rule", "calendar", "terms", "retry",
-    "queue", "type", "content_type",
-)  # fmt: skip
-"""What those that are alike have in common."""
+_COPIED = (
+    *(name for name, _ in NEW_SCHEDULE_OWN),
+    "tenant",
+    "queue_id",
+    *(name for name, _ in NEW_SCHEDULE_COMMON),
+)
 
 TIMES = ("created_at", "updated_at", "changed_at")
 """What the table has by itself, unless a time is given."""
@@ -65,7 +69,7 @@ _NULL = b"\xff\xff\xff\xff"
 
 _COUNT, _LENGTH = Struct("!h"), Struct("!i")
 _SMALL, _INTEGER, _TIME, _FLOAT = (Struct(f"!i{code}") for code in "hiqd")
-_ID_AND_BUCKET = Struct("!i16sih")
+_ID = Struct("!i16s")
 
 
 class ScheduleColumns:
@@ -76,46 +80,24 @@ class ScheduleColumns:
         self._common = SharedValues(self._encode)
 
     def row(self, new: NewSchedule) -> bytes:
-        """One row without its beginning: that says how many columns there are."""
-        said, schedule_id = new.definition, new.id
-        return b"".join(
-            (
-                _ID_AND_BUCKET.pack(16, schedule_id.bytes, 2, bucket_of(schedule_id)),
-                _text(new.name),
-                _text(new.idempotency_key),
-                _bytes(new.fingerprint),
-                _bytes(said.metadata),
-                _bytes(said.body),
-                self._common.of(new),
-            )
-        )
+        """One row without its beginning, which is the number of columns."""
+        own = zip(_OWN_ENCODERS, own_values(new), strict=True)
+        return b"".join([*(encode(value) for encode, value in own), self._common.of(new)])
 
     def _encode(self, new: NewSchedule) -> bytes:
-        said = new.definition
-        rule, texts, expires = said.rule, stored_texts(said), said.expires_after_seconds
-        texts_after = (
-            said.overlap, said.on_dead, texts.rule, rule.calendar, texts.terms, texts.retry,
-            said.queue, said.type, said.content_type,
-        )  # fmt: skip
+        common = zip(_COMMON_ENCODERS, common_values(new), strict=True)
         return b"".join(
             (
                 _text(self._tenant),
-                _bytes(self._queue_id(said.queue).bytes),
-                _text(new.status),
-                _time(new.next_slot),
-                _time(new.due_at),
-                _time(new.look_at),
-                _INTEGER.pack(4, rule.missed.grace_seconds),
-                _NULL if expires is None else _FLOAT.pack(8, expires),
-                _SMALL.pack(2, said.priority),
-                *map(_text, texts_after),
+                _bytes(self._queue_id(new.definition.queue).bytes),
+                *(encode(value) for encode, value in common),
             )
         )
 
 
 def copy_columns(now: datetime | None) -> tuple[str, ...]:
     """The columns of `copied`."""
-    return (*OWN, *COMMON) if now is None else (*OWN, *COMMON, *TIMES)
+    return _COPIED if now is None else (*_COPIED, *TIMES)
 
 
 async def copy_rows(rows: Sequence[bytes], now: datetime | None) -> AsyncIterator[bytes]:
@@ -141,6 +123,28 @@ def _bytes(data: bytes | None) -> bytes:
 def _time(at: datetime | None) -> bytes:
     return _NULL if at is None else _TIME.pack(8, (at - _EPOCH) // _MICROSECOND)
 
+
+def _id(value: UUID) -> bytes:
+    return _ID.pack(16, value.bytes)
+
+
+def _packed(layout: Struct) -> Callable[[Any], bytes]:
+    """An encoder of numbers."""
+    length, pack = layout.size - _LENGTH.size, layout.pack
+    return lambda value: _NULL if value is None else pack(length, value)
+
+
+_ENCODERS: dict[Kind, Callable[[Any], bytes]] = {
+    Kind.TEXT: _text,
+    Kind.BYTES: _bytes,
+    Kind.TIME: _time,
+    Kind.ID: _id,
+    Kind.SMALL: _packed(_SMALL),
+    Kind.INTEGER: _packed(_INTEGER),
+    Kind.FLOAT: _packed(_FLOAT),
+}
+_OWN_ENCODERS = tuple(_ENCODERS[kind] for _, kind in NEW_SCHEDULE_OWN)
+_COMMON_ENCODERS = tuple(_ENCODERS[kind] for _, kind in NEW_SCHEDULE_COMMON)
 
 PIECE_SCHEDULES = 10_000
 """As many as are copied in one transaction."""
@@ -188,14 +192,14 @@ class Creator:
         tenant = own_tenant(scope)
         names = {each.definition.queue for each in new}
         queue_ids = {name: await self._queue_id(tenant, name) for name in names}
-        rows = _rows(tenant, new, queue_ids)
-        # In one order everywhere: then nobody waits for another one's keys crosswise.
-        ordered = sorted(rows, key=lambda row: (str(row[21]), str(row[20]), row[1]))
+        # In one order everywhere: two transactions never wait for each other's keys.
+        ordered = sorted(new, key=lambda each: (str(each.idempotency_key), str(each.name), each.id))
+        rows = _rows(tenant, ordered, queue_ids)
 
         async def work(connection: Connection) -> tuple[Schedule, ...]:
             limits = await self._hold(connection, tenant, queue_ids)
             stored = await connection.fetch(
-                SQL.create_schedules, self._moment(), *schedule_rows.columns(ordered, len(rows[0]))
+                SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
             await self._keep_limits(connection, tenant, limits, len(stored))
             found = await connection.fetch(
@@ -272,10 +276,10 @@ class Creator:
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
             await self._keep_limits(connection, tenant, limits, len(stored))
-            left = {row[1] for row in rows} - {row["id"] for row in stored}
+            left = {each.id for each in piece.schedules} - {row["id"] for row in stored}
             known = await connection.fetch(SQL.schedules_of_keys, tenant, list(left), [])
             if unknown := left - {row["id"] for row in known}:
-                names = sorted(str(row[20]) for row in rows if row[1] in unknown)
+                names = sorted(str(each.name) for each in piece.schedules if each.id in unknown)
                 raise Conflict(f"the name {names[0]} is in use; take another one")
             return len(stored)
 

@@ -17,10 +17,9 @@ from tickwork.core.schedule.model import (
     Retry,
     Schedule,
     ScheduleStatus,
-    bucket_of,
     read_rule,
-    stored_texts,
 )
+from tickwork.store.shared.columns import common_values, own_values
 
 OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
 _STATUSES = {str(status): status for status in ScheduleStatus}
@@ -29,26 +28,7 @@ _RETRY = msgspec.json.Decoder(Retry)
 
 def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
     """A new schedule, as `create_schedules` takes it."""
-    definition = new.definition
-    rule, texts = definition.rule, stored_texts(definition)
-    return (
-        tenant, new.id, queue_id, bucket_of(new.id), new.status, new.next_slot, new.due_at,
-        new.look_at, rule.missed.grace_seconds, definition.expires_after_seconds,
-        definition.priority, definition.overlap, definition.on_dead, texts.rule, rule.calendar,
-        texts.terms, texts.retry, definition.queue, definition.type, definition.content_type,
-        new.name, new.idempotency_key, new.fingerprint, definition.metadata, definition.body,
-    )  # fmt: skip
-
-
-def definition_row(definition: Definition) -> tuple[Any, ...]:
-    """A definition, in the order in which a change writes it."""
-    rule, texts = definition.rule, stored_texts(definition)
-    return (
-        rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
-        definition.overlap, definition.on_dead, texts.rule, rule.calendar, texts.terms,
-        texts.retry, definition.queue,
-        definition.type, definition.content_type, definition.metadata, definition.body,
-    )  # fmt: skip
+    return (tenant, queue_id, *own_values(new), *common_values(new))
 
 
 def columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -6,15 +6,16 @@ each step releases the GIL and has to get it back. Times are stored as microseco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import UUID
 
 from tickwork import clock
-from tickwork.core.model import FORMAT_VERSION
 from tickwork.store.ids import Moment
+from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind
 from tickwork.store.shared.sql_files import load
 
 Row = TypeVar("Row")
@@ -25,32 +26,45 @@ REMOVED_COLUMNS = (
 )
 """Columns that a DELETE of messages returns for each, in place of `/*removed*/`."""
 
-FIRING_COLUMNS = (
-    "id, tenant, schedule_id, slot, run, attempt, status, reason, due_at, started_at, finished_at, "
-    "result_code, excerpt, channels, catch_up, count, last_slot"
-)
-"""Columns that a SELECT of firings returns for each, in place of `/*firing*/`."""
-
 LARGE_BODY_BYTES = 4_096
 """Bytes of the largest body that a claim reads inline; larger ones are read separately."""
 
-_COMMON_COLUMNS = (
-    "place, tenant, hex(id), priority, visible_at, sent_at, type, source, "
-    f"CASE WHEN length(body) <= {LARGE_BODY_BYTES} THEN hex(body) END"
-)
-_RARE_COLUMNS = (
-    "content_type, format, claim, attempts, lost, hops, run, catch_up, key, event_id, "
-    "correlation_id, causation_id, last_error, nullif(hex(batch_id), ''), "
-    "nullif(hex(schedule_id), ''), slot, due_at, grace_seconds, terms"
-)
-_HAS_NO_RARE_VALUE = (
-    f"content_type = 'json' AND format = {FORMAT_VERSION} "
-    "AND claim + attempts + lost + hops + run + catch_up = 0 "
-    "AND coalesce(key, event_id, correlation_id, causation_id, last_error, batch_id, "
-    "schedule_id, slot, due_at, grace_seconds, terms) IS NULL"
-)
+_NOT_CLAIMED = ("queue_id", "state", "holder")
+"""Columns that a claim knows or sets; it does not read them."""
+
+
+def _as_json(column: Column) -> str:
+    """A column as a value of JSON. Ids are hexadecimal."""
+    if column.name == "body":
+        return f"CASE WHEN length(body) <= {LARGE_BODY_BYTES} THEN hex(body) END"
+    if column.kind is Kind.ID:
+        return f"nullif(hex({column.name}), '')" if column.is_rare else f"hex({column.name})"
+    return column.name
+
+
+def _have_defaults(columns: Sequence[Column]) -> str:
+    """A condition: all columns have their default. Sums and coalesce are quicker than many ANDs."""
+    null = [each.name for each in columns if each.default is None]
+    zero = [each.name for each in columns if each.default == 0 and each.default is not None]
+    others = [each for each in columns if each.name not in (*null, *zero)]
+    return " AND ".join(
+        (
+            f"{' + '.join(zero)} = 0",
+            *(f"{each.name} = {_literal(each.default)}" for each in others),
+            f"coalesce({', '.join(null)}) IS NULL",
+        )
+    )
+
+
+def _literal(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+COMMON = tuple(each for each in MESSAGE if not each.is_rare and each.name not in _NOT_CLAIMED)
+_COMMON_COLUMNS = ", ".join(["place", *map(_as_json, COMMON)])
+_RARE_COLUMNS = ", ".join(map(_as_json, RARE))
 CLAIMED_COLUMNS = (
-    f"CASE WHEN {_HAS_NO_RARE_VALUE} THEN json_array({_COMMON_COLUMNS}) "
+    f"CASE WHEN {_have_defaults(RARE)} THEN json_array({_COMMON_COLUMNS}) "
     f"ELSE json_array({_COMMON_COLUMNS}, {_RARE_COLUMNS}) END"
 )
 """What a claim returns for each message, in place of `/*claimed*/`: the fields of
@@ -59,9 +73,7 @@ columns that nearly always have their default are left out if all of them do."""
 
 SQL = SimpleNamespace(
     **{
-        name: text.replace("/*removed*/", REMOVED_COLUMNS)
-        .replace("/*firing*/", FIRING_COLUMNS)
-        .replace("/*claimed*/", CLAIMED_COLUMNS)
+        name: text.replace("/*removed*/", REMOVED_COLUMNS).replace("/*claimed*/", CLAIMED_COLUMNS)
         for name, text in vars(load("tickwork.store.sqlite")).items()
     }
 )
@@ -109,3 +121,15 @@ def from_microseconds(microseconds: int) -> datetime:
 def microseconds(seconds: float) -> int:
     """A duration in microseconds."""
     return round(seconds * _PER_SECOND)
+
+
+def id_bytes(value: UUID) -> bytes:
+    return value.bytes
+
+
+CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.ID: id_bytes,
+    Kind.TIME: to_microseconds,
+}
+"""Makes values what the file stores, by the kind of their column; the others are stored as they
+are."""

@@ -34,25 +34,25 @@ class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
     type: str | None
     source: str | None
     body: str | None
-    content_type: ContentType = ContentType.JSON
-    format: int = FORMAT_VERSION
     claim: int = 0
     attempts: int = 0
     lost: int = 0
-    hops: int = 0
-    run: int = 0
-    catch_up: int = 0
     key: str | None = None
     event_id: str | None = None
     correlation_id: str | None = None
     causation_id: str | None = None
-    last_error: str | None = None
+    hops: int = 0
     batch_id: UUID | None = None
     schedule_id: UUID | None = None
     slot: int | None = None
+    run: int = 0
+    catch_up: int = 0
     due_at: int | None = None
     grace_seconds: int | None = None
     terms: str | None = None
+    content_type: ContentType = ContentType.JSON
+    format: int = FORMAT_VERSION
+    last_error: str | None = None
 
 
 _DECODER = msgspec.json.Decoder(list[ClaimedRow])

@@ -11,19 +11,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from itertools import chain, groupby, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.limits import check_message
 from tickwork.core.message.subscription import copy_for, matches
-from tickwork.core.model import ContentType, NewMessage, QueueSettings, Scope
+from tickwork.core.model import NewMessage, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull, Conflict, NotFound
 from tickwork.store.ids import own_tenant
+from tickwork.store.shared.columns import SENT, Column, compiled
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks, microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import (
+    CONVERSIONS,
+    SQL,
+    for_rows,
+    id_bytes,
+    in_chunks,
+    microseconds,
+    to_microseconds,
+)
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
@@ -81,6 +91,44 @@ def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
 
 
 BULK_MESSAGES = 1_000
+
+
+def _stored_value(column: Column) -> str:
+    """An expression: the value of a new message `m` as the file stores it."""
+    value = f"m.{column.name}"
+    if isinstance(column.default, StrEnum):
+        return f"str({value})"
+    return (
+        f"{value} and {CONVERSIONS[column.kind].__name__}({value})"
+        if column.kind in CONVERSIONS
+        else value
+    )
+
+
+def _has_default(column: Column) -> str:
+    """An expression: a new message `m` has the default of the column."""
+    if column.default is None:
+        return f"m.{column.name} is None"
+    default = str(column.default) if isinstance(column.default, str) else column.default
+    return f"m.{column.name} == {default!r}"
+
+
+_row = compiled(
+    "delay, expires_after, m",
+    f"(delay, expires_after, {', '.join(map(_stored_value, SENT))})",
+    id_bytes=id_bytes,
+    to_microseconds=to_microseconds,
+)
+_is_plain = compiled(
+    "m",
+    " and ".join(
+        (
+            "m.delay_seconds == 0 and m.expires_after_seconds is None",
+            *(_has_default(column) for column in SENT if column.name not in ("id", "body")),
+        )
+    ),
+)
+"""Whether a message has nothing but an id and a body: all else is the default of the table."""
 
 _Kind = tuple[str | None, str | None]
 
@@ -251,7 +299,7 @@ def _chunks(messages: Sequence[NewMessage]) -> Iterator[_Chunk]:
     for is_keyed, run in groupby(messages, key=lambda message: message.key is not None):
         if is_keyed:
             for message in run:
-                yield _Chunk([message], SQL.send_keyed, _values(message))
+                yield _Chunk([message], SQL.send_keyed, (message.key, *_values(message)))
         else:
             for some in in_chunks([*run]):
                 yield _chunk(some)
@@ -265,27 +313,12 @@ def _chunk(messages: Sequence[NewMessage]) -> _Chunk:
     return _Chunk(messages, for_rows(statement, len(messages)), tuple(chain.from_iterable(values)))
 
 
-def _is_plain(m: NewMessage) -> bool:
-    """Everything but id and body is as the table has it by itself."""
-    return (
-        m.key is m.event_id is m.type is m.source is m.correlation_id is m.causation_id is None
-        and m.schedule_id is None
-        and m.slot is None
-        and m.expires_after_seconds is None
-        and m.content_type is ContentType.JSON
-        and m.priority == 4
-        and m.delay_seconds == m.hops == m.run == m.catch_up == 0
-    )
-
-
 def _values(m: NewMessage) -> tuple[Any, ...]:
     delay, expiry = microseconds(m.delay_seconds), m.expires_after_seconds
-    return (
-        m.id.bytes, m.priority, delay, None if expiry is None else delay + microseconds(expiry),
-        m.key, m.event_id, m.type, m.source, m.correlation_id, m.causation_id, m.hops,
-        m.schedule_id and m.schedule_id.bytes, m.slot and to_microseconds(m.slot), m.run,
-        m.catch_up, str(m.content_type), m.body,
-    )  # fmt: skip
+    values: tuple[Any, ...] = _row(
+        delay, None if expiry is None else delay + microseconds(expiry), m
+    )
+    return values
 
 
 def _kinds(messages: Sequence[NewMessage]) -> Counter[_Kind]:

@@ -17,6 +17,7 @@ from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.core.tenant_limits import becomes_active, check_change
 from tickwork.errors import Conflict, NotFound
+from tickwork.store.shared.columns import definition_values
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
@@ -25,7 +26,6 @@ from tickwork.store.sqlite.schedules.create import check_number_now
 from tickwork.store.sqlite.schedules.firings import record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import (
     StoredSchedule,
-    definition_values,
     optional_microseconds,
     stored,
 )

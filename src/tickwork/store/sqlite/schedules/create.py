@@ -145,7 +145,7 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
         name: find_queue(transaction, scope, name).id
         for name in dict.fromkeys(each.definition.queue for each in new)
     }
-    values = [(*own, queues[each.definition.queue], *common) for each, own, common in ready]
+    values = [(queues[each.definition.queue], *own, *common) for each, own, common in ready]
     made = 0
     try:
         for some in in_chunks(values):

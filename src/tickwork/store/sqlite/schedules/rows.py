@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,13 +18,13 @@ from tickwork.core.schedule.model import (
     Retry,
     Schedule,
     ScheduleStatus,
-    bucket_of,
     read_rule,
-    stored_texts,
 )
 from tickwork.core.schedule.plan import DueSchedule
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
-from tickwork.store.sqlite.engine.sql import from_microseconds, to_microseconds
+from tickwork.store.shared import columns
+from tickwork.store.shared.columns import NEW_SCHEDULE_COMMON, NEW_SCHEDULE_OWN, Kind
+from tickwork.store.sqlite.engine.sql import CONVERSIONS, from_microseconds, to_microseconds
 from tickwork.store.sqlite.messages.rows import Row
 
 _RETRY = msgspec.json.Decoder(Retry)
@@ -141,31 +141,17 @@ def read_waiting(rows: Iterable[Row]) -> tuple[WaitingSchedule, ...]:
 
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:
-    """What a new schedule has for itself, as `create_schedules` takes it first."""
-    said = new.definition
-    return (
-        new.id.bytes, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
-        said.metadata, said.body,
-    )  # fmt: skip
+    """The columns in which alike schedules differ, as the file stores them."""
+    return _converted(NEW_SCHEDULE_OWN, columns.own_values(new))
 
 
 def common_values(new: NewSchedule) -> tuple[Any, ...]:
-    """What those that are alike have in common, as `create_schedules` takes it after the queue."""
-    said = new.definition
-    rule, texts = said.rule, stored_texts(said)
-    return (
-        str(new.status), optional_microseconds(new.next_slot), optional_microseconds(new.due_at),
-        optional_microseconds(new.look_at), rule.missed.grace_seconds,
-        said.expires_after_seconds, said.priority, str(said.overlap), str(said.on_dead), texts.rule,
-        rule.calendar, texts.terms, texts.retry, said.queue, said.type, str(said.content_type),
-    )  # fmt: skip
+    """The columns that alike schedules have in common, as the file stores them."""
+    return _converted(NEW_SCHEDULE_COMMON, columns.common_values(new))
 
 
-def definition_values(said: Definition) -> tuple[Any, ...]:
-    """What a user says of a schedule, as `change_schedule` takes it."""
-    rule, texts = said.rule, stored_texts(said)
-    return (
-        rule.missed.grace_seconds, said.expires_after_seconds, said.priority, str(said.overlap),
-        str(said.on_dead), texts.rule, rule.calendar, texts.terms, texts.retry, said.queue,
-        said.type, str(said.content_type), said.metadata, said.body,
-    )  # fmt: skip
+def _converted(listed: Sequence[tuple[str, Kind]], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        value if value is None or kind not in CONVERSIONS else CONVERSIONS[kind](value)
+        for (_, kind), value in zip(listed, values, strict=True)
+    )

@@ -19,15 +19,11 @@ WITH gone AS (
 ),
 letters AS (
     INSERT INTO tickwork_dead_letters (
-        id, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at, key,
-        event_id, type, source, correlation_id, causation_id, hops, priority, batch_id, schedule_id,
-        slot, run, content_type, format, sent_at, body
+        id, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at, /*kept*/
     )
     SELECT
         letter, tenant, queue_id, id, reason, coalesce(error, last_error), fingerprint, used,
-        coalesce($1::timestamptz, clock_timestamp()), key, event_id, type, source, correlation_id,
-        causation_id, hops, priority, batch_id, schedule_id, slot, run, content_type, format, sent_at,
-        body
+        coalesce($1::timestamptz, clock_timestamp()), /*kept*/
     FROM gone
 )
 SELECT

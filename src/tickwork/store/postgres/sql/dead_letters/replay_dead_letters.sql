@@ -12,7 +12,4 @@ SET resolution = CASE WHEN l.edited_at IS NULL THEN 'replayed' ELSE 'fixed' END,
     resolved_at = coalesce($1::timestamptz, clock_timestamp()), replayed_as = picked.message_id
 FROM picked
 WHERE l.ctid = picked.at AND l.resolution IS NULL
-RETURNING l.id, l.tenant, l.queue_id, l.message_id, l.reason, l.error, l.fingerprint, l.attempts,
-    l.failed_at, l.resolution, l.resolved_at, l.edited_at, l.replayed_as, l.key, l.event_id, l.type,
-    l.source, l.correlation_id, l.causation_id, l.hops, l.priority, l.batch_id, l.schedule_id,
-    l.slot, l.run, l.content_type, l.format, l.sent_at, l.body
+RETURNING /*dead_letter*/

@@ -1,6 +1,5 @@
 -- What was recorded of the slot at an instant, and the runs that cover it, oldest first.
-SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
-    f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
+SELECT /*firing*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
     UNION ALL

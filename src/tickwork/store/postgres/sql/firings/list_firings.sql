@@ -1,7 +1,6 @@
 -- The recorded attempts of a schedule, newest first, of a status, from before a record on; for the system of
 -- whichever tenant it is.
-SELECT f.id, f.tenant, f.schedule_id, f.slot, f.run, f.attempt, f.status, f.reason, f.due_at,
-    f.started_at, f.finished_at, f.result_code, f.excerpt, f.channels, f.catch_up, f.count, f.last_slot
+SELECT /*firing*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL
     UNION ALL

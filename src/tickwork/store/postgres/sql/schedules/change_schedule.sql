@@ -2,10 +2,7 @@
 -- that became a message is looked for anew. Its rule says by itself from when it counts.
 UPDATE tickwork_schedules AS s
 SET version = s.version + 1, status = $4, next_slot = $5, due_at = $6, look_at = $7, fired = $8,
-    runs = $9, error_count = $10, last_error = $11, name = $12, queue_id = $13, grace_seconds = $14,
-    expires_after_seconds = $15, priority = $16, overlap = $17, on_dead = $18, rule = $19,
-    calendar = $20, terms = $21, retry = $22, queue = $23, type = $24, content_type = $25,
-    metadata = $26, body = $27, shift = 0, updated_at = $1,
+    runs = $9, error_count = $10, last_error = $11, name = $12, queue_id = $13, /*definition_set $14*/, shift = 0, updated_at = $1,
     changed_at = CASE WHEN s.status = $4 THEN s.changed_at ELSE $1 END,
     last_slot = CASE WHEN NOT $28::boolean THEN greatest(s.last_slot, $29::timestamptz)
         ELSE greatest(

@@ -1,0 +1,238 @@
+"""The columns of stored records: each is listed once, and all lists of columns come from here.
+
+SQL files name a list by a placeholder:
+
+| placeholder | list |
+|---|---|
+| `/*columns*/` | a message, as `Message` has it (table alias `m`) |
+| `/*sent*/` | what a message takes over from a `NewMessage` as it is |
+| `/*new.sent*/` | the same, of the rows of `new` |
+| `/*sent_arrays $13*/` | the same as typed array parameters, from `$13` on |
+| `/*sent_values*/` | the same as `?` parameters |
+| `/*kept*/` | what a dead letter takes over from its message as it is |
+| `/*dead_letter*/` | a dead letter, as `DeadLetter` has it (alias `l`) |
+| `/*firing*/` | a record of a firing, as `FiringRecord` has it (alias `f`) |
+| `/*schedule*/` | a schedule and its definition (alias `s`) |
+| `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
+| `/*definition_set $14*/` | assignments of the columns of a definition, from `$14` on |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.model import FORMAT_VERSION, ContentType, Message
+from tickwork.core.schedule.firing import FiringRecord
+from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
+
+
+class Kind(StrEnum):
+    """The type of a column, by its name in PostgreSQL."""
+
+    TEXT = "text"
+    ID = "uuid"
+    TIME = "timestamptz"
+    SMALL = "smallint"
+    INTEGER = "integer"
+    BIG = "bigint"
+    FLOAT = "float8"
+    FLAG = "boolean"
+    BYTES = "bytea"
+
+
+class Column(Struct, frozen=True):
+    """A column of messages.
+
+    `is_sent`: a new message has it, and it is stored as it is. `is_kept`: a dead letter takes it
+    over. `is_rare`: nearly all messages have its default, which a claim on SQLite leaves out.
+    """
+
+    name: str
+    kind: Kind
+    default: object = None
+    is_sent: bool = False
+    is_kept: bool = False
+    is_rare: bool = False
+
+
+def _column(name: str, kind: Kind, flags: str = "", default: object = None) -> Column:
+    """Flags: `s`ent, `k`ept, `r`are."""
+    return Column(name, kind, default, "s" in flags, "k" in flags, "r" in flags)
+
+
+MESSAGE = (
+    _column("tenant", Kind.TEXT),
+    _column("id", Kind.ID, "s"),
+    _column("queue_id", Kind.ID),
+    _column("state", Kind.TEXT, "", "ready"),
+    _column("priority", Kind.SMALL, "sk", 4),
+    _column("claim", Kind.BIG, "r", 0),
+    _column("holder", Kind.ID),
+    _column("attempts", Kind.INTEGER, "r", 0),
+    _column("lost", Kind.INTEGER, "r", 0),
+    _column("visible_at", Kind.TIME),
+    _column("sent_at", Kind.TIME, "k"),
+    _column("key", Kind.TEXT, "skr"),
+    _column("event_id", Kind.TEXT, "skr"),
+    _column("type", Kind.TEXT, "sk"),
+    _column("source", Kind.TEXT, "sk"),
+    _column("correlation_id", Kind.TEXT, "skr"),
+    _column("causation_id", Kind.TEXT, "skr"),
+    _column("hops", Kind.SMALL, "skr", 0),
+    _column("batch_id", Kind.ID, "kr"),
+    _column("schedule_id", Kind.ID, "skr"),
+    _column("slot", Kind.TIME, "skr"),
+    _column("run", Kind.INTEGER, "skr", 0),
+    _column("catch_up", Kind.FLAG, "sr", False),
+    _column("due_at", Kind.TIME, "r"),
+    _column("grace_seconds", Kind.INTEGER, "r"),
+    _column("terms", Kind.TEXT, "r"),
+    _column("content_type", Kind.TEXT, "skr", ContentType.JSON),
+    _column("format", Kind.SMALL, "kr", FORMAT_VERSION),
+    _column("last_error", Kind.TEXT, "r"),
+    _column("body", Kind.BYTES, "sk"),
+)
+"""A stored message, in the order of `Message`."""
+
+SENT = tuple(column for column in MESSAGE if column.is_sent)
+KEPT = tuple(column for column in MESSAGE if column.is_kept)
+RARE = tuple(column for column in MESSAGE if column.is_rare)
+
+NEW_SCHEDULE_OWN = (
+    ("id", Kind.ID),
+    ("bucket", Kind.SMALL),
+    ("name", Kind.TEXT),
+    ("idempotency_key", Kind.TEXT),
+    ("fingerprint", Kind.BYTES),
+    ("metadata", Kind.BYTES),
+    ("body", Kind.BYTES),
+)
+"""Columns in which schedules differ that are otherwise alike, in the order of `own_values`."""
+
+NEW_SCHEDULE_COMMON = (
+    ("status", Kind.TEXT),
+    ("next_slot", Kind.TIME),
+    ("due_at", Kind.TIME),
+    ("look_at", Kind.TIME),
+    ("grace_seconds", Kind.INTEGER),
+    ("expires_after_seconds", Kind.FLOAT),
+    ("priority", Kind.SMALL),
+    ("overlap", Kind.TEXT),
+    ("on_dead", Kind.TEXT),
+    ("rule", Kind.TEXT),
+    ("calendar", Kind.TEXT),
+    ("terms", Kind.TEXT),
+    ("retry", Kind.TEXT),
+    ("queue", Kind.TEXT),
+    ("type", Kind.TEXT),
+    ("content_type", Kind.TEXT),
+)
+"""Columns that schedules which are alike have in common, in the order of `common_values`."""
+
+NEW_SCHEDULE = (*NEW_SCHEDULE_OWN, *NEW_SCHEDULE_COMMON)
+
+_PLANNED = ("status", "next_slot", "due_at", "look_at")
+DEFINITION = (
+    *(name for name, _ in NEW_SCHEDULE_COMMON if name not in _PLANNED),
+    "metadata",
+    "body",
+)
+"""Columns of a schedule's definition, in the order of `definition_values`."""
+
+SCHEDULE = (
+    "tenant", "id", "name", "status", "version", "next_slot", "due_at", "look_at", "last_slot",
+    "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
+    "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
+    "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
+    "metadata", "shift",
+)  # fmt: skip
+"""A stored schedule: its state, and then its definition."""
+
+
+def own_values(new: NewSchedule) -> tuple[Any, ...]:
+    """The values of `NEW_SCHEDULE_OWN`."""
+    definition = new.definition
+    return (
+        new.id, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
+        definition.metadata, definition.body,
+    )  # fmt: skip
+
+
+def common_values(new: NewSchedule) -> tuple[Any, ...]:
+    """The values of `NEW_SCHEDULE_COMMON`."""
+    *definition, _metadata, _body = definition_values(new.definition)
+    return (str(new.status), new.next_slot, new.due_at, new.look_at, *definition)
+
+
+def definition_values(definition: Definition) -> tuple[Any, ...]:
+    """The values of `DEFINITION`."""
+    rule, texts = definition.rule, stored_texts(definition)
+    return (
+        rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
+        str(definition.overlap), str(definition.on_dead), texts.rule, rule.calendar, texts.terms,
+        texts.retry, definition.queue, definition.type, str(definition.content_type),
+        definition.metadata, definition.body,
+    )  # fmt: skip
+
+
+def compiled(parameters: str, expression: str, **known: object) -> Callable[..., Any]:
+    """A function made from an expression over columns. It runs for every message, and takes a third
+    of the time of `attrgetter`."""
+    function: Callable[..., Any] = eval(f"lambda {parameters}: {expression}", known)  # noqa: S307
+    return function
+
+
+SENT_VALUES = ", ".join(f"m.{column.name}" for column in SENT)
+"""The values of `SENT` of a new message `m`, for `compiled`."""
+
+
+def names(columns: Iterable[str], alias: str = "") -> str:
+    """A list of columns, of a table alias if one is given."""
+    return ", ".join(f"{alias}.{name}" if alias else name for name in columns)
+
+
+def arrays(kinds: Sequence[Kind], first: int) -> str:
+    """Array parameters of PostgreSQL, numbered from `first`."""
+    return ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, first))
+
+
+_SENT = [column.name for column in SENT]
+_NEW_SCHEDULE = [name for name, _ in NEW_SCHEDULE]
+_LISTS = {
+    "columns": names(Message.__struct_fields__, "m"),
+    "sent": names(_SENT),
+    "new.sent": names(_SENT, "new"),
+    "sent_values": names("?" * len(_SENT)),
+    "kept": names(column.name for column in KEPT),
+    "dead_letter": names(DeadLetter.__struct_fields__, "l"),
+    "firing": names(FiringRecord.__struct_fields__, "f"),
+    "schedule": names(SCHEDULE, "s"),
+    "new_schedule": names(_NEW_SCHEDULE),
+    "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
+    "format": str(FORMAT_VERSION),
+}
+_ARRAYS = {
+    "sent_arrays": [column.kind for column in SENT],
+    "new_schedule_arrays": [kind for _, kind in NEW_SCHEDULE],
+}
+_PLACEHOLDER = re.compile(r"/\*([a-z_.]+)(?: ([$?])(\d+))?\*/")
+
+
+def fill_in(sql: str) -> str:
+    """Replaces the placeholders of a statement; others are left as they are."""
+
+    def replacement(found: re.Match[str]) -> str:
+        name, mark, first = found[1], found[2], int(found[3] or 0)
+        if name in _ARRAYS:
+            return arrays(_ARRAYS[name], first)
+        if name == "definition_set":
+            return ", ".join(f"{each} = {mark}{at}" for at, each in enumerate(DEFINITION, first))
+        return _LISTS.get(name, found[0])
+
+    return _PLACEHOLDER.sub(replacement, sql)
