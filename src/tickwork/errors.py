@@ -1,23 +1,23 @@
-"""Every error Tickwork raises on purpose, in one tree, each with a stable code.
+"""The errors that Tickwork raises, each with a stable code.
 
 ```
 TickworkError
-├── InvalidInput         the caller's data is wrong: which field, and what to do
-├── NotFound             no such thing in this scope
-├── Conflict             it exists already, or is still in use
-├── BacklogFull          a queue has as much as it may have: send again later
-├── TooMany              a tenant has as many as it may, or asks too fast: raise its limit, or wait
-├── ClaimLost            the work was handed out anew; nothing of this holder's counts
-├── EventDone            the event was done already; ack this double without its effects
-├── NodeExpired          a node's lease ran out: take a new identity
-├── MissingExtra         an optional dependency is not installed: which one, and how to get it
-└── StoreError           the database
-    ├── StoreUnavailable     cannot be reached or written now: try again
-    └── StoreBroken          will not get better by trying: corrupt, read-only, wrong schema
+├── InvalidInput         the input is wrong; lists each field and how to fix it
+├── NotFound             it does not exist in this scope
+├── Conflict             it already exists, or is still in use
+├── BacklogFull          the queue is at its size limit; send again later
+├── TooMany              the tenant is at its limit or over its rate; raise the limit or wait
+├── ClaimLost            another worker has claimed the message; nothing was written
+├── EventDone            the event was processed before; ack this duplicate without its effects
+├── NodeExpired          the lease of the node expired; join with a new id
+├── MissingExtra         an optional dependency is not installed; says how to install it
+└── StoreError           the database failed
+    ├── StoreUnavailable     it cannot be reached or written now; try again
+    └── StoreBroken          retrying does not help: corrupt, read-only, wrong schema
 ```
 
-A code never changes its meaning; texts may improve. Errors that name a field carry one
-`FieldError` per fault, so that a caller can mend everything at once.
+A code never changes its meaning; messages may improve. `InvalidInput` has one `FieldError` per
+wrong field, so that a caller can fix all of them at once.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from typing import ClassVar, NamedTuple
 
 
 class FieldError(NamedTuple):
-    """One fault in one field, said so that a person knows what to do."""
+    """What is wrong with one field, and how to fix it."""
 
     field: str
     message: str
 
 
 class TickworkError(Exception):
-    """The root of the tree; `code` is stable and meant for programs."""
+    """The base class of all errors. `code` is stable, for use in programs."""
 
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> tuple[type[TickworkError], tuple[object, ...]]:
-        # An error may cross to another process; its own constructor must make it again there.
-        return type(self), self._made_of()
+        # An error may be sent to another process, where its constructor is called again.
+        return type(self), self._init_args()
 
-    def _made_of(self) -> tuple[object, ...]:
-        """What the constructor was given."""
+    def _init_args(self) -> tuple[object, ...]:
+        """The arguments of the constructor."""
         return self.args
 
 
 class InvalidInput(TickworkError):
-    """Bad input: nothing was stored, and every faulty field is named."""
+    """The input is wrong. Nothing was stored; `errors` has every wrong field."""
 
     code = "invalid_input"
 
@@ -56,12 +56,12 @@ class InvalidInput(TickworkError):
         self.errors = tuple(errors)
         super().__init__("; ".join(f"{error.field}: {error.message}" for error in self.errors))
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.errors,)
 
 
 class NotFound(TickworkError):
-    """There is no such thing, or it belongs to somebody else."""
+    """It does not exist, or it belongs to another tenant."""
 
     code = "not_found"
 
@@ -69,77 +69,79 @@ class NotFound(TickworkError):
         self.kind, self.name, self.hint = kind, name, hint
         super().__init__(f"there is no {kind} {name}" + (f"; {hint}" if hint else ""))
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return self.kind, self.name, self.hint
 
 
 class Conflict(TickworkError):
-    """What is asked for does not fit what is there."""
+    """The request conflicts with what is stored."""
 
     code = "conflict"
 
 
 class BacklogFull(TickworkError):
-    """A queue holds as many bytes as it may: nothing was stored, and later it may be."""
+    """A queue is at its size limit. Nothing was stored; a later send may succeed."""
 
     code = "backlog_full"
 
     def __init__(self, queue: str, bytes_max: int) -> None:
         self.queue, self.bytes_max = queue, bytes_max
         super().__init__(
-            f"queue {queue} holds its limit of {bytes_max} bytes; send again when it has less, "
-            "or raise backlog_bytes_max"
+            f"queue {queue} is at its limit of {bytes_max} bytes; send again later, or raise "
+            "backlog_bytes_max"
         )
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return self.queue, self.bytes_max
 
 
 class TooMany(TickworkError):
-    """A tenant has as many of something as it may, or asks for them too fast."""
+    """A tenant is at its limit, or over its rate."""
 
     code = "too_many"
 
 
 class ClaimLost(TickworkError):
-    """A claim is no longer held: its holder was taken for dead, and the message given on."""
+    """A claim is no longer valid: its holder was considered dead and the message was released."""
 
     code = "claim_lost"
 
     def __init__(self, message_ids: Iterable[object]) -> None:
         self.message_ids = tuple(message_ids)
         shown = ", ".join(str(each) for each in self.message_ids[:5])
-        super().__init__(f"no longer held: {shown}; what was done with it did not happen")
+        super().__init__(f"claim lost: {shown}; nothing was written")
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.message_ids,)
 
 
 class EventDone(TickworkError):
-    """A joint settlement of an event that was done before: nothing happened, and the message
-    is still held. Ack it by itself."""
+    """A joint settlement of an event that was processed before. Nothing was written, and the claim
+    is still valid: ack the message without its effects."""
 
     code = "event_done"
 
     def __init__(self, message_ids: Iterable[object]) -> None:
         self.message_ids = tuple(message_ids)
         shown = ", ".join(str(each) for each in self.message_ids[:5])
-        super().__init__(f"done already by another message: {shown}; ack it without its effects")
+        super().__init__(
+            f"processed before by another message: {shown}; ack it without its effects"
+        )
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.message_ids,)
 
 
 class NodeExpired(TickworkError):
-    """A node's lease ran out; what it held has been given to others, or will be."""
+    """The lease of a node expired. Its claims are released, or will be."""
 
     code = "node_expired"
 
     def __init__(self, node_id: object) -> None:
         self.node_id = node_id
-        super().__init__(f"the lease of node {node_id} ran out; join again under a new identity")
+        super().__init__(f"the lease of node {node_id} expired; join again with a new id")
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.node_id,)
 
 
@@ -152,23 +154,23 @@ class MissingExtra(TickworkError):
         self.feature, self.dependency, self.extra = feature, dependency, extra
         super().__init__(f"{feature} needs the {dependency}: pip install 'tickwork[{extra}]'")
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return self.feature, self.dependency, self.extra
 
 
 class StoreError(TickworkError):
-    """The database did not do what was asked; nothing was half done."""
+    """The database failed. Nothing was stored in part."""
 
     code = "store_error"
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached or written at the moment."""
+    """The database cannot be reached or written now."""
 
     code = "store_unavailable"
 
 
 class StoreBroken(StoreError):
-    """The database cannot be used as it is; somebody must look at it."""
+    """The database cannot be used until an operator fixes it."""
 
     code = "store_broken"

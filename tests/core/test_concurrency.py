@@ -12,10 +12,10 @@ from tickwork.core.queue.rate_limit import (
     next_concurrency,
 )
 
-BUSY = Load(ended=10, failed=0, all_busy=True, more_waiting=True)
+BUSY = Load(finished=10, failed=0, all_busy=True, more_waiting=True)
 
 LOADS = st.builds(
-    lambda ended, failed, busy, more: Load(ended, min(failed, ended), busy, more),
+    lambda finished, failed, busy, more: Load(finished, min(failed, finished), busy, more),
     st.integers(0, 1_000),
     st.integers(0, 1_000),
     st.booleans(),
@@ -36,7 +36,7 @@ def test_idle_slots_or_an_empty_queue_make_no_more() -> None:
 
 
 def test_failures_make_it_shrink_to_its_least() -> None:
-    failing = Load(ended=10, failed=10, all_busy=True, more_waiting=True)
+    failing = Load(finished=10, failed=10, all_busy=True, more_waiting=True)
     shrunk = [*accumulate(repeat(failing, 10), next_concurrency, initial=AUTO_CONCURRENCY_MAX)]
     assert shrunk == sorted(shrunk, reverse=True)
     assert shrunk[-1] == AUTO_CONCURRENCY_MIN

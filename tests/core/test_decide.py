@@ -174,7 +174,7 @@ def test_snoozing_costs_no_attempt_however_often() -> None:
     [
         (Permanent("no such user"), "permanent", "no such user"),
         (InvalidPayload("to: is missing"), "invalid_payload", "to: is missing"),
-        (TooManyHops(), "too_many_hops", "it has 0 hops behind it"),
+        (TooManyHops(), "too_many_hops", "the message has 0 hops"),
         (Expired(), "expired", None),
     ],
 )

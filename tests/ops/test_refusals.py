@@ -151,9 +151,9 @@ async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Any, store: Stor
     made = await app.create(**HOURLY, idempotency_key="k")
     assert (await app.create(**HOURLY, idempotency_key="k")).id == made.id
     await app.delete(made.id)
-    with pytest.raises(Conflict, match="was deleted and fires no more; take another one"):
+    with pytest.raises(Conflict, match="which is deleted; use another one"):
         await app.create(**HOURLY, idempotency_key="k")
-    with pytest.raises(Conflict, match="was deleted"):
+    with pytest.raises(Conflict, match="which is deleted"):
         await app.create_many([HOURLY, {**HOURLY, "idempotency_key": "k"}])
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 

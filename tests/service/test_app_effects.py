@@ -115,7 +115,7 @@ async def test_a_send_that_is_refused_when_it_commits_fails_its_message(
         found = {each.body: each.error or "" for each in await h.dead("work")}
         assert found.keys() == {"to nowhere", "too much"}
         assert "no queue nowhere" in found["to nowhere"]
-        assert "queue full holds its limit" in found["too much"]
+        assert "queue full is at its limit" in found["too much"]
 
 
 async def test_a_handler_sends_at_most_so_many(app: Tickwork) -> None:

@@ -1,4 +1,4 @@
-"""The decisions of Tickwork, pure: no input or output, no clock, no randomness.
+"""The decisions of Tickwork as pure functions: no I/O, no clock, no random numbers.
 
-Time is an argument and the answer is a value; whoever calls carries it out.
+Time is an argument. A decision is returned as a value, and the caller carries it out.
 """

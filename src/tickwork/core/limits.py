@@ -1,4 +1,4 @@
-"""What a message may be: sizes, ranges and characters, checked before anything is stored."""
+"""Limits of messages, queues, claims and batches, checked before anything is stored."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ CLAIMED_MAX = 1_000_000
 BACKLOG_BYTES_MAX = 10**15
 EXCERPT_LENGTH_MAX = 2_000
 ENDING_ITEMS_MAX = 10_000
-"""As many items as the batches of one ending may have together: they are one transaction. A batch
-of none counts as one."""
+"""Maximum number of items in all batches of one ending, which are stored in one transaction. An
+empty batch counts as one item."""
 
 ENDING_ITEMS_BYTES_MAX = 64_000_000
-"""As many bytes as these may have."""
+"""Maximum number of bytes of these items."""
 
 _TEXTS = ("key", "event_id", "type", "source", "correlation_id", "causation_id")
 _SECONDS: tuple[tuple[str, tuple[type, ...]], ...] = (
@@ -59,16 +59,16 @@ _SECONDS: tuple[tuple[str, tuple[type, ...]], ...] = (
 
 
 def check_message(message: NewMessage) -> None:
-    """Raises `InvalidInput` for a message that may not be stored."""
-    if not _is_ordinary(message):
+    """Raises `InvalidInput` for a message that cannot be stored."""
+    if not _is_simple_message(message):
         faults = list(_message_faults(message, ""))
         if faults:
             raise InvalidInput(faults)
 
 
-def _is_ordinary(m: NewMessage) -> bool:
-    """Whether a message is so plain that nothing can be wrong with it: most are, and bulk sends
-    look at a million of them."""
+def _is_simple_message(m: NewMessage) -> bool:
+    """Whether a message is so simple that it needs no further checks. Most are, and a bulk send
+    checks a million of them."""
     return (
         type(m.body) is bytes
         and len(m.body) <= BODY_BYTES_MAX
@@ -81,12 +81,12 @@ def _is_ordinary(m: NewMessage) -> bool:
         and m.slot is None
         and m.expires_after_seconds is None
         and m.key is m.event_id is m.correlation_id is m.causation_id is None
-        and _is_plain_text(m.type)
-        and _is_plain_text(m.source)
+        and _is_simple_text(m.type)
+        and _is_simple_text(m.source)
     )
 
 
-def _is_plain_text(text: str | None) -> bool:
+def _is_simple_text(text: str | None) -> bool:
     return text is None or (
         type(text) is str
         and 0 < len(text) <= TEXT_LENGTH_MAX
@@ -96,26 +96,26 @@ def _is_plain_text(text: str | None) -> bool:
 
 
 def check_batch(messages: Sequence[NewMessage]) -> None:
-    """Raises `InvalidInput` for a batch that may not be stored; nothing of it is."""
+    """Raises `InvalidInput` for messages that cannot be stored together."""
     faults: list[FieldError] = []
     if len(messages) > BATCH_MESSAGES_MAX:
         faults.append(
-            FieldError("messages", f"has {len(messages)}; at most {BATCH_MESSAGES_MAX} at once")
+            FieldError("messages", f"has {len(messages)} messages; at most {BATCH_MESSAGES_MAX}")
         )
     total = sum(len(message.body) for message in messages)
     if total > BATCH_BYTES_MAX:
         faults.append(
-            FieldError("messages", f"has {total} bytes; at most {BATCH_BYTES_MAX}: send references")
+            FieldError("messages", f"has {total} bytes; at most {BATCH_BYTES_MAX}; send references")
         )
     for index, message in enumerate(messages[:BATCH_MESSAGES_MAX]):
-        if not _is_ordinary(message):
+        if not _is_simple_message(message):
             faults.extend(_message_faults(message, f"messages[{index}]."))
     if faults:
         raise InvalidInput(faults)
 
 
 def check_queue(name: str, settings: QueueSettings) -> None:
-    """Raises `InvalidInput` for a queue that may not exist."""
+    """Raises `InvalidInput` for a queue with an invalid name or settings."""
     faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
     for field, value, low, high in (
         ("max_batch_size", settings.max_batch_size, 1, 100),
@@ -144,7 +144,7 @@ def check_queue(name: str, settings: QueueSettings) -> None:
 
 
 def check_claim(request: ClaimRequest) -> None:
-    """Raises `InvalidInput` for a claim that asks for too much or too little."""
+    """Raises `InvalidInput` for a claim request that is out of range."""
     faults: list[FieldError] = []
     if not 1 <= request.limit <= CLAIM_LIMIT_MAX:
         faults.append(FieldError("limit", f"must be from 1 to {CLAIM_LIMIT_MAX}"))
@@ -155,23 +155,23 @@ def check_claim(request: ClaimRequest) -> None:
 
 
 def check_settlement(settlement: Settlement) -> None:
-    """Raises `InvalidInput` for a settlement that may not be carried out; nothing of it is."""
+    """Raises `InvalidInput` for a settlement that cannot be stored."""
     faults: list[FieldError] = []
     for index, ending in enumerate(settlement.endings):
-        if not _is_plain(ending):
+        if not _is_simple_ending(ending):
             faults.extend(_ending_faults(ending, f"endings[{index}]."))
     if faults:
         raise InvalidInput(faults)
 
 
 def check_limit(limit: int) -> None:
-    """Raises `InvalidInput` for a look at too many or at none."""
+    """Raises `InvalidInput` for a list limit that is out of range."""
     if not 1 <= limit <= LIST_LIMIT_MAX:
         raise InvalidInput([FieldError("limit", f"must be from 1 to {LIST_LIMIT_MAX}")])
 
 
 def check_node(name: str, roles: Sequence[str]) -> None:
-    """Raises `InvalidInput` for a node that may not join."""
+    """Raises `InvalidInput` for a node with an invalid name or roles."""
     faults = text_faults("name", name, NAME_LENGTH_MAX)
     for index, role in enumerate(roles):
         faults += text_faults(f"roles[{index}]", role, NAME_LENGTH_MAX)
@@ -180,20 +180,20 @@ def check_node(name: str, roles: Sequence[str]) -> None:
 
 
 def check_ttl(ttl_seconds: float) -> None:
-    """Raises `InvalidInput` for a node's lease that would never begin, or not end in time."""
+    """Raises `InvalidInput` for a node lease that is out of range."""
     if not 0 < ttl_seconds <= TTL_SECONDS_MAX:
         fault = FieldError("ttl_seconds", f"must be above 0 and at most {TTL_SECONDS_MAX}")
         raise InvalidInput([fault])
 
 
 def check_system(scope: Scope) -> None:
-    """Raises `InvalidInput` for what only the system may ask for."""
+    """Raises `InvalidInput` unless the scope is the system."""
     if not scope.is_system:
-        raise InvalidInput([FieldError("scope", "only the system may do this")])
+        raise InvalidInput([FieldError("scope", "must be the system: a tenant may not do this")])
 
 
 def check_new_batch(batch: NewBatch) -> None:
-    """Raises `InvalidInput` for a batch that may not be made."""
+    """Raises `InvalidInput` for a batch with an invalid queue name."""
     faults = text_faults("queue", batch.queue, NAME_LENGTH_MAX)
     if batch.completion_queue is not None:
         faults += text_faults("completion_queue", batch.completion_queue, NAME_LENGTH_MAX)
@@ -202,42 +202,42 @@ def check_new_batch(batch: NewBatch) -> None:
 
 
 def check_ending_items(items: int, items_bytes: int) -> None:
-    """Raises `InvalidInput` for more than the batches of one handler may have together."""
+    """Raises `InvalidInput` if the batches of one handler have too many items together."""
     for count, most, what in (
         (items, ENDING_ITEMS_MAX, "items"),
         (items_bytes, ENDING_ITEMS_BYTES_MAX, "bytes of items"),
     ):
         if count > most:
             fault = (
-                f"the batches of one handler have at most {most} {what} together: they commit "
-                "with its message; use app.batch(…, detached=True), which is stored in pieces"
+                f"the batches of one handler may have at most {most} {what}, because they commit "
+                "with its message; use app.batch(…, detached=True) for more"
             )
             raise InvalidInput([FieldError("items", fault)])
 
 
 def check_item(item: NewMessage, index: int) -> None:
-    """Raises `InvalidInput` for an item that may not be stored, named by its place."""
-    if not _is_ordinary(item):
+    """Raises `InvalidInput` for an item that cannot be stored; the error names its index."""
+    if not _is_simple_message(item):
         faults = list(_message_faults(item, f"items[{index}]."))
         if faults:
             raise InvalidInput(faults)
 
 
 def check_item_count(items: int) -> None:
-    """Raises `InvalidInput` for more items than a batch may have."""
+    """Raises `InvalidInput` for too many items in a batch."""
     if items > BATCH_ITEMS_MAX:
         raise InvalidInput([FieldError("items", f"must be at most {BATCH_ITEMS_MAX}")])
 
 
 def check_subscription(types: str) -> None:
-    """Raises `InvalidInput` for a pattern that may not be subscribed to."""
+    """Raises `InvalidInput` for an invalid pattern."""
     faults = [*pattern_faults(types)]
     if faults:
         raise InvalidInput(faults)
 
 
 def check_selection(selection: Selection) -> None:
-    """Raises `InvalidInput` for a choice of dead letters that is too large, or empty."""
+    """Raises `InvalidInput` for a selection of too many dead letters, or of none."""
     faults: list[FieldError] = []
     if not 1 <= selection.limit <= DEAD_LETTERS_AT_ONCE_MAX:
         faults.append(FieldError("limit", f"must be from 1 to {DEAD_LETTERS_AT_ONCE_MAX}"))
@@ -247,47 +247,47 @@ def check_selection(selection: Selection) -> None:
         raise InvalidInput(faults)
 
 
-def check_pace(pace: Pace, letters: int) -> None:
-    """Raises `InvalidInput` for a replay whose last message would come too late."""
+def check_pace(pace: Pace, dead_letters: int) -> None:
+    """Raises `InvalidInput` for a replay whose last message would be delayed too long."""
     faults = [
         FieldError(field, "must not be negative")
         for field in ("first_after_seconds", "spacing_seconds")
         if not getattr(pace, field) >= 0
     ]
     if not faults:
-        last = pace.first_after_seconds + pace.spacing_seconds * letters
+        last = pace.first_after_seconds + pace.spacing_seconds * dead_letters
         if last > DELAY_SECONDS_MAX:
-            fault = f"makes the last message wait {last:g} seconds; at most {DELAY_SECONDS_MAX}"
+            fault = f"delays the last message by {last:g} seconds; at most {DELAY_SECONDS_MAX}"
             faults.append(FieldError("spacing_seconds", fault))
     if faults:
         raise InvalidInput(faults)
 
 
 def check_body(body: bytes) -> None:
-    """Raises `InvalidInput` for a body that may not be stored."""
+    """Raises `InvalidInput` for a body that cannot be stored."""
     check_message(NewMessage(id=UUID(int=0), body=body))
 
 
 @lru_cache(maxsize=1_024)
 def is_name(text: str) -> bool:
-    """Whether anything can have this name; what cannot exist need not be looked for."""
+    """Whether a name is valid. Stores do not look for a name that is not."""
     return not text_faults("name", text, NAME_LENGTH_MAX)
 
 
 def is_possible_claim(claim: Claim) -> bool:
-    """Whether a store can ever have handed this out."""
+    """Whether a store can have issued this claim."""
     return 0 < claim.number <= CLAIM_NUMBER_MAX and is_name(claim.tenant)
 
 
 def lease_faults(lease_seconds: float) -> list[FieldError]:
-    """The faults of a pull lease's length."""
+    """Errors of the length of a pull lease."""
     if 0 <= lease_seconds <= LEASE_SECONDS_MAX:
         return []
     return [FieldError("lease_seconds", f"must be from 0 to {LEASE_SECONDS_MAX}")]
 
 
-def _is_plain(ending: Ending) -> bool:
-    """Whether an ending has nothing that could be wrong: most have not."""
+def _is_simple_ending(ending: Ending) -> bool:
+    """Whether an ending is so simple that it needs no further checks. Most are."""
     return (
         ending.delay_seconds == 0
         and ending.reason is ending.error is None
@@ -321,7 +321,7 @@ def _batches_faults(batches: Sequence[BatchWithItems], prefix: str) -> Iterator[
             if name is not None:
                 yield from text_faults(f"{at}{field}", name, NAME_LENGTH_MAX)
         for index, item in enumerate(batch.items):
-            if not _is_ordinary(item):
+            if not _is_simple_message(item):
                 yield from _message_faults(item, f"{at}items[{index}].")
 
 
@@ -341,7 +341,7 @@ def _firing_faults(firing: FiringResult, prefix: str) -> Iterator[FieldError]:
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
-    # Types are checked where a wrong one would be found by a database, and by its neighbours.
+    # A value of a wrong type would fail only in the database, and fail the whole batch.
     if type(message.body) is not bytes:
         yield FieldError(f"{prefix}body", f"must be bytes, not {type(message.body).__name__}")
         return
@@ -357,7 +357,7 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
     if len(message.body) > BODY_BYTES_MAX:
         yield FieldError(
             f"{prefix}body",
-            f"has {len(message.body)} bytes; at most {BODY_BYTES_MAX}: send a reference instead",
+            f"has {len(message.body)} bytes; at most {BODY_BYTES_MAX}; send a reference instead",
         )
     if not 0 <= message.delay_seconds <= DELAY_SECONDS_MAX:
         yield FieldError(f"{prefix}delay_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
@@ -384,7 +384,7 @@ def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:
 
 
 def text_faults(field: str, text: str, length_max: int) -> list[FieldError]:
-    """The faults of a text that is to be stored."""
+    """Errors of a text that is to be stored."""
     if not 1 <= len(text) <= length_max:
         return [FieldError(field, f"must have 1 to {length_max} characters, not {len(text)}")]
     if "\0" in text:

@@ -1,24 +1,24 @@
-"""The values that cross the layers: frozen, without behaviour, the same for every store.
+"""The values that all layers share: frozen structs, the same for every store.
 
-A message is named by its tenant and id. One handing-out of it is named by a `Claim`: the
-number of the claim and who holds it. A number alone could repeat when a database fails over
-to a replica that lags; a holder's identity is never used twice, so the pair cannot.
+A message is identified by its tenant and id. A `Claim` identifies one worker's claim on it: the
+claim's number and its holder. A number alone could repeat when a database fails over to a replica
+that lags behind; a holder's id is never used twice, so the pair is unique.
 
-The states of a message, and which may follow which.
+The states of a message:
 
 ```
             claim                    ack, dead
-  ready ───────────▶ claimed ────────────────────▶ (gone)
+  ready ───────────▶ claimed ────────────────────▶ (removed)
    ▲ ▲                  │
-   │ └──────────────────┘ retry, release, the holder is gone
+   │ └──────────────────┘ retry, release, lost claim
    │
-  held: behind an earlier message with the same key; becomes ready when that one is gone
+  blocked: waits behind an earlier message of its key; ready when that one is removed
 ```
 
-A delayed message is `ready` with a `visible_at` in the future. What nobody has in hand, ready or
-held, may also expire, be deleted, purged or cancelled. What is gone has left the table: on
-success nothing stays, otherwise a dead letter. A message begins as `ready` or, behind another of
-its key, as `held`; no message becomes `held` later, so the earliest of a key is never held.
+A delayed message is `ready` with a `visible_at` in the future. A message that is not claimed can
+also expire, or be deleted, purged or cancelled. A removed message leaves nothing behind if it
+succeeded, otherwise a dead letter. A message starts as `ready` or, behind another of its key, as
+`blocked`. No message becomes `blocked` later, so the earliest message of a key is never blocked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tickwork.core.schedule.firing import FiringResult
 
 
 class State(StrEnum):
-    """Where a message stands."""
+    """The state of a stored message."""
 
     READY = "ready"
     CLAIMED = "claimed"
@@ -46,21 +46,22 @@ LEGAL: dict[State, frozenset[State]] = {
     State.CLAIMED: frozenset({State.READY}),
     State.BLOCKED: frozenset({State.READY}),
 }
+"""The states that may follow each state."""
 
 
 FORMAT_VERSION = 1
-"""The format of a message row; a reader refuses what it does not know."""
+"""Version of the format of a message row. A reader refuses versions that it does not know."""
 
 
 LOST_CLAIMS_SEPARATE = 2
-"""After so many holders died with a message it is handed out only among its like: most of them had
-nothing to do with it. …"""
+"""Number of lost claims after which a message is claimed only together with other suspects. Most
+of them did not cause the crash."""
 
 LOST_CLAIMS_ALONE = 3
-"""… After so many it is handed out only alone …"""
+"""Number of lost claims after which a message is claimed only alone."""
 
 LOST_CLAIMS_MAX = 4
-"""… and after so many it is dead."""
+"""Number of lost claims after which a message becomes a dead letter."""
 
 REASON_WORKER_LOST = "worker_lost"
 REASON_EXPIRED = "expired"
@@ -78,14 +79,14 @@ REASONS_NOT_HANDLED = frozenset(
         REASON_TOO_MANY_HOPS,
     }
 )
-"""What a message dies of without a handler that ran to an end: it costs no attempt."""
+"""Reasons for a dead letter without a handler that ran to its end. They count no attempt."""
 
 EVENT_RETENTION_SECONDS = 15 * 86_400
-"""So long a producer's event is remembered: longer than any message or dead letter lives."""
+"""Seconds to remember a processed event id: longer than any message or dead letter is kept."""
 
 
 class Scope(Struct, frozen=True):
-    """On whose behalf: one tenant, or the system (`tenant` None), which sees all."""
+    """The tenant that a call acts for, or the system (`tenant` None), which sees every tenant."""
 
     tenant: str | None
 
@@ -99,7 +100,7 @@ DEFAULT = Scope("default")
 
 
 class ContentType(StrEnum):
-    """How the bytes of a body are to be read."""
+    """The format of a body."""
 
     JSON = "json"
     TEXT = "text"
@@ -107,10 +108,11 @@ class ContentType(StrEnum):
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
-    """Who owns things. A suspended one's messages wait; the others get by their weight.
+    """An owner of messages and schedules. Messages of a suspended tenant wait; the other tenants
+    share the workers by `weight`.
 
-    Of schedules it may have `schedules_max`, make `schedules_per_second`, and none that fires more
-    often than `min_interval_seconds`; None is no limit, or the installation's.
+    A tenant may have `schedules_max` schedules, create `schedules_per_second` of them, and none may
+    fire more often than every `min_interval_seconds`. None is no limit, or that of the process.
     """
 
     id: str
@@ -124,11 +126,11 @@ class Tenant(Struct, frozen=True, kw_only=True):
 class QueueSettings(
     Struct, frozen=True, kw_only=True, rename={"max_batch_timeout": "max_batch_timeout_seconds"}
 ):
-    """How a queue behaves; the defaults are the contract's.
+    """The settings of a queue.
 
-    `tenant_claimed_max` is how many messages of one tenant may be handed out at a time,
-    `rate_per_second` how many messages are handed out in a second, of all tenants together,
-    `backlog_bytes_max` how many bytes of bodies may wait before sends are refused.
+    `tenant_claimed_max` is the number of messages of one tenant that may be claimed at a time,
+    `rate_per_second` the number of messages claimed per second, of all tenants together,
+    `backlog_bytes_max` the bytes of bodies that may wait before sends are refused.
     """
 
     max_batch_size: int = 10
@@ -145,12 +147,12 @@ class QueueSettings(
 
     @property
     def has_claim_limits(self) -> bool:
-        """Whether claims have to agree with each other on what they may take."""
+        """Whether a rate or a cap limits claims, so that concurrent claims must coordinate."""
         return self.tenant_claimed_max is not None or self.rate_per_second is not None
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """A queue of one tenant, or (`tenant` None) a shared one."""
+    """A queue of one tenant, or a shared one (`tenant` None)."""
 
     id: UUID
     tenant: str | None
@@ -160,7 +162,7 @@ class Queue(Struct, frozen=True, kw_only=True):
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
-    """A message to be sent. Its id is made by the sender, so that a repeat is known as one."""
+    """A message to send. The sender creates its id, so that a repeated send is recognized."""
 
     id: UUID
     body: bytes
@@ -182,11 +184,12 @@ class NewMessage(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A stored message. `attempts` counts handlers that ran and failed; `lost` claims whose
-    holder died; `claim` every handing-out.
+    """A stored message. `attempts` counts handlers that ran and failed, `lost` counts claims whose
+    holder died, and `claim` counts all claims.
 
-    Of a schedule's slot: when it was due, for how long after that it is on time (None: it never
-    was), and its schedule's terms (`core.schedule`). A claim that comes too late sets `catch_up`.
+    The message of a schedule's slot also has `due_at`, the `grace_seconds` during which it is on
+    time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
+    the grace sets `catch_up`.
     """
 
     tenant: str
@@ -222,19 +225,19 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def is_late(self) -> bool:
-        """Whether it was planned in time, and is handed out for the first time too late."""
+        """Whether the slot was planned in time but first claimed after its grace."""
         is_first = self.attempts == 0 and self.lost == 0
         return self.catch_up and self.grace_seconds is not None and is_first
 
     @property
     def current_claim(self) -> Claim:
-        """This very handing-out, to be shown when settling it."""
+        """The claim of the current holder, which settling it requires."""
         assert self.holder is not None
         return Claim(self.tenant, self.id, self.claim, self.holder)
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """One handing-out of a message: the fence of everything its holder does with it."""
+    """A worker's claim on a message. Its `number` and `holder` fence every write of the holder."""
 
     tenant: str
     id: UUID
@@ -243,7 +246,7 @@ class Claim(Struct, frozen=True, gc=False):
 
 
 class Fate(StrEnum):
-    """What becomes of a handed-out message."""
+    """What happens to a message when its claim ends."""
 
     ACK = "ack"
     RETRY = "retry"
@@ -252,15 +255,15 @@ class Fate(StrEnum):
 
 
 class Send(Struct, frozen=True):
-    """A message for a queue, by the queue's name."""
+    """A message and the name of the queue to send it to."""
 
     queue: str
     message: NewMessage
 
 
 class BatchWithItems(Struct, frozen=True, kw_only=True):
-    """A batch with all its items, stored in one transaction. One that is there already, in the
-    same queue and with as many items, is the same one."""
+    """A batch with all its items, stored in one transaction. A stored batch with the same id, queue
+    and number of items counts as the same batch."""
 
     id: UUID
     queue: str
@@ -269,12 +272,12 @@ class BatchWithItems(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True, gc=False):
-    """The end of one handing-out, and everything that comes about with it.
+    """The end of a claim, and everything that commits with it.
 
-    `retry` counts an attempt, `release` does not; both come back after `delay_seconds`.
-    `dead` leaves a dead letter with `reason` and `error`. The sends happen, the batches are
-    made and the firing is recorded only if the message was still held. Its batch counts it, its
-    key goes on to the next one, without being told.
+    `retry` counts an attempt, `release` does not; both make the message visible again after
+    `delay_seconds`. `dead` leaves a dead letter with `reason` and `error`. The sends, batches and
+    the firing are stored only if the claim is still valid. The store also updates the message's
+    batch and unblocks the next message of its key.
     """
 
     claim: Claim
@@ -288,24 +291,24 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def counts_attempt(self) -> bool:
-        """Whether a handler really ran and used up an attempt."""
+        """Whether a handler ran and used an attempt."""
         if self.fate is Fate.DEAD:
             return self.reason not in REASONS_NOT_HANDLED
         return self.fate is Fate.RETRY
 
 
 class Settlement(Struct, frozen=True):
-    """The endings that commit together."""
+    """Endings that commit together."""
 
     endings: tuple[Ending, ...]
 
 
 class SettleResult(Struct, frozen=True):
-    """Which endings did not count.
+    """The endings that had no effect.
 
-    A refused one came too late: it changed nothing and sent nothing. A duplicate is an ack
-    of an event that was done already: its message is gone, its sends did not happen, and its
-    batches were not made.
+    A refused ending had a lost claim: it changed nothing and sent nothing. A duplicate acked an
+    event that was processed before: its message is removed, but its sends and batches are not
+    stored.
     """
 
     refused: tuple[Claim, ...] = ()
@@ -313,12 +316,12 @@ class SettleResult(Struct, frozen=True):
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
-    """What a consumer asks for.
+    """A request for messages of a queue.
 
-    `holder` is a node, whose heartbeat keeps the claim alive; with `lease_seconds` it is a
-    lease of its own instead (pull). `apart` asks for what already cost workers
-    their life, and must run with nothing else beside it: some of one tenant, or, if there are only
-    such as cost very many, one. They are handed out in no other way.
+    `holder` is a node, whose heartbeat keeps the claims alive. With `lease_seconds` each claim has
+    a lease of its own instead (pull). `separate` claims only suspects: messages with lost claims,
+    which must not run beside others. It returns some of one tenant, or a single message if all
+    have too many lost claims. Other requests never return suspects.
     """
 
     queue: str
@@ -329,7 +332,7 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
 
 class Counts(Struct, frozen=True):
-    """How many messages of a queue stand where."""
+    """Number of messages of a queue in each state, and of its dead letters."""
 
     ready: int = 0
     delayed: int = 0
@@ -339,7 +342,7 @@ class Counts(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """A running process; everything it holds lives until `expires_at` and its next heartbeat."""
+    """A running process. Its claims are valid until `expires_at`, which each heartbeat extends."""
 
     id: UUID
     name: str
@@ -349,9 +352,9 @@ class Node(Struct, frozen=True):
 
 
 class Reaped(Struct, frozen=True):
-    """What a pass of the reaper found: nodes gone, messages ready again, messages dead, and
-    batches whose completion nobody had told. Of the dead, so many were slots of schedules that
-    expired before anybody had begun with them."""
+    """The result of one run of the reaper: expired nodes, messages released, messages that became
+    dead letters, and batches whose completion event was missing. `expired_slots` counts dead slots
+    that expired before their first claim."""
 
     nodes: tuple[UUID, ...] = ()
     released: int = 0
@@ -361,7 +364,7 @@ class Reaped(Struct, frozen=True):
 
 
 class Pruned(Struct, frozen=True):
-    """How much a pass of the pruner took away of what was kept long enough."""
+    """Number of old rows of each kind that one run of the pruner deleted."""
 
     dead_letters: int = 0
     events: int = 0
@@ -373,7 +376,7 @@ class Pruned(Struct, frozen=True):
 
 
 class Meta(Struct, frozen=True):
-    """What the database says of itself."""
+    """The metadata of a database."""
 
     schema_version: int
     cell: str

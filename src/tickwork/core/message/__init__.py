@@ -1,1 +1,1 @@
-"""Messages: bodies, outcomes, what follows from an outcome, dead letters, batches."""
+"""Messages: bodies, outcomes, the decision after an outcome, dead letters, batches, events."""

@@ -1,14 +1,14 @@
-"""Batches: many messages that are counted together, and one event when the last one has ended.
+"""Batches: messages that are counted together, with one event when all have finished.
 
 ```
-  filling ──the last item is stored──▶ running ──the last item has ended──▶ completed
+  filling ──the last item is stored──▶ running ──the last item has finished──▶ completed
 ```
 
-Items run as soon as they are stored; a batch is completed only after it is whole. An item ends
-once: `completed` when it was acked, `failed` when it became a dead letter, expired, was purged
-or deleted. A dead letter that is replayed later is a message of its own and counts no more.
+Items run as soon as they are stored. A batch completes only after all its items are stored. An item
+finishes once: `completed` when it is acked, `failed` when it becomes a dead letter, expires, is
+purged or deleted. The replay of a dead letter is a new message and does not count.
 
-How fast something goes, and when it will be through, from how far it was lately.
+`ProgressRate` estimates the speed of a batch and its remaining time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tickwork.core.model import NewMessage
 BATCH_ITEMS_MAX = 1_000_000
 
 BATCH_FILLING_SECONDS_MAX = 3_600
-"""A batch whose filling stopped for so long is closed with what it has."""
+"""Seconds without new items after which a filling batch is closed with the items it has."""
 
 BATCH_RETENTION_SECONDS = 14 * 86_400
-"""So long batches are kept after their completion."""
+"""Seconds to keep a batch after its completion."""
 
 BATCH_COMPLETED = "batch.completed"
 """The type of the completion event."""
@@ -41,7 +41,7 @@ REASON_CANCELLED = "cancelled"
 
 
 class BatchStatus(StrEnum):
-    """How far a batch is as a whole."""
+    """The status of a batch."""
 
     FILLING = "filling"
     RUNNING = "running"
@@ -49,7 +49,7 @@ class BatchStatus(StrEnum):
 
 
 class ItemStatus(StrEnum):
-    """How far an item is."""
+    """The status of an item."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -58,7 +58,7 @@ class ItemStatus(StrEnum):
 
 
 class NewBatch(Struct, frozen=True, kw_only=True):
-    """A batch to be made. Its id is the caller's, so that a repeat goes on where it stopped."""
+    """A batch to create. The caller chooses the id, so that a repeated call continues the batch."""
 
     id: UUID
     queue: str
@@ -66,9 +66,9 @@ class NewBatch(Struct, frozen=True, kw_only=True):
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """A batch and its progress; `total` is what is stored so far while it is filling.
+    """A batch and its progress. While it is filling, `total` counts the items stored so far.
 
-    At every moment `pending + processing + completed + failed == total`.
+    At any time `pending + processing + completed + failed == total`.
     """
 
     id: UUID
@@ -85,7 +85,7 @@ class Batch(Struct, frozen=True, kw_only=True):
 
 
 class BatchItem(Struct, frozen=True):
-    """One item: the id of its message, and what became of it."""
+    """One item: the id of its message, and its status."""
 
     id: UUID
     status: ItemStatus
@@ -94,7 +94,7 @@ class BatchItem(Struct, frozen=True):
 
 
 def completion_event(batch_id: UUID, *, total: int, completed: int, failed: int) -> NewMessage:
-    """The one event of a batch that has ended; always with the same id."""
+    """The completion event of a batch. Its id is derived from the batch's, so it is unique."""
     body = f'{{"batch_id":"{batch_id}","total":{total},"completed":{completed},"failed":{failed}}}'
     return NewMessage(
         id=derived_id(batch_id, BATCH_COMPLETED),
@@ -106,43 +106,43 @@ def completion_event(batch_id: UUID, *, total: int, completed: int, failed: int)
 
 
 RATE_WINDOW_SECONDS = 30.0
-"""What was longer ago says little about now."""
+"""Seconds of samples that the rate covers."""
 
 SAMPLES_MAX = 1_000
 
 
 class Sample(NamedTuple):
-    """How many were done at a moment."""
+    """The number of finished items at a time."""
 
     seconds: float
     done: int
 
 
 class ProgressRate:
-    """The last samples of a count that only grows; time is the caller's."""
+    """The rate of a count that only grows, from its latest samples."""
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
 
     def add(self, seconds: float, done: int) -> None:
-        """Takes a sample, no earlier than those before it."""
+        """Adds a sample. Times must not decrease."""
         assert not self._samples or self._samples[-1].seconds <= seconds
         self._samples.append(Sample(seconds, done))
-        # Two stay, so that a speed is known however rarely somebody looks.
+        # Keeps two samples, so that there is a rate even if samples are rare.
         while len(self._samples) > 2 and self._samples[0].seconds < seconds - RATE_WINDOW_SECONDS:
             self._samples.popleft()
 
     @property
     def per_second(self) -> float | None:
-        """None until two moments are known."""
+        """Items per second; None before the second sample."""
         if not self._samples:
             return None
         first, last = self._samples[0], self._samples[-1]
-        passed = last.seconds - first.seconds
-        return (last.done - first.done) / passed if passed > 0 else None
+        elapsed = last.seconds - first.seconds
+        return (last.done - first.done) / elapsed if elapsed > 0 else None
 
     def remaining_seconds(self, total: int) -> float | None:
-        """How long the rest takes at this speed; None where nothing moves, as nobody knows then."""
+        """Seconds until `total` items are done at this rate; None if the rate is 0 or unknown."""
         rate = self.per_second
         if not rate:
             return None

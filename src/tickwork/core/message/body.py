@@ -1,7 +1,7 @@
-"""Bodies: what a caller gives, as the bytes that are stored, and back.
+"""Encodes message bodies to bytes and decodes them.
 
-`json` takes anything JSON can say, `text` a text, `bytes` bytes. What could not be read back
-later, here or by another language, is refused now, with the field's name.
+`json` accepts values that JSON can represent, `text` a str, `bytes` bytes. A value that could not
+be decoded later, here or by another language, is refused with `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _BYTES = (bytes, bytearray, memoryview)
 _WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
 
 GivenContentType = ContentType | Literal["json", "text", "bytes"]
-"""As callers may say it."""
+"""A content type as callers may give it."""
 
-_JSON: Final = ContentType.JSON  # To look a member up costs as much as to write a small body.
+_JSON: Final = ContentType.JSON  # An enum lookup costs as much as encoding a small body.
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
 
 def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
-    """The bytes of a body; raises `InvalidInput` for one that cannot be stored as such."""
+    """Encodes a body. Raises `InvalidInput` for a value that the content type cannot represent."""
     if content_type is _JSON:
         if isinstance(value, _BYTES):
-            fault = "is bytes, and JSON has only texts; send it with content_type='bytes'"
+            fault = "is bytes, which JSON cannot represent; send it with content_type='bytes'"
             raise _refused(fault)
         return encode_json(value)
     match content_type:
@@ -53,7 +53,7 @@ def encode_body(value: object, content_type: GivenContentType = _JSON) -> bytes:
 
 
 def known_content_type(given: GivenContentType) -> ContentType:
-    """The content type that is meant, also by its name; `InvalidInput` if there is none such."""
+    """The content type of this name. Raises `InvalidInput` for an unknown one."""
     if type(given) is ContentType:
         return given
     try:
@@ -64,7 +64,7 @@ def known_content_type(given: GivenContentType) -> ContentType:
 
 
 def decode_body(body: bytes, content_type: ContentType) -> Any:
-    """What `encode_body` was given; JSON comes back as plain values."""
+    """Decodes a body. JSON is decoded to plain values."""
     if content_type is _JSON:
         return _DECODER.decode(body)
     match content_type:
@@ -75,7 +75,7 @@ def decode_body(body: bytes, content_type: ContentType) -> Any:
 
 
 def check_json(body: bytes) -> None:
-    """Raises `InvalidInput` for bytes that are not JSON of a sane depth."""
+    """Raises `InvalidInput` for bytes that are not JSON or are nested too deep."""
     _check_nesting(body)
     try:
         _DECODER.decode(body)
@@ -84,39 +84,40 @@ def check_json(body: bytes) -> None:
 
 
 def encode_json(value: object) -> bytes:
-    """A value as JSON, bytes in it as base64; raises `InvalidInput` for what JSON cannot say."""
+    """Encodes a value as JSON, with bytes in it as base64. Raises `InvalidInput` if JSON cannot
+    represent it."""
     try:
         encoded = _ENCODER.encode(value)
     except RecursionError:
-        raise _refused(f"is nested more than {NESTING_MAX} deep") from None
+        raise _refused(f"is nested more than {NESTING_MAX} levels deep") from None
     except (TypeError, ValueError, OverflowError) as error:
-        raise _refused(f"cannot be said in JSON: {error}") from None
+        raise _refused(f"cannot be encoded as JSON: {error}") from None
     _check_nesting(encoded)
-    # What is no number is written as null; only where there is one somebody has to look.
-    if b"null" in encoded and _has_no_number(value):
-        fault = "has a number that JSON cannot say: NaN or infinity; send None or a text for it"
+    # msgspec encodes NaN and infinity as null, so only a body with a null needs the check.
+    if b"null" in encoded and _has_non_finite(value):
+        fault = "has a NaN or an infinity, which JSON cannot represent; send None or a text instead"
         raise _refused(fault)
     return encoded
 
 
-def _has_no_number(value: object) -> bool:
-    """Whether a float in it is none; plain values, as most are, are looked at as they are."""
+def _has_non_finite(value: object) -> bool:
+    """Whether a value contains a NaN or an infinity."""
     if isinstance(value, _WITHOUT_FLOATS):
         return False
     if isinstance(value, float):
         return not isfinite(value)
     if type(value) is dict:
-        return any(map(_has_no_number, value.values()))
+        return any(map(_has_non_finite, value.values()))
     if type(value) is list or type(value) is tuple:
-        return any(map(_has_no_number, value))
+        return any(map(_has_non_finite, value))
     plain = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))
-    return type(plain) is not type(value) and _has_no_number(plain)
+    return type(plain) is not type(value) and _has_non_finite(plain)
 
 
 def _check_nesting(encoded: bytes) -> None:
-    # Counting brackets is cheap and nearly always enough; only a suspicious body is walked.
+    # Counting brackets is cheap and nearly always enough; only suspicious bodies are scanned.
     if encoded.count(b"[") + encoded.count(b"{") > NESTING_MAX and _depth(encoded) > NESTING_MAX:
-        raise _refused(f"is nested more than {NESTING_MAX} deep")
+        raise _refused(f"is nested more than {NESTING_MAX} levels deep")
 
 
 def _depth(encoded: bytes) -> int:

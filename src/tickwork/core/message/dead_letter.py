@@ -1,4 +1,4 @@
-"""Dead letters: what will not be delivered again by itself, and what one may do with it.
+"""Dead letters: messages that will not be delivered again, unless they are replayed.
 
 ```
   open ──replay──▶ replayed, or fixed if its body was edited before
@@ -6,10 +6,10 @@
     └──discard──▶ discarded
 ```
 
-A letter is resolved once. A replay is a new message at the end of its queue: a new id, a new
-event id if it had one, the same correlation, and the old event (or message) as its cause. Of a
-schedule's slot it is an ordinary message, too: a slot becomes one message only, and what became of
-that is on record. So a replay leaves no firing, and its schedule as it stands.
+A dead letter is resolved once. A replay is a new message at the end of its queue: it has a new id,
+a new event id if it had one, the same correlation id, and the old event (or message) as its cause.
+The replay of a schedule's slot is an ordinary message: a slot has only one message, whose result is
+recorded. So a replay records no firing and does not change its schedule.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from msgspec import Struct, field
 from tickwork.core.model import ContentType, NewMessage
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000
-"""As many as one transaction replays or discards."""
+"""Maximum number of dead letters that one transaction replays or discards."""
 
 DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
-"""So long dead letters are kept."""
+"""Seconds to keep a dead letter."""
 
 
 class Resolution(StrEnum):
-    """What was done about a dead letter."""
+    """How a dead letter was resolved."""
 
     REPLAYED = "replayed"
     DISCARDED = "discarded"
@@ -38,7 +38,7 @@ class Resolution(StrEnum):
 
 
 class DeadLetter(Struct, frozen=True):
-    """A message that will not be delivered again by itself, with the reason why."""
+    """A message that will not be delivered again, with the reason."""
 
     id: UUID
     tenant: str
@@ -72,7 +72,7 @@ class DeadLetter(Struct, frozen=True):
 
 
 class DeadGroup(Struct, frozen=True):
-    """Open dead letters of one queue that died alike."""
+    """The open dead letters of a queue that have the same reason, fingerprint and type."""
 
     reason: str
     fingerprint: str
@@ -83,9 +83,9 @@ class DeadGroup(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which open dead letters of a queue: all, or those that fit everything given; oldest first.
+    """Selects open dead letters of a queue, oldest first: those that match every given field.
 
-    `failed_before` is a moment up to which, itself included, they died."""
+    `failed_before` includes that time itself."""
 
     ids: tuple[UUID, ...] | None = None
     reason: str | None = None
@@ -96,21 +96,21 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """When replayed messages become visible: the first after a delay, then one after another."""
+    """When replayed messages become visible: a delay for the first, and the spacing of the rest."""
 
     first_after_seconds: float = 0.0
     spacing_seconds: float = 0.0
 
 
 class Replayed(Struct, frozen=True):
-    """One dead letter and the message it became."""
+    """A replayed dead letter and its new message."""
 
     dead_letter_id: UUID
     message_id: UUID
 
 
 def replay_of(letter: DeadLetter, *, message_id: UUID, delay_seconds: float) -> NewMessage:
-    """The message that a dead letter becomes."""
+    """The message that replays a dead letter."""
     return NewMessage(
         id=message_id,
         body=letter.body,

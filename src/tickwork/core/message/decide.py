@@ -1,18 +1,18 @@
-"""What follows from an outcome: one pure function from a message and its outcome to an `Ending`.
+"""Decides what happens to a message after its handler: ack, retry, release or dead letter.
 
 ```
   succeeded ───────────────────────────▶ ack, with everything the handler sent
-  failed, or a retry is asked for ─────▶ retry after the backoff, while attempts are left
+  failed, or retry requested ──────────▶ retry after the backoff, while attempts are left
                                     └──▶ dead  max_retries
-  snoozed ─────────────────────────────▶ release: no attempt
-  no handler for its type ─────────────▶ release, for some ten minutes
+  snoozed ─────────────────────────────▶ release, counts no attempt
+  no handler for its type ─────────────▶ release, for about ten minutes
                                     └──▶ dead  unhandled_type
   permanent · invalid payload ─────────▶ dead at once
   32 hops · expired ───────────────────▶ dead at once
 ```
 
-Contract: whatever a handler said, the ending is one that a store takes: delays are brought
-within their limits, and errors into a form that can be stored.
+Contract: a store accepts every ending that `settle` returns. Delays are clamped to their limits,
+and errors are cleaned so that they can be stored.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from tickwork.core.model import (
 from tickwork.core.schedule.slot_outcome import settings_for, with_firing_result
 
 UNHANDLED_DELAY_SECONDS = 30.0
-"""So long a message of an unknown type waits for another node …"""
+"""Seconds that a message without a handler waits for another node."""
 
 UNHANDLED_RELEASES_MAX = 20
-"""… and so often. What else costs nothing, as `Snooze`, does not count: who says that has one."""
+"""Maximum number of such releases. Releases by `Snooze` do not count: there a handler exists."""
 
 REASON_PERMANENT = "permanent"
 
@@ -80,11 +80,11 @@ def settle(
     batches: Iterable[BatchWithItems] = (),
     took_seconds: float = 0.0,
 ) -> Ending:
-    """The end of this handing-out.
+    """Returns the ending of the message's claim.
 
-    `jitter` is `jitter_of` the message, or 0 where delays must be exact. The sends and batches
-    are as the handler made them; they happen only with a success, and each message knows then
-    what caused it. Of a schedule's slot there is a record, and the schedule's own terms come first.
+    `jitter` is `jitter_of` the message, or 0 for exact delays. The sends and batches of the handler
+    are part of the ending only on success; each of their messages gets the cause and correlation.
+    For a schedule's slot the schedule's own terms apply, and the ending has a firing record.
     """
     if message.schedule_id is None:
         return _ending(message, outcome, settings, jitter, sends, batches)
@@ -103,10 +103,10 @@ def _ending(
 ) -> Ending:
     match outcome:
         case Succeeded():
-            return _done(message, sends, batches)
+            return _acked(message, sends, batches)
         case RetryRequested(delay, error):
-            told = None if error is None else clean_error(error)
-            return _retried(message, settings, jitter, delay=delay, error=told)
+            cleaned = None if error is None else clean_error(error)
+            return _retried(message, settings, jitter, delay=delay, error=cleaned)
         case Failed(error):
             return _retried(message, settings, jitter, error=clean_error(error))
         case Permanent(error):
@@ -118,21 +118,21 @@ def _ending(
         case UnhandledType():
             return _unhandled(message)
         case TooManyHops():
-            return _too_far(message)
+            return _too_many_hops(message)
         case Expired():
             return _dead(message, REASON_EXPIRED)
     assert_never(outcome)
 
 
 def early_outcome(message: Message) -> Outcome | None:
-    """What ends a message before any handler sees it; None if it is fit to be handled."""
+    """The outcome of a message that no handler may see; None if it can be handled."""
     return TooManyHops() if message.hops >= HOPS_MAX else None
 
 
 def caused_by(message: Message, new: NewMessage) -> NewMessage:
-    """What a handler sends, as a consequence of the message it handles.
+    """A message that a handler sends, with the handled message as its cause.
 
-    It belongs to the same story unless its sender began another one, and is one hop further.
+    It has the same correlation id unless the sender gave another one, and one more hop.
     """
     return structs.replace(
         new,
@@ -145,7 +145,7 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
 def with_effects(
     message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[BatchWithItems]
 ) -> Ending:
-    """An ending of the message that brings about this, too."""
+    """An ending with more sends and batches, caused by the message."""
     sent = tuple(Send(each.queue, caused_by(message, each.message)) for each in sends)
     made = tuple(
         structs.replace(each, items=tuple(caused_by(message, item) for item in each.items))
@@ -155,13 +155,13 @@ def with_effects(
 
 
 def jitter_of(message: Message) -> float:
-    """A stable number from 0 to 1 for this attempt at the message, the same on every node."""
+    """A number from 0 to 1 for the jitter of this attempt; the same on every node."""
     return stable_hash(f"{message.id}:{message.attempts + 1}") / 2**64
 
 
 def clean_error(text: str) -> str:
-    """An error as it can be stored: what no database takes is replaced, and of one that is too
-    long the beginning and the end stay, where errors say most."""
+    """An error text that can be stored. Replaces characters that databases refuse, and removes the
+    middle of a text that is too long."""
     if not text.strip():
         return NO_TEXT
     if len(text) > ERROR_LENGTH_MAX:
@@ -171,13 +171,13 @@ def clean_error(text: str) -> str:
     return _UNSTORABLE.sub(_REPLACEMENT, text)
 
 
-def _done(message: Message, sends: Iterable[Send], batches: Iterable[BatchWithItems]) -> Ending:
+def _acked(message: Message, sends: Iterable[Send], batches: Iterable[BatchWithItems]) -> Ending:
     ending = Ending(claim=message.current_claim, fate=Fate.ACK)
     sends, batches = tuple(sends), tuple(batches)
     if not sends and not batches:
         return ending
     if message.hops >= HOPS_MAX:
-        return _too_far(message)
+        return _too_many_hops(message)
     return with_effects(message, ending, sends, batches)
 
 
@@ -197,7 +197,7 @@ def _retried(
     return Ending(
         claim=message.current_claim,
         fate=Fate.RETRY,
-        delay_seconds=_within_limits(delay),
+        delay_seconds=_clamped(delay),
         error=error,
     )
 
@@ -212,21 +212,21 @@ def _unhandled(message: Message) -> Ending:
 
 
 def _times_unhandled(message: Message) -> int:
-    """How often it was released for want of a handler: its last error says so, until an attempt
-    fails, or a claim is lost. There are only so many of those."""
+    """Number of releases because no node had a handler, as the last error says. A failed attempt or
+    a lost claim resets it; their number is limited, too."""
     before = _UNHANDLED_BEFORE.fullmatch(message.last_error or "")
     return 0 if before is None else int(before[1])
 
 
-def _too_far(message: Message) -> Ending:
-    return _dead(message, REASON_TOO_MANY_HOPS, f"it has {message.hops} hops behind it")
+def _too_many_hops(message: Message) -> Ending:
+    return _dead(message, REASON_TOO_MANY_HOPS, f"the message has {message.hops} hops")
 
 
 def _released(message: Message, seconds: float, error: str | None = None) -> Ending:
     return Ending(
         claim=message.current_claim,
         fate=Fate.RELEASE,
-        delay_seconds=_within_limits(seconds),
+        delay_seconds=_clamped(seconds),
         error=error,
     )
 
@@ -235,6 +235,6 @@ def _dead(message: Message, reason: str, error: str | None = None) -> Ending:
     return Ending(claim=message.current_claim, fate=Fate.DEAD, reason=reason, error=error)
 
 
-def _within_limits(seconds: float) -> float:
-    # In this order a number that is none (NaN) becomes 0.
+def _clamped(seconds: float) -> float:
+    # In this order a NaN becomes 0.
     return min(max(0.0, seconds), float(DELAY_SECONDS_MAX))

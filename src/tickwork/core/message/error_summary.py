@@ -1,20 +1,17 @@
-"""The one line of an error that tells what happened.
+"""Summarizes an error in one line, and groups errors by a fingerprint.
 
-| error | line |
+| error | summary |
 |---|---|
 | a text | its first line |
 | a traceback | the line that names the exception, with the first line of its message |
-| one with causes | that of the exception that was raised last |
-| an exception group | that of its first error, and of which group it is the first |
+| a traceback with causes | that line of the exception that was raised last |
+| an exception group | that line of its first error, and the name of the group |
 
-Help texts, links and frames follow a message or stand before it; the last line of an error says
-nothing as a rule.
+The last line of an error is often a help text, a link or a frame, so it is not used.
 
-Errors that are the same but for their particulars, as one text.
-
-What differs from one failure to the next (numbers, ids, quoted values) is replaced by a mark,
-so that ten thousand timeouts are one group and not ten thousand. Ids and numbers have the
-same mark: an id may happen to be all digits.
+A fingerprint replaces what differs between failures (numbers, ids, quoted values) by a placeholder,
+so that ten thousand timeouts are one group. Ids and numbers have the same placeholder, because an
+id may consist of digits.
 """
 
 from __future__ import annotations
@@ -24,14 +21,14 @@ import re
 SUMMARY_LENGTH_MAX = 500
 
 OMITTED_MARK = "the middle is left out …"
-"""So ends the line that stands for the middle of an error that was too long."""
+"""The end of the line that replaces the middle of an error that was too long."""
 
 GROUPS_MAX = 10
-"""So deep groups are looked into; Python shows no more."""
+"""Maximum nesting of exception groups that is read; Python prints no more."""
 
 _PLAIN_HEADING = "Traceback (most recent call last):"
 _HEADING = re.compile(
-    # What older versions stored has lost the blanks before it.
+    # Errors stored by older versions have no leading blanks.
     rf"(?: {{0,2}}\+ )?(?:Exception Group )?{re.escape(_PLAIN_HEADING)}"
 )
 _CHAINED = (
@@ -45,42 +42,42 @@ _TYPE_ALONE = re.compile(r"[\w.]+:")
 
 
 def summary(error: str | None) -> str | None:
-    """An error in a line of bounded length; None for one that says nothing."""
+    """The summary of an error, with a maximum length; None for an empty error."""
     return summary_line(error)[:SUMMARY_LENGTH_MAX] or None
 
 
 def summary_line(error: str | None) -> str:
-    """The line; empty for an error that says nothing."""
+    """The summary of an error; empty for an empty error."""
     lines = (error or "").strip().splitlines()
     if len(lines) <= 1:
         return lines[0] if lines else ""
     lines[0] = lines[0].removeprefix("| ")
     rest = _last_raised([line.removeprefix("  | ") for line in lines])
-    named, group = _named(rest), ""
+    named, group = _exception_line(rest), ""
     for _ in range(GROUPS_MAX):
         rest = _last_raised(_first_of_group(rest))
         if not rest:
             break
-        group, named = group or named, _named(rest)
-    return f"{named} ({_place_in(group)})" if group else named
+        group, named = group or named, _exception_line(rest)
+    return f"{named} ({_position_in(group)})" if group else named
 
 
 def _last_raised(lines: list[str]) -> list[str]:
-    """Of a chain of exceptions the last one, from its heading on if it has one."""
-    lines = _closed_up(lines)
+    """The last exception of a chain, from its heading on if it has one."""
+    lines = _without_mark(lines)
     chained = [index for index, line in enumerate(lines) if line in _CHAINED]
     if chained:
         lines = lines[chained[-1] + 1 :]
     lines = [line for line in lines if line.strip()]
     if lines and _HEADING.fullmatch(lines[0]):
-        return lines  # Another heading would be part of its message.
+        return lines  # Any other heading is part of its message.
     headings = [index for index, line in enumerate(lines) if _HEADING.fullmatch(line)]
     return lines[headings[-1] :] if headings else lines
 
 
-def _closed_up(lines: list[str]) -> list[str]:
-    """Without the mark for the middle, and the rest of a line after it. If frames come after it,
-    they are those of the last exception: its heading is taken as left out."""
+def _without_mark(lines: list[str]) -> list[str]:
+    """The lines without the mark for the omitted middle and the partial line after it. Frames after
+    the mark belong to the last exception, whose heading was omitted."""
     gap = next((index for index, line in enumerate(lines) if line.endswith(OMITTED_MARK)), None)
     if gap is None:
         return lines
@@ -91,8 +88,8 @@ def _closed_up(lines: list[str]) -> list[str]:
     return lines[:gap] + after
 
 
-def _named(lines: list[str]) -> str:
-    """The line that names the exception. If its message begins with a line feed, with the next."""
+def _exception_line(lines: list[str]) -> str:
+    """The line that names the exception, with the next one if its message starts on that."""
     if not lines:
         return ""
     at = 0
@@ -106,7 +103,7 @@ def _named(lines: list[str]) -> str:
 
 
 def _first_of_group(lines: list[str]) -> list[str]:
-    """The first error of a group, without what marks it as part of it; empty for no group."""
+    """The first error of a group, without the group's indentation; empty if there is no group."""
     starts = ((index, _FIRST_OF_GROUP.fullmatch(line)) for index, line in enumerate(lines))
     at, found = next(((index, found) for index, found in starts if found), (0, None))
     if found is None:
@@ -115,23 +112,23 @@ def _first_of_group(lines: list[str]) -> list[str]:
     first: list[str] = []
     for line in lines[at + 1 :]:
         if line.startswith(f"{indent}+--"):
-            break  # Here begins the second one, or the group ends.
+            break  # The second error starts here, or the group ends.
         first.append(line.removeprefix(f"{indent}| "))
     return first
 
 
-def _place_in(group: str) -> str:
-    """Which error of a group is told; how many there are makes no other sentence of it."""
+def _position_in(group: str) -> str:
+    """The position of the first error in its group."""
     counted = _COUNTED.fullmatch(group)
     return f"1 of {counted['count']} in {counted['group']}" if counted else f"in {group}"
 
 
 FINGERPRINT_LENGTH_MAX = 200
-_LOOKED_AT_MAX = 2_000
+_INPUT_LENGTH_MAX = 2_000
 
 _QUOTED = re.compile(
     "|".join(
-        # A quote between letters is an apostrophe. What is cut off may have lost its second quote.
+        # A quote between letters is an apostrophe. A text that was cut may lack its closing quote.
         rf"(?<!\w){quote}(?:\\.|[^{quote}\\]|{quote}(?=\w))*(?:{quote}|\\?$)"
         for quote in ("'", '"', "`")
     )
@@ -145,30 +142,30 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?")
 _SIGNED = re.compile(r"(?<!\w)[-+]<n>")
 
 _HEX_LENGTH_MIN = 12
-"""No word has so many letters that are all from a to f."""
+"""Minimum length of a word of the letters a to f that counts as hex: no real word is as long."""
 
 _ID_LENGTH_MIN = 16
-"""Of letters and digits: a ULID, or what object stores and clouds call things."""
+"""Minimum length of an id of letters and digits, such as a ULID or a cloud resource id."""
 
 
 def fingerprint(error: str | None) -> str:
-    """The group an error belongs to; empty for none."""
-    text = summary_line(error)[:_LOOKED_AT_MAX]
-    # Each step looks first whether it has anything to do: most errors are plain words.
+    """The fingerprint of an error; empty for an empty error."""
+    text = summary_line(error)[:_INPUT_LENGTH_MAX]
+    # Each step first checks whether it is needed: most errors are plain words.
     if "'" in text or '"' in text or "`" in text:
         text = _QUOTED.sub("<text>", text)
     if text.count("-") >= 4:
         text = _UUID.sub("<n>", text)
     if "0x" in text or "0X" in text:
         text = _ADDRESS.sub("<n>", text)
-    text = _NUMBER.sub("<n>", _LONG_WORD.sub(_unless_id, text))
+    text = _NUMBER.sub("<n>", _LONG_WORD.sub(_replace_id, text))
     if "-<n>" in text or "+<n>" in text:
         text = _SIGNED.sub("<n>", text)
     return " ".join(text.split())[:FINGERPRINT_LENGTH_MAX]
 
 
-def _unless_id(found: re.Match[str]) -> str:
-    """A long word, or the mark if it is an id; what may be a number is left for the numbers."""
+def _replace_id(found: re.Match[str]) -> str:
+    """A long word, or the placeholder if it is an id. Digits are left for the number pattern."""
     word = found[0]
     if _PART_OF_NUMBER.fullmatch(word):
         return word

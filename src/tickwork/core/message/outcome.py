@@ -1,7 +1,6 @@
-"""Outcomes: how a handing-out ended, said by whoever handled it.
+"""Outcomes: the result of handling a message.
 
-An outcome says what happened; what follows from it is decided in `decide.py`. An error is any
-text, as it came out of a handler.
+`decide.py` decides what follows from an outcome. An error is the unchanged text from the handler.
 """
 
 from __future__ import annotations
@@ -12,51 +11,51 @@ from msgspec import Struct
 
 
 class Succeeded(Struct, frozen=True):
-    """The work is done."""
+    """The handler succeeded."""
 
 
 class RetryRequested(Struct, frozen=True):
-    """The handler asks for another attempt; a delay of its own, also 0, wins over the backoff. If
-    it raised after that, there is an `error`, too."""
+    """The handler requested a retry. Its delay, if given, replaces the backoff. `error` is set if
+    the handler raised afterwards."""
 
     delay_seconds: float | None = None
     error: str | None = None
 
 
 class Failed(Struct, frozen=True):
-    """The handler raised, or took too long; another attempt may do better."""
+    """The handler raised or timed out. A retry may succeed."""
 
     error: str
 
 
 class Permanent(Struct, frozen=True):
-    """No attempt will ever succeed."""
+    """The handler raised `Permanent`: no retry can succeed."""
 
     error: str
 
 
 class Snoozed(Struct, frozen=True):
-    """Not now: no attempt was used up."""
+    """The handler postponed the message. It counts no attempt."""
 
     seconds: float
 
 
 class InvalidPayload(Struct, frozen=True):
-    """The body does not fit what its queue and type declare; no handler saw it."""
+    """The body does not match the declared type. No handler ran."""
 
     error: str
 
 
 class UnhandledType(Struct, frozen=True):
-    """This node has no handler for the type; one that runs a newer version may have."""
+    """This node has no handler for the type. A node with a newer version may have one."""
 
 
 class TooManyHops(Struct, frozen=True):
-    """The message is so far from its beginning that it must be going round; no handler saw it."""
+    """The message has so many hops that it must be in a loop. No handler ran."""
 
 
 class Expired(Struct, frozen=True):
-    """It is too late for this message; no handler saw it."""
+    """The message expired. No handler ran."""
 
 
 Outcome: TypeAlias = (
@@ -73,8 +72,8 @@ Outcome: TypeAlias = (
 
 
 def effective_outcome(requested: Outcome | None, result: Outcome | None) -> Outcome:
-    """What counts of a handler that has `said` this, and then did not return but `ended` so: its
-    own word, if there is one. An error is told also with a retry, since that is no success."""
+    """The outcome of a handler that `requested` one, such as by `ack()`, and then finished with
+    `result`. The request wins. A requested retry keeps the error of the result."""
     if requested is None:
         return result or _SUCCEEDED
     if isinstance(requested, RetryRequested) and isinstance(result, Failed | Permanent):

@@ -1,7 +1,7 @@
-"""Subscriptions: which queues get a copy of a message, by its type.
+"""Subscriptions: queues that get a copy of each message whose type matches a pattern.
 
-A pattern is a type (`content.published`), a beginning (`content.*`), or `*` for every type.
-Copies are not sent on: a message is copied once, from the queue it was sent to.
+A pattern is a type (`content.published`), a prefix (`content.*`), or `*` for every type. Copies are
+not copied again: a message is copied once, from the queue it was sent to.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tickwork.core.model import NewMessage
 from tickwork.errors import FieldError
 
 SUBSCRIPTIONS_MAX = 1_000
-"""As many a tenant may have."""
+"""Maximum number of subscriptions of a tenant."""
 
 PATTERN_LENGTH_MAX = 120
 
 
 class Subscription(Struct, frozen=True):
-    """Messages whose type fits go to the queue as well. `tenant` None: those of every tenant."""
+    """Copies messages whose type matches to a queue. `tenant` None: messages of every tenant."""
 
     tenant: str | None
     types: str
@@ -31,7 +31,7 @@ class Subscription(Struct, frozen=True):
 
 
 def matches(types: str, message_type: str | None) -> bool:
-    """Whether a pattern fits a type."""
+    """Whether a pattern matches a type."""
     if message_type is None:
         return False
     if types.endswith("*"):
@@ -40,17 +40,17 @@ def matches(types: str, message_type: str | None) -> bool:
 
 
 def copy_for(message: NewMessage, queue_id: UUID) -> NewMessage:
-    """The copy for a subscriber. Its id follows from the message's, so that a repeat is one; a
-    slot is accounted for by the message itself, not by its copies."""
+    """The copy of a message for a subscriber. Its id is derived from the message's, so a repeated
+    send creates the same copy. It has no slot: the message itself accounts for the slot."""
     own = derived_id(message.id, queue_id.hex)
     return structs.replace(message, id=own, schedule_id=None, slot=None, run=0, catch_up=False)
 
 
 def pattern_faults(types: str) -> Iterator[FieldError]:
-    """What is wrong with a pattern, in words."""
+    """Errors of a pattern."""
     if not 1 <= len(types) <= PATTERN_LENGTH_MAX:
         yield FieldError("types", f"must have 1 to {PATTERN_LENGTH_MAX} characters")
     elif "*" in types[:-1]:
-        yield FieldError("types", "may have one `*`, as its last character: `content.*`")
+        yield FieldError("types", "may have one *, as its last character, such as content.*")
     elif not types.isprintable():
         yield FieldError("types", "must have printable characters only")

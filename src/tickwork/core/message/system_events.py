@@ -1,16 +1,16 @@
-"""What the system itself has to tell, as events that can be subscribed to.
+"""Events that Tickwork itself publishes to subscribers.
 
-| type | when | whose |
+| type | published when | tenant |
 |---|---|---|
-| `message.dead` | a message became a dead letter | its tenant's |
-| `firing.dead` | that message was a slot of a schedule | its tenant's |
-| `schedule.paused` | a dead firing paused its schedule (`on_dead`) | its tenant's |
-| `shard.stalled` | schedules of a shard wait for far too long | `default`'s |
+| `message.dead` | a message becomes a dead letter | that of the message |
+| `firing.dead` | that message is a slot of a schedule | that of the message |
+| `schedule.paused` | a dead firing pauses its schedule (`on_dead`) | that of the schedule |
+| `shard.stalled` | the schedules of a shard are long overdue | `default` |
 
-An event belongs to no queue: it goes to those who subscribe to its type, in the transaction in
-which it happened. Its id follows from what happened, so that a repeat is one. The death of such an
-event is not told, nor that of a message with too many hops: whoever hears of a death may send what
-dies in turn, and that must come to an end.
+An event belongs to no queue. It is sent to the subscribers of its type, in the transaction of what
+it reports. Its id is derived from what happened, so a repeat has the same id. A dead letter of such
+an event publishes nothing, nor does one with too many hops: its subscriber might send another
+message that fails, and that would be an endless loop.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ SHARD_STALLED = "shard.stalled"
 SYSTEM_TYPES = (MESSAGE_DEAD, FIRING_DEAD, SCHEDULE_PAUSED, SHARD_STALLED)
 
 SYSTEM_TENANT = "default"
-"""Whose events those of the system as a whole are."""
+"""The tenant of events that concern the whole system."""
 
 
 class DeadMessage(Struct, frozen=True, kw_only=True):
-    """A message that became a dead letter: in this queue, where it came at `sent_at`."""
+    """A message that became a dead letter in a queue, to which it was sent at `sent_at`."""
 
     tenant: str
     dead_letter_id: UUID
@@ -62,16 +62,16 @@ class DeadMessage(Struct, frozen=True, kw_only=True):
 
 
 def matches_system_event(types: str) -> bool:
-    """Whether a pattern fits anything that is told here."""
+    """Whether a pattern matches a system event."""
     return any(matches(types, each) for each in SYSTEM_TYPES)
 
 
 def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
-    """What is to be told of a death."""
+    """The events to publish for a message that became a dead letter."""
     is_own = death.source == SYSTEM_SOURCE and death.type in SYSTEM_TYPES
     if is_own or death.reason == REASON_TOO_MANY_HOPS:
         return ()
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "tenant": death.tenant,
         "message_id": str(death.message_id),
         "dead_letter_id": str(death.dead_letter_id),
@@ -85,15 +85,16 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
     types = [MESSAGE_DEAD]
     if death.schedule_id is not None and death.slot is not None:
         schedule = str(death.schedule_id)
-        told |= {"schedule_id": schedule, "slot": iso(death.slot), "run": death.run}
+        fields |= {"schedule_id": schedule, "slot": iso(death.slot), "run": death.run}
         types.append(FIRING_DEAD)
-    # Where it died and since when it was there: one that moved on may die there, too.
+    # The id includes the queue and `sent_at`: a message that moves to a dead-letter queue may fail
+    # there as well.
     base = derived_id(death.message_id, f"{death.queue_id.hex}:{death.sent_at.isoformat()}")
     return tuple(
         _event(
             type_,
             derived_id(base, type_),
-            told,
+            fields,
             correlation_id=death.correlation_id or str(death.message_id),
             causation_id=str(death.message_id),
             hops=min(death.hops + 1, HOPS_MAX - 1),
@@ -105,34 +106,34 @@ def dead_message_events(death: DeadMessage) -> tuple[NewMessage, ...]:
 def schedule_paused_event(
     tenant: str, schedule_id: UUID, slot: datetime, error: str | None
 ) -> NewMessage:
-    """What is to be told of a schedule that a dead firing paused; `slot` is the one that died."""
-    told: dict[str, object] = {
+    """The event for a schedule that a dead firing paused; `slot` is that of the firing."""
+    fields: dict[str, object] = {
         "tenant": tenant,
         "schedule_id": str(schedule_id),
         "slot": iso(slot),
         "error": summary(error),
     }
     own = derived_id(schedule_id, f"{SCHEDULE_PAUSED}:{iso(slot)}")
-    return _event(SCHEDULE_PAUSED, own, told, correlation_id=str(schedule_id))
+    return _event(SCHEDULE_PAUSED, own, fields, correlation_id=str(schedule_id))
 
 
 def shard_stalled_event(shard: int, since: datetime, overdue_seconds: float) -> NewMessage:
-    """What is to be told of a shard whose first schedule waits since then: whoever sees the same
-    tells the same. While a backlog is worked off the first is another one each time: then it is for
-    the leader to tell it once."""
-    told: dict[str, object] = {
+    """The event for a shard whose first schedule is overdue since a time. All observers of the same
+    stall create the same event. While a backlog shrinks, the first schedule changes; then the
+    leader must take care to publish the event once."""
+    fields: dict[str, object] = {
         "shard": shard,
         "since": iso(since),
         "overdue_seconds": round(overdue_seconds, 1),
     }
     own = derived_id(UUID(int=shard), f"{SHARD_STALLED}:{since.isoformat()}")
-    return _event(SHARD_STALLED, own, told)
+    return _event(SHARD_STALLED, own, fields)
 
 
 def _event(
     type_: str,
     own_id: UUID,
-    told: dict[str, object],
+    fields: dict[str, object],
     *,
     correlation_id: str | None = None,
     causation_id: str | None = None,
@@ -140,7 +141,7 @@ def _event(
 ) -> NewMessage:
     return NewMessage(
         id=own_id,
-        body=msgspec.json.encode(told),
+        body=msgspec.json.encode(fields),
         type=type_,
         source=SYSTEM_SOURCE,
         event_id=f"{type_}:{own_id}",

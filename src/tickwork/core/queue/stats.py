@@ -1,7 +1,7 @@
-"""What passed through a queue, counted by the minute.
+"""Counters of a queue by the minute: messages sent, done, retried, dead and so on.
 
-These are observations, not the truth: each process counts what it does and writes it down
-every now and then, so a crash loses a moment of them and nothing else.
+The counters are approximate: each process counts in memory and writes its counters now and then. A
+crash loses the counters that were not yet written, and nothing else.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tickwork.core.model import REASON_EXPIRED, Counts, Ending
 from tickwork.core.schedule.firing import FiringStatus
 
 COUNTER_RETENTION_SECONDS = 86_400
-"""So long tallies are kept."""
+"""Seconds to keep counters."""
 
 RECENT_MINUTES = 30
 RECENT_KINDS_SECONDS = 3_600
 
 
 class CounterName(StrEnum):
-    """What happened to a message."""
+    """A counter of a queue: what happened to a message."""
 
     SENT = "sent"
     DONE = "done"
@@ -35,20 +35,20 @@ class CounterName(StrEnum):
 
 
 def skip_reason(ending: Ending) -> str | None:
-    """Why nobody handled a message that was acked: it was a slot that came too late."""
+    """Why an acked message was not handled: the reason of a skipped slot, otherwise None."""
     firing = ending.firing
     return firing.reason if firing is not None and firing.status is FiringStatus.SKIPPED else None
 
 
 def was_handled(counter: CounterName | None, reason: str | None) -> bool:
-    """Whether a message that left was in somebody's hands, and not just let go for a reason."""
+    """Whether a handler ran for a message that was removed."""
     if counter is CounterName.DEAD:
         return reason != REASON_EXPIRED
     return counter is CounterName.DONE and reason is None
 
 
 class MinuteCount(Struct, frozen=True):
-    """How many messages of a queue passed in a minute."""
+    """Number of messages that one counter counted in a minute."""
 
     minute: datetime
     counter: CounterName
@@ -56,7 +56,7 @@ class MinuteCount(Struct, frozen=True):
 
 
 class TypeCount(Struct, frozen=True):
-    """How many messages of one type and source passed within the last hour."""
+    """Number of messages of one type and source that one counter counted in the last hour."""
 
     type: str | None
     source: str | None
@@ -65,7 +65,7 @@ class TypeCount(Struct, frozen=True):
 
 
 class QueueStats(Struct, frozen=True, kw_only=True):
-    """A queue at a glance: how it stands, how old its oldest visible message is, what passed."""
+    """Statistics of a queue: its messages by state, the age of the oldest visible one, counters."""
 
     counts: Counts
     oldest_age_seconds: float | None

@@ -327,7 +327,7 @@ class Permits:
         if self._ended < self._wanted or not self._is_auto:
             return  # Not all slots have been round yet; or by hand.
         load = Load(
-            ended=self._ended,
+            finished=self._ended,
             failed=self._failed,
             all_busy=self._was_full or waiting,
             more_waiting=more_waiting or waiting,
