@@ -129,7 +129,7 @@ class Place:
 def test_a_number_that_json_has_not_is_refused(number: float, holding: Any) -> None:
     """It would come back as null, and nobody would know."""
     with pytest.raises(
-        InvalidInput, match="a NaN or an infinity, .*; send None or a text"
+        InvalidInput, match=r"a NaN or an infinity, .*; send None or a text"
     ) as refused:
         encode_body(holding(number))
     assert [error.field for error in refused.value.errors] == ["body"]
