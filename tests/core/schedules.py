@@ -1,4 +1,4 @@
-"""Schedules to decide about, made of a few words."""
+"""Builds schedules for tests of decisions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ID = UUID("0190f5a0-0000-7000-8000-000000000001")
 
 
 def at(text: str) -> datetime:
-    """`09:30`, on the day after the creation, or a whole date and time; UTC."""
+    """A UTC instant: `09:30` on the day after creation, or a full date and time."""
     full = text if "T" in text else f"2026-03-02T{text}"
     return datetime.fromisoformat(full).replace(tzinfo=UTC)
 
 
 def a_schedule(fields: dict[str, Any], **changes: Any) -> Schedule:
-    """A schedule of these fields that was made at `CREATED` and never planned."""
+    """A schedule with these fields, created at `CREATED` and never planned."""
     rule = parse(fields, created_at=CREATED, seed=str(ID))
     slot = changes.pop("next_slot", first_slot(rule, CREATED))
     values: dict[str, Any] = {

@@ -1,5 +1,7 @@
-"""Of a rule whose slots roll to another day, every time of it has one firing, however often its
-days off change: before, between or after the places that it has by the old and the new days."""
+"""Every natural time of a rule with `roll` fires once, however often the excluded days change.
+
+The change may come before, between or after its slots under the old and the new days.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from msgspec import structs
 
 from tests.core.schedules import a_schedule
 from tickwork.core import when
-from tickwork.core.schedule import change as changing
 from tickwork.core.schedule.calendar_change import with_pending_slot
+from tickwork.core.schedule.change import Decision, pause, resume, update
 from tickwork.core.schedule.next_slot import next_slot_or_excluded
 from tickwork.core.schedule.plan import DueSchedule, plan
 from tickwork.core.when.slot_sources import resolve_local
@@ -23,7 +25,7 @@ from tickwork.core.when.slot_sources import resolve_local
 BEGIN, END = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 4, 30, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DAYS = [date(2027, 3, 22) + timedelta(days=each) for each in range(9)]
-"""In the middle of them, on the 28th, clocks go forward in Berlin, at two in the night."""
+"""Clocks go forward in Berlin in the middle of them, on the 28th at 02:00."""
 
 TIMINGS: list[dict[str, Any]] = [
     {"cron_expr": "0 9,17 * * FRI"},
@@ -47,7 +49,7 @@ CHANGES = st.lists(st.tuples(CHANGED, CLOSED), max_size=4).map(
 
 
 class Life:
-    """A schedule, its leaders, and whoever changes its days."""
+    """A schedule with simulated leaders and calendar changes."""
 
     def __init__(self, closed: frozenset[date], **fields: Any) -> None:
         self.schedule = a_schedule(fields)
@@ -59,7 +61,7 @@ class Life:
         return structs.replace(self.schedule.definition.rule, holidays=self.closed)
 
     def run(self, until: datetime) -> None:
-        """Leaders plan what is due up to then."""
+        """Plans as leaders do, up to an instant."""
         while (slot := self.schedule.next_slot) is not None and slot <= until:
             due = DueSchedule(
                 tenant=self.schedule.tenant,
@@ -77,18 +79,18 @@ class Life:
             self._goes_on(planned.then_slot, last_slot=slot, fired=self.schedule.fired + 1)
 
     def change(self, now: datetime, closed: frozenset[date], **fields: Any) -> None:
-        """From now on these days are closed, and the rule has these bounds."""
+        """Changes the excluded days and the bounds of the rule."""
         old, self.closed = self.rule, closed
         said = structs.replace(self.schedule.definition.rule, kept=(), spent=(), **fields)
         definition = structs.replace(self.schedule.definition, rule=said)
         new = structs.replace(said, holidays=closed)
-        self._take(changing.update(definition, None, old, new), now)
+        self._take(update(definition, None, old, new), now)
 
     def pause(self, now: datetime, until: datetime) -> None:
-        self._take(changing.pause, now)
-        self._take(changing.resume(self.rule), until)
+        self._take(pause, now)
+        self._take(resume(self.rule), until)
 
-    def _take(self, decide: changing.Decision, now: datetime) -> None:
+    def _take(self, decide: Decision, now: datetime) -> None:
         change = decide(self.schedule, [], now)
         assert change is not None
         self.skipped += [each.first for each in change.skips]
@@ -99,7 +101,7 @@ class Life:
 
 
 def natural_times(rule: when.Rule) -> list[datetime]:
-    """What a clock on the wall shows at the times that the rule has without days off."""
+    """The natural times of the rule, as local times."""
     start = rule.start_at and rule.start_at.astimezone(ZoneInfo(rule.timezone)).replace(tzinfo=UTC)
     plain = structs.replace(
         rule, timezone="UTC", start_at=start, roll=when.Roll.SKIP, holidays=frozenset()
@@ -120,7 +122,7 @@ def place(rule: when.Rule, natural: datetime, closed: frozenset[date]) -> dateti
 def expected(
     rule: when.Rule, closed: frozenset[date], changes: list[tuple[datetime, frozenset[date]]]
 ) -> list[datetime]:
-    """Told of every time by itself: it goes where the days of now have it, unless that is past."""
+    """A reference for each natural time: it moves by the current days, unless that is past."""
     places = {each: place(rule, each, closed) for each in natural_times(rule)}
     for now, days in changes:
         for natural, known in places.items():
@@ -148,7 +150,7 @@ def expected(
     closed=frozenset(),
     changes=[(datetime(2027, 3, 22, tzinfo=UTC), frozenset({date(2027, 3, 27)}))],
 )
-def test_every_time_has_one_firing(
+def test_every_natural_time_fires_once(
     *,
     roll: str,
     zone: str,
@@ -170,7 +172,7 @@ MONTHLY = {"monthly_time": {"day": 26, "hour": 13, "minute": 0}, "roll": "next_d
 
 
 def kept_on_saturday(zone: str = "Europe/Berlin") -> tuple[Life, datetime]:
-    """A slot that waits on Saturday for Friday, which is opened in the evening; and its time."""
+    """A slot pending on Saturday for Friday, which is opened on Friday evening; and its time."""
     life = Life(frozenset({FRIDAY}), **MONTHLY, timezone=zone)
     life.run(datetime(2027, 3, 26, 19, tzinfo=UTC))
     waits = life.schedule.next_slot
@@ -182,7 +184,7 @@ def kept_on_saturday(zone: str = "Europe/Berlin") -> tuple[Life, datetime]:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-def test_what_is_kept_survives_a_pause(zone: str) -> None:
+def test_a_kept_slot_survives_a_pause(zone: str) -> None:
     life, waits = kept_on_saturday(zone)
     life.pause(waits - 3 * HOUR, waits - 2 * HOUR)
     life.run(END)
@@ -190,7 +192,7 @@ def test_what_is_kept_survives_a_pause(zone: str) -> None:
     assert len(life.fired) == 2
 
 
-def test_what_is_kept_and_passes_in_a_pause_is_on_record() -> None:
+def test_a_kept_slot_that_passes_during_a_pause_is_recorded() -> None:
     life, waits = kept_on_saturday()
     life.pause(waits - HOUR, waits + HOUR)
     life.run(END)
@@ -207,21 +209,21 @@ def test_what_is_kept_and_passes_in_a_pause_is_on_record() -> None:
         {"max_firings": 0},
     ],
 )
-def test_what_is_kept_has_the_bounds_of_its_rule(bounds: dict[str, Any]) -> None:
+def test_a_kept_slot_obeys_the_bounds_of_its_rule(bounds: dict[str, Any]) -> None:
     life, waits = kept_on_saturday()
     life.change(datetime(2027, 3, 26, 21, tzinfo=UTC), frozenset(), **bounds)
     life.run(END)
     assert waits not in life.fired
 
 
-def test_what_is_kept_is_a_slot_of_the_rule_like_any_other() -> None:
+def test_a_kept_slot_is_a_slot_of_the_rule() -> None:
     life, waits = kept_on_saturday()
     assert when.slots_between(life.rule, waits - HOUR, waits) == [waits]
     assert when.count_between(life.rule, waits - HOUR, waits) == 1
     assert when.last_between(life.rule, waits - HOUR, waits + HOUR) == waits
 
 
-def test_what_is_spent_is_none() -> None:
+def test_a_spent_slot_is_not_a_slot_of_the_rule() -> None:
     life = Life(frozenset(), **MONTHLY, timezone="UTC")
     life.run(datetime(2027, 3, 26, 14, tzinfo=UTC))
     life.change(datetime(2027, 3, 26, 14, tzinfo=UTC), frozenset({FRIDAY}))
@@ -233,11 +235,13 @@ def test_what_is_spent_is_none() -> None:
 
 @pytest.mark.parametrize("roll", ["next_day", "previous_day"])
 @given(closed=CLOSED, now=CHANGED, days=CLOSED)
-def test_a_change_that_its_author_did_not_live_to_tell_costs_no_firing(
+def test_a_pending_slot_computed_under_other_days_fires_once(
     *, roll: str, closed: frozenset[date], now: datetime, days: frozenset[date]
 ) -> None:
-    """A slot that waits fires, though it is none by the days of now; and what it stands for does
-    not come again."""
+    """The current days lack the pending slot.
+
+    It fires, and its natural time does not fire again.
+    """
     life = Life(closed, **MONTHLY | {"roll": roll}, timezone="Europe/Berlin")
     life.run(now)
     waits, life.closed = life.schedule.next_slot, days
@@ -246,8 +250,8 @@ def test_a_change_that_its_author_did_not_live_to_tell_costs_no_firing(
     assert len(life.fired) == 2
 
 
-def test_a_slot_that_no_day_off_explains_is_not_kept() -> None:
-    """It was computed with other zone data, say, and there is another one that stands for it."""
+def test_a_slot_that_no_excluded_day_explains_is_not_kept() -> None:
+    """It may come from other tzdata, and another slot stands for its natural time."""
     rule = Life(frozenset(), **MONTHLY, timezone="Europe/Berlin").rule
     slot = datetime(2027, 3, 26, 11, tzinfo=UTC)
     assert with_pending_slot(rule, slot) is rule
@@ -255,7 +259,7 @@ def test_a_slot_that_no_day_off_explains_is_not_kept() -> None:
     assert with_pending_slot(rule, slot + DAY + HOUR) is not rule
 
 
-def test_very_many_times_are_not_looked_at_one_by_one() -> None:
+def test_a_rule_with_very_many_times_carries_nothing_over() -> None:
     life = Life(frozenset(DAYS), cron_expr="* * * * *", timezone="UTC", roll="next_day")
     life.change(datetime(2027, 3, 30, 12, tzinfo=UTC), frozenset(DAYS[:-1]))
     assert life.rule.kept == life.rule.spent == ()

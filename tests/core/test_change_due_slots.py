@@ -1,4 +1,4 @@
-"""What the old rule owes when a schedule is given another one: every slot up to now."""
+"""Updates account for every due slot of the old rule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.core.schedules import CREATED, ID, a_schedule, at
-from tickwork.core.schedule import change as changing
-from tickwork.core.schedule.change import Change
+from tickwork.core.schedule.change import Change, update
 from tickwork.core.schedule.model import OverlapPolicy, Schedule
 from tickwork.core.schedule.plan import EXCLUDED, SKIPPED_MISSED, SKIPPED_OVERLAP
 from tickwork.core.when import parse
@@ -20,7 +19,7 @@ MONTHS = {"grace_seconds": 200 * 86_400}
 
 
 def owing(fields: dict[str, Any], overlap: OverlapPolicy, **changes: Any) -> Schedule:
-    """One whose slots from nine o'clock on nobody has planned."""
+    """A schedule whose slots from nine o'clock on are not planned."""
     schedule = a_schedule(fields, next_slot=at("09:00"), **changes)
     return structs.replace(
         schedule, definition=structs.replace(schedule.definition, overlap=overlap)
@@ -30,7 +29,7 @@ def owing(fields: dict[str, Any], overlap: OverlapPolicy, **changes: Any) -> Sch
 def updated(schedule: Schedule, fields: dict[str, Any], now: str) -> Change:
     rule = parse(fields, created_at=CREATED, seed=str(ID))
     definition = structs.replace(schedule.definition, rule=rule)
-    decide = changing.update(definition, None, schedule.definition.rule, rule)
+    decide = update(definition, None, schedule.definition.rule, rule)
     change = decide(schedule, (), at(now))
     assert change is not None
     return change
@@ -41,9 +40,7 @@ def told(change: Change) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("unfinished", "fires"), [(0, 1), (1, 0), (2, 0)])
-def test_what_finds_no_room_is_all_on_record_however_few_may_still_fire(
-    unfinished: int, fires: int
-) -> None:
+def test_slots_without_room_are_recorded_despite_max_firings(unfinished: int, fires: int) -> None:
     for few in (1, 2, 3):
         limited = {**EVERY_MINUTE, "max_firings": few + fires}
         schedule = owing(limited, OverlapPolicy.SKIP, unfinished=unfinished)
@@ -54,13 +51,13 @@ def test_what_finds_no_room_is_all_on_record_however_few_may_still_fire(
         assert change.skips[-1].last == at("09:09")
 
 
-def test_what_used_up_its_number_owes_no_more() -> None:
+def test_a_schedule_that_used_up_max_firings_fires_nothing() -> None:
     schedule = owing({**EVERY_MINUTE, "max_firings": 1}, OverlapPolicy.SKIP)
     change = updated(schedule, NOON, "09:09:30")
     assert ([fire.slot for fire in change.fires], change.skips) == ([at("09:00")], ())
 
 
-def test_more_than_one_plan_holds_is_planned_all_the_same() -> None:
+def test_more_due_slots_than_one_plan_holds_all_fire() -> None:
     schedule = owing({**EVERY_MINUTE, "missed": MONTHS}, OverlapPolicy.ALLOW)
     change = updated(schedule, NOON, "2026-03-12T08:59:30")
     assert [len(change.fires), len({fire.slot for fire in change.fires})] == [10 * 1_440] * 2
@@ -69,7 +66,7 @@ def test_more_than_one_plan_holds_is_planned_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("overlap", [OverlapPolicy.ALLOW, OverlapPolicy.BUFFER_ONE])
-def test_what_is_more_than_all_plans_hold_is_on_record(overlap: OverlapPolicy) -> None:
+def test_due_slots_beyond_all_plans_are_recorded(overlap: OverlapPolicy) -> None:
     closed = {"exclude": ["2026-05-31"]}
     schedule = owing({**EVERY_MINUTE, **closed, "missed": MONTHS}, overlap)
     change = updated(schedule, NOON, "2026-06-01T08:59:30")

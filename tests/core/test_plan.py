@@ -1,6 +1,6 @@
-"""A plan accounts for every slot up to its horizon: once, to fire or in a run that says why not.
+"""A plan accounts for every slot up to its horizon exactly once: it fires or is in a skip.
 
-The reference walks the rule slot by slot and never counts; planning counts where it can.
+The reference iterates the rule slot by slot; planning counts where it can.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 AHEAD = timedelta(seconds=AHEAD_SECONDS)
 OWN = frozenset({SKIPPED_MISSED, SKIPPED_OVERLAP, EXPIRED})
-"""Reasons for a slot that might have fired; the others are for what the rule leaves out."""
+"""Reasons for slots that could have fired; the other reasons are for excluded slots."""
 
 
 def due_of(rule: when.Rule, slot: datetime, **fields: Any) -> DueSchedule:
@@ -69,7 +69,7 @@ def every(seconds: int, **fields: Any) -> when.Rule:
 
 
 def after(due: DueSchedule, made: Plan, **fields: Any) -> DueSchedule | None:
-    """The schedule as it stands after a plan."""
+    """The schedule after a plan."""
     if made.then_slot is None or made.status is not ScheduleStatus.ACTIVE:
         return None
     fired = due.fired + len(made.fires)
@@ -77,8 +77,10 @@ def after(due: DueSchedule, made: Plan, **fields: Any) -> DueSchedule | None:
 
 
 def covered(due: DueSchedule, skips: Sequence[Skip]) -> Iterator[datetime]:
-    """The slots inside the runs, walked; a run must know its own number, and is all of days off, or
-    has none."""
+    """The slots inside the skips, iterated.
+
+    A skip has the right count, and contains only excluded slots or none.
+    """
     for skip in skips:
         if skip.reason in OWN or skip.reason == EXCLUDED:
             inside = [*_walk_to(due.rule, skip.first, skip.last)]
@@ -93,7 +95,7 @@ def covered(due: DueSchedule, skips: Sequence[Skip]) -> Iterator[datetime]:
 
 @st.composite
 def dues(draw: st.DrawFn) -> tuple[DueSchedule, datetime]:
-    """A schedule at some slot of its own, looked at some time around it."""
+    """A schedule at one of its slots, and a time near it."""
     case: Case = draw(cases())
     rule = case.rule
     if draw(st.booleans()):
@@ -159,7 +161,7 @@ def expected_slots(due: DueSchedule, made: Plan, now: datetime) -> list[datetime
 
 
 def _walk(rule: when.Rule, first: datetime) -> Iterator[datetime]:
-    """The slots of a rule, with those on days off."""
+    """The slots of a rule, including excluded ones."""
     yield from when.iterate_slots(
         structs.replace(when.ignoring_days_off(rule), max_firings=None), just_before(first)
     )
@@ -211,7 +213,7 @@ def test_a_second_plan_at_the_same_moment_adds_nothing(
 
 @given(dues())
 @settings(max_examples=examples(60), deadline=None)
-def test_it_is_looked_at_again_before_the_next_slot_is_due(
+def test_a_leader_looks_again_before_the_next_slot_is_due(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
     due, now = given_
@@ -236,7 +238,7 @@ def test_it_is_looked_at_again_before_the_next_slot_is_due(
 
 @given(dues())
 @settings(max_examples=examples(60), deadline=None)
-def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
+def test_firings_are_due_by_the_rule_and_respect_max_firings(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
     due, now = given_
@@ -263,7 +265,7 @@ def test_what_fires_is_due_when_the_rule_says_and_never_more_than_it_may(
 
 @given(dues())
 @settings(max_examples=examples(60), deadline=None)
-def test_no_more_fire_than_the_overlap_policy_has_room_for(
+def test_no_more_slots_fire_than_the_overlap_policy_allows(
     given_: tuple[DueSchedule, datetime],
 ) -> None:
     due, now = given_
@@ -279,7 +281,7 @@ def test_no_more_fire_than_the_overlap_policy_has_room_for(
 
 @given(dues())
 @settings(max_examples=examples(40), deadline=None)
-def test_only_the_last_one_is_the_last(given_: tuple[DueSchedule, datetime]) -> None:
+def test_only_the_last_firing_is_marked_last(given_: tuple[DueSchedule, datetime]) -> None:
     due, now = given_
     made = plan(due, now)
     assert not any(fire.is_last for fire in made.fires[:-1])
@@ -291,14 +293,14 @@ def test_only_the_last_one_is_the_last(given_: tuple[DueSchedule, datetime]) -> 
         assert made.fires[-1].is_last == (is_over or used_up)
 
 
-def test_a_plan_says_what_it_was_made_from() -> None:
+def test_a_plan_carries_the_version_and_slot_it_was_made_from() -> None:
     due = due_of(every(60), MONDAY + MINUTE, fired=5)
     made = plan(due, MONDAY + MINUTE)
     assert (made.tenant, made.id, made.shard) == ("default", ID, shard_of(100))
     assert (made.version, made.next_slot) == (3, MONDAY + MINUTE)
 
 
-def test_what_is_coming_is_planned_half_a_minute_ahead() -> None:
+def test_slots_are_planned_half_a_minute_ahead() -> None:
     due = due_of(every(10), MONDAY + MINUTE)
     made = plan(due, MONDAY + MINUTE / 2)
     assert [fire.slot for fire in made.fires] == [MONDAY + MINUTE]
@@ -310,7 +312,7 @@ def test_what_is_coming_is_planned_half_a_minute_ahead() -> None:
     assert made.look_at == MONDAY + MINUTE + AHEAD / 2
 
 
-def test_a_slot_that_needs_the_present_is_looked_at_when_it_is_due() -> None:
+def test_a_slot_decided_when_due_is_looked_at_when_it_is_due() -> None:
     rule = every(3_600, jitter_seconds=60)
     for policy in (OverlapPolicy.SKIP, OverlapPolicy.BUFFER_ONE):
         assert look_at(rule, policy, MONDAY) == when.due_at(rule, MONDAY)
@@ -332,7 +334,7 @@ def test_a_crowded_slot_does_not_count_as_fired() -> None:
 def test_a_window_wider_than_the_interval_loses_and_doubles_nothing(
     overlap: OverlapPolicy, policy: when.MissedPolicy
 ) -> None:
-    """A slot may be late while one before it is still to come."""
+    """A slot may be late while an earlier one is not due yet."""
     fields = {"fire_window_seconds": 600, "missed": {"policy": policy, "grace_seconds": 0}}
     rule = structs.replace(every(60, **fields), seed="one")
     due: DueSchedule = due_of(rule, MONDAY + MINUTE, overlap=overlap)
@@ -351,7 +353,7 @@ DAY = timedelta(days=1)
 TUESDAY_OFF = {"cron_expr": "0 9 * * *", "exclude": ["2026-01-06", "2026-01-07"]}
 
 
-def test_a_day_off_is_on_record_when_its_time_has_come_and_not_before() -> None:
+def test_an_excluded_slot_is_recorded_when_its_time_has_come_and_not_before() -> None:
     rule = when.parse(TUESDAY_OFF)
     made = plan(due_of(rule, MONDAY), MONDAY)
     assert (len(made.fires), made.skips) == (1, ())
@@ -364,7 +366,7 @@ def test_a_day_off_is_on_record_when_its_time_has_come_and_not_before() -> None:
     assert (made.then_slot, made.look_at) == (MONDAY + 2 * DAY, MONDAY + 2 * DAY)
 
 
-def test_a_day_off_before_the_first_slot_is_on_record() -> None:
+def test_an_excluded_slot_before_the_first_open_one_is_recorded() -> None:
     rule = when.parse(TUESDAY_OFF)
     first = first_slot_or_excluded(rule, MONDAY)
     assert first == MONDAY + DAY
@@ -374,15 +376,15 @@ def test_a_day_off_before_the_first_slot_is_on_record() -> None:
     assert [fire.slot for fire in made.fires] == [MONDAY + 3 * DAY]
 
 
-def test_a_next_slot_whose_day_was_made_a_day_off_is_on_record() -> None:
-    """The next slot was found before somebody changed the calendar."""
+def test_a_next_slot_whose_day_was_excluded_later_is_recorded() -> None:
+    """The next slot was computed before the calendar changed."""
     rule = when.parse({"cron_expr": "0 9 * * *", "exclude": ["2026-01-05"]})
     made = plan(due_of(rule, MONDAY), MONDAY)
     assert made.skips == (Skip(MONDAY, MONDAY, 1, EXCLUDED),)
     assert (made.fires, made.then_slot) == ((), MONDAY + DAY)
 
 
-def test_no_run_of_days_off_covers_what_fires_between_them() -> None:
+def test_no_excluded_run_spans_a_firing_slot() -> None:
     fields = {**TUESDAY_OFF, "exclude": ["2026-01-06", "2026-01-08", "2026-01-09"]}
     due = due_of(when.parse(fields), MONDAY)
     made = plan(due, MONDAY + 5 * DAY)
@@ -394,7 +396,7 @@ def test_no_run_of_days_off_covers_what_fires_between_them() -> None:
     ]
 
 
-def test_many_slots_on_days_off_are_counted_and_quick() -> None:
+def test_many_excluded_slots_are_counted_quickly() -> None:
     days = [(MONDAY.date() + each * DAY).isoformat() for each in range(1, 300)]
     rule = every(1, exclude=days, missed={"policy": "skip"})
     made = plan(due_of(rule, MONDAY + timedelta(seconds=1)), MONDAY + 299 * DAY)
@@ -405,8 +407,8 @@ def test_many_slots_on_days_off_are_counted_and_quick() -> None:
     )
 
 
-def test_a_day_off_right_before_a_slot_is_on_record_with_it() -> None:
-    """What is planned ahead lies behind it, and nobody will come back for it."""
+def test_an_excluded_slot_right_before_a_planned_one_is_recorded_with_it() -> None:
+    """The planned slot comes after it, so no later plan would record it."""
     rule = every(10, exclude=["2026-01-06"])
     midnight = datetime(2026, 1, 7, tzinfo=UTC)
     made = plan(due_of(rule, midnight - MINUTE / 6), midnight - MINUTE / 3)
@@ -414,7 +416,7 @@ def test_a_day_off_right_before_a_slot_is_on_record_with_it() -> None:
     assert made.fires[0].slot == midnight
 
 
-def test_a_single_time_on_a_day_off_ends_on_record() -> None:
+def test_a_single_time_on_an_excluded_day_is_recorded() -> None:
     rule = when.parse({"once_at": MONDAY.isoformat()})
     rule = structs.replace(rule, calendar="feasts", holidays=frozenset({MONDAY.date()}))
     assert first_slot_or_excluded(rule, MONDAY - DAY) == MONDAY
@@ -424,7 +426,7 @@ def test_a_single_time_on_a_day_off_ends_on_record() -> None:
     assert (made.fires, made.status) == ((), ScheduleStatus.COMPLETED)
 
 
-def test_a_fixed_delay_that_begins_on_a_day_off_is_on_record() -> None:
+def test_a_fixed_delay_that_starts_on_an_excluded_day_is_recorded() -> None:
     rule = every(3_600, interval_mode="fixed_delay", exclude=["2026-01-05"])
     first = first_slot_or_excluded(rule, MONDAY)
     assert first == MONDAY + timedelta(hours=1)
@@ -433,13 +435,13 @@ def test_a_fixed_delay_that_begins_on_a_day_off_is_on_record() -> None:
     assert made.skips == (Skip(first, first, 1, EXCLUDED),)
 
 
-def test_when_the_firings_are_used_up_no_day_off_after_them_is_told() -> None:
+def test_after_max_firings_no_excluded_slot_is_recorded() -> None:
     rule = when.parse({**TUESDAY_OFF, "max_firings": 1})
     made = plan(due_of(rule, MONDAY), MONDAY)
     assert (len(made.fires), made.skips, made.then_slot) == (1, (), None)
 
 
-def test_days_of_a_calendar_are_left_out_and_on_record() -> None:
+def test_days_of_a_calendar_are_skipped_and_recorded() -> None:
     fields = {"cron_expr": "0 9 24-27 12 *", "calendar": "feasts"}
     rule = when.parse(fields, calendars=CALENDARS)
     at = datetime(2026, 12, 24, 9, tzinfo=UTC)
@@ -448,7 +450,7 @@ def test_days_of_a_calendar_are_left_out_and_on_record() -> None:
     assert (skip.first.day, skip.last.day, skip.count) == (25, 26, 2)
 
 
-def test_the_first_slot_past_the_end_is_on_record_when_its_time_has_come() -> None:
+def test_the_first_slot_past_the_end_is_recorded_when_its_time_has_come() -> None:
     rule, past = every(60, end_at=(MONDAY + 2 * MINUTE).isoformat()), MONDAY + 3 * MINUTE
     for now, skips in ((MONDAY + 2 * MINUTE, ()), (past, (Skip(past, past, 1, PAST_END),))):
         made = plan(due_of(rule, MONDAY + 2 * MINUTE), now)
@@ -475,7 +477,7 @@ def test_a_fixed_delay_does_not_go_past_its_end() -> None:
     assert (ahead.skips, ahead.status) == ((), ScheduleStatus.COMPLETED)
 
 
-def test_a_fixed_delay_waits_over_a_day_off() -> None:
+def test_a_fixed_delay_skips_an_excluded_day() -> None:
     rule = every(3_600, interval_mode="fixed_delay", exclude=["2026-01-05"])
     made = plan(due_of(rule, MONDAY), MONDAY)
     assert made.fires == ()
@@ -484,7 +486,7 @@ def test_a_fixed_delay_waits_over_a_day_off() -> None:
     assert made.then_slot.date().isoformat() == "2026-01-06"
 
 
-def test_a_missed_fixed_delay_that_is_skipped_goes_on_from_now() -> None:
+def test_a_skipped_fixed_delay_counts_from_now() -> None:
     rule = every(60, interval_mode="fixed_delay", missed={"policy": "skip"})
     now = MONDAY + 90 * MINUTE
     made = plan(due_of(rule, MONDAY + MINUTE), now)
@@ -492,7 +494,7 @@ def test_a_missed_fixed_delay_that_is_skipped_goes_on_from_now() -> None:
     assert made.then_slot == now + MINUTE
 
 
-def test_what_has_expired_when_it_is_planned_is_on_record_and_does_not_fire() -> None:
+def test_slots_expired_at_planning_are_recorded_and_do_not_fire() -> None:
     due = due_of(every(60), MONDAY + MINUTE, expires_after_seconds=150.0)
     made = plan(due, MONDAY + 20 * MINUTE)
     minutes = [(fire.slot - MONDAY) // MINUTE for fire in made.fires]
@@ -503,14 +505,14 @@ def test_what_has_expired_when_it_is_planned_is_on_record_and_does_not_fire() ->
     ]
 
 
-def test_what_has_expired_uses_up_no_firing() -> None:
+def test_expired_slots_do_not_count_towards_max_firings() -> None:
     due = due_of(every(60, max_firings=3), MONDAY + MINUTE, expires_after_seconds=90.0)
     made = plan(due, MONDAY + 10 * MINUTE)
     assert [(fire.slot - MONDAY) // MINUTE for fire in made.fires] == [9, 10]
     assert made.then_slot == MONDAY + 11 * MINUTE
 
 
-def test_a_single_slot_that_has_expired_is_parked_and_a_fixed_delay_goes_on() -> None:
+def test_an_expired_single_slot_parks_and_an_expired_fixed_delay_continues() -> None:
     once = when.parse({"once_at": MONDAY.isoformat()}, created_at=MONDAY - DAY)
     made = plan(due_of(once, MONDAY, expires_after_seconds=60.0), MONDAY + MINUTE)
     assert made.skips == (Skip(MONDAY, MONDAY, 1, EXPIRED),)
@@ -521,14 +523,14 @@ def test_a_single_slot_that_has_expired_is_parked_and_a_fixed_delay_goes_on() ->
     assert (made.status, made.then_slot) == (ScheduleStatus.ACTIVE, now + MINUTE)
 
 
-def test_a_parked_one_keeps_its_slot_and_says_why() -> None:
+def test_a_parked_schedule_keeps_its_slot_and_error() -> None:
     made = park(due_of(every(60), MONDAY), "no such zone")
     assert (made.status, made.error) == (ScheduleStatus.PARKED, "no such zone")
     assert (made.then_slot, made.look_at, made.fires) == (MONDAY, None, ())
     assert [(skip.first, skip.reason) for skip in made.skips] == [(MONDAY, "plan_error")]
 
 
-def test_a_year_of_missed_minutes_is_one_record_and_quick() -> None:
+def test_a_year_of_missed_minutes_is_one_record_made_quickly() -> None:
     due = due_of(every(60), MONDAY + MINUTE)
     now = MONDAY + timedelta(days=365)
     made = plan(due, now)
@@ -536,7 +538,7 @@ def test_a_year_of_missed_minutes_is_one_record_and_quick() -> None:
     assert (len(made.skips), sum(fire.catch_up for fire in made.fires)) == (1, 10)
 
 
-def test_a_burst_ahead_is_bounded_and_goes_on() -> None:
+def test_a_burst_ahead_is_bounded_and_continued_by_the_next_plan() -> None:
     due: DueSchedule | None = due_of(every(1), MONDAY + timedelta(seconds=1))
     now, seen = MONDAY, list[Fire]()
     made = plan(due, now, ahead_seconds=2_500)  # type: ignore[arg-type]

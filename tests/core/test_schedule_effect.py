@@ -1,4 +1,4 @@
-"""What ends make of a schedule: the same, taken together or one after the other."""
+"""Firing results change a schedule the same way, applied together or one by one."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ def record(status: FiringStatus) -> FiringResult:
         (FiringStatus.SKIPPED, LastOutcome(2, "before", "failed")),
     ],
 )
-def test_an_end_shows_as_the_table_says(status: FiringStatus, expected: LastOutcome) -> None:
+def test_a_result_changes_the_stored_values_as_in_the_table(
+    status: FiringStatus, expected: LastOutcome
+) -> None:
     assert effect_of([record(status)]).applied_to(LastOutcome(2, "before", "failed")) == expected
 
 
 @pytest.mark.parametrize("over", [FiringStatus.DEAD, FiringStatus.EXPIRED])
-def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
+def test_the_error_count_restarts_after_a_final_failure(over: FiringStatus) -> None:
     before = LastOutcome(2, "before", str(over))
     assert effect_of([record(FiringStatus.FAILED)]).applied_to(before) == LastOutcome(
         1, "no", "failed"
@@ -62,7 +64,9 @@ def test_after_a_death_errors_are_counted_anew(over: FiringStatus) -> None:
 
 
 @given(st.lists(records, max_size=6), shown)
-def test_together_is_one_after_the_other(ends: list[FiringResult], before: LastOutcome) -> None:
+def test_results_applied_together_or_one_by_one_give_the_same(
+    ends: list[FiringResult], before: LastOutcome
+) -> None:
     one_by_one = before
     for each in ends:
         one_by_one = effect_of([each]).applied_to(one_by_one)
@@ -79,7 +83,7 @@ def test_one_more_success_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("then", "delay"), [*product([FollowUp.NONE, FollowUp.PAUSE], [None, 5.0])]
 )
-def test_what_follows_is_the_last_that_was_said(then: FollowUp, delay: float | None) -> None:
+def test_the_last_result_decides_the_follow_up(then: FollowUp, delay: float | None) -> None:
     said = FiringResult(status=FiringStatus.SKIPPED, follow_up=then, next_after_seconds=delay)
     effect = effect_of([said, FiringResult(status=FiringStatus.SKIPPED)])
     assert (effect.follow_up, effect.delay_seconds) == (then, delay)
@@ -88,7 +92,7 @@ def test_what_follows_is_the_last_that_was_said(then: FollowUp, delay: float | N
     assert effect_of([said, over]).follow_up is FollowUp.COMPLETE
 
 
-def test_a_later_run_that_goes_on_outweighs_one_that_was_the_last() -> None:
+def test_a_later_result_without_follow_up_overrides_an_earlier_completion() -> None:
     over = FiringResult(status=FiringStatus.SUCCEEDED, follow_up=FollowUp.COMPLETE)
     goes_on = FiringResult(status=FiringStatus.SUCCEEDED, next_after_seconds=5.0)
     paused = FiringResult(

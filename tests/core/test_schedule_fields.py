@@ -1,4 +1,4 @@
-"""Schedules as JSON: every fault by its field, and what was read can be written again."""
+"""Schedules as JSON: every fault names its field, and reading and rendering are inverse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def faults(fields: dict[str, Any]) -> dict[str, str]:
     return {each.field: each.message for each in refused.value.errors}
 
 
-def test_what_was_read_can_be_written_again() -> None:
+def test_a_definition_renders_to_the_fields_it_was_read_from() -> None:
     definition = read(WHOLE)
     rendered = render_definition(definition)
     assert rendered == WHOLE
@@ -82,14 +82,14 @@ def test_a_fault_names_its_field(change: dict[str, Any], field: str) -> None:
     assert field in faults({**WHOLE, **change})
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     found = faults(
         {**WHOLE, "cron_expr": "nonsense", "overlap": "no", "target": {}, "priority": -1}
     )
     assert found.keys() >= {"cron_expr", "overlap", "target.queue", "priority"}
 
 
-def test_an_unknown_field_is_told_with_the_nearest_known() -> None:
+def test_an_unknown_field_is_reported_with_the_nearest_known_one() -> None:
     assert "'overlap'" in faults({**WHOLE, "overlapp": "skip"})["overlapp"]
 
 
@@ -102,7 +102,7 @@ def test_a_patch_merges_and_null_removes() -> None:
     assert patched["priority"] == 1
 
 
-def test_naming_a_timing_replaces_the_old_one_with_what_belongs_to_it() -> None:
+def test_a_timing_in_a_patch_replaces_the_old_timing_and_its_mode() -> None:
     before = {"interval_minutes": 5, "interval_mode": "fixed_delay", "target": {"queue": "q"}}
     assert merge_patch(before, {"cron_expr": "@daily"}) == {
         "cron_expr": "@daily",
@@ -116,6 +116,6 @@ def test_schedules_with_one_rule_have_one_text() -> None:
     assert rule_text(one.rule) == rule_text(other.rule)
 
 
-def test_a_rule_with_a_spread_knows_whose_it_is_again() -> None:
+def test_a_rule_that_depends_on_the_id_gets_its_seed_back() -> None:
     definition = read(WHOLE)
     assert read_rule(rule_text(definition.rule), ID) == definition.rule

@@ -1,4 +1,4 @@
-"""What a schedule may be: every fault is named by its field, and nothing else is one."""
+"""Limits of a schedule: every fault names its field, and valid schedules have none."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def new(definition: Definition = DEFINITION, **fields: Any) -> NewSchedule:
     return NewSchedule(id=new_id(), definition=definition, **first, **fields)
 
 
-def test_what_is_within_the_limits_is_taken() -> None:
+def test_a_schedule_within_the_limits_is_accepted() -> None:
     largest = structs.replace(
         DEFINITION,
         type="\u00fc" * 512,
@@ -53,7 +53,7 @@ def test_what_is_within_the_limits_is_taken() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), FAULTS)
-def test_a_fault_is_named_by_its_field(field: str, value: object) -> None:
+def test_a_fault_names_its_field(field: str, value: object) -> None:
     bad = structs.replace(DEFINITION, **{field: value})
     with pytest.raises(InvalidInput) as raised:
         check_schedules([new(), new(bad)])
@@ -75,7 +75,7 @@ def test_names_and_keys_have_their_limits() -> None:
         check_change("", DEFINITION)
 
 
-def test_no_more_than_so_many_come_together() -> None:
+def test_too_many_schedules_in_one_call_are_refused() -> None:
     check_schedules([new()] * SCHEDULES_AT_ONCE_MAX)
     with pytest.raises(InvalidInput, match=str(SCHEDULES_AT_ONCE_MAX)):
         check_schedules([new()] * (SCHEDULES_AT_ONCE_MAX + 1))

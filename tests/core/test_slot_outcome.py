@@ -1,4 +1,4 @@
-"""What the end of a slot means for its schedule: the table of the contract, line by line."""
+"""What the outcome of a slot means for its schedule: the table of the contract, row by row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from tickwork.core.message import decide
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.message.outcome import Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Ending, Fate, Message, QueueSettings
-from tickwork.core.schedule import slot_outcome as slot_end
 from tickwork.core.schedule.firing import FiringStatus, FollowUp
 from tickwork.core.schedule.model import OnDead, Retry, Terms, terms_text
-from tickwork.core.schedule.slot_outcome import LaterSlots
+from tickwork.core.schedule.slot_outcome import LaterSlots, is_too_late
 from tickwork.core.when import MissedPolicy
 
 BROKEN = Failed(
@@ -48,19 +47,21 @@ def ended(message: Message, outcome: Outcome, **settings: Any) -> Ending:
         (Terms(is_last=True), Permanent("no"), FiringStatus.DEAD, FollowUp.COMPLETE),
     ],
 )
-def test_the_table(terms: Terms, outcome: Outcome, status: FiringStatus, then: FollowUp) -> None:
+def test_each_outcome_gives_the_status_and_follow_up_of_the_table(
+    terms: Terms, outcome: Outcome, status: FiringStatus, then: FollowUp
+) -> None:
     firing = ended(a_slot(terms), outcome).firing
     assert firing is not None
     assert (firing.status, firing.follow_up, firing.took_seconds) == (status, then, 1.5)
 
 
-def test_the_summary_is_the_line_that_says_it() -> None:
+def test_the_error_summary_is_one_line() -> None:
     firing = ended(a_slot(), BROKEN).firing
     assert firing is not None
     assert firing.error == "ValueError: no such user"
 
 
-def test_a_fixed_delay_counts_from_the_end() -> None:
+def test_a_fixed_delay_counts_from_the_finish() -> None:
     message = a_slot(Terms(delay_seconds=90))
     done, dead = ended(message, Succeeded()).firing, ended(message, Permanent("no")).firing
     assert done is not None
@@ -71,13 +72,13 @@ def test_a_fixed_delay_counts_from_the_end() -> None:
     assert failed.next_after_seconds is None
 
 
-def test_an_extra_run_changes_nothing_of_its_schedule() -> None:
+def test_an_extra_run_does_not_change_its_schedule() -> None:
     firing = ended(a_slot(Terms(is_once=True, delay_seconds=5), run=1), Permanent("no")).firing
     assert firing is not None
     assert (firing.follow_up, firing.next_after_seconds) == (FollowUp.NONE, None)
 
 
-def test_the_schedules_retries_come_before_the_queues() -> None:
+def test_the_schedules_retries_override_the_queues() -> None:
     terms = Terms(retry=Retry(max_attempts=2, backoff=Fixed(7.0)))
     first = ended(a_slot(terms), BROKEN, max_retries=0)
     assert (first.fate, first.delay_seconds) == (Fate.RETRY, 7.0)
@@ -105,15 +106,15 @@ def test_a_message_that_is_no_slot_has_no_record() -> None:
         (MissedPolicy.FIRE_LATE, LaterSlots(due=10, missed=10), True),
     ],
 )
-def test_what_is_too_late_at_the_claim(
+def test_the_missed_policy_decides_what_is_too_late_at_claim(
     policy: MissedPolicy, newer: LaterSlots, too_late: bool
 ) -> None:
     message = a_slot(Terms(missed=policy), catch_up=True, grace_seconds=60)
     assert message.is_late
-    assert slot_end.is_too_late(message, newer) is too_late
+    assert is_too_late(message, newer) is too_late
 
 
-def test_a_catch_up_that_was_planned_is_never_too_late() -> None:
+def test_a_planned_catch_up_is_never_too_late() -> None:
     assert not a_slot(Terms(missed=MissedPolicy.SKIP), catch_up=True, grace_seconds=None).is_late
 
 

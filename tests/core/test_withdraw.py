@@ -1,4 +1,4 @@
-"""What becomes of slots that were taken back."""
+"""Withdrawn slots are kept or dropped."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ def taken(minute: int, **fields: bool) -> Withdrawn:
     return Withdrawn(at(minute), at(minute), **fields)
 
 
-def test_slots_of_the_rule_are_gone_back_to_as_far_as_nothing_is_missing_between() -> None:
+def test_due_slots_are_kept_while_the_rule_has_no_other_slot_between() -> None:
     first, third, fourth = taken(0), taken(2), taken(3)
     assert split_withdrawn(RULE, at(4), [fourth, third, first], NOW) == SplitWithdrawn(
         third, (first,)
@@ -27,22 +27,22 @@ def test_slots_of_the_rule_are_gone_back_to_as_far_as_nothing_is_missing_between
     assert split_withdrawn(RULE, at(9), [first], NOW) == SplitWithdrawn(None, (first,))
 
 
-def test_with_no_next_slot_the_last_one_is_gone_back_to() -> None:
+def test_without_a_next_slot_the_withdrawn_slots_are_kept() -> None:
     assert split_withdrawn(RULE, None, [taken(2), taken(3)], NOW) == SplitWithdrawn(taken(2), ())
 
 
-def test_what_is_still_to_come_is_gone_back_to_whatever_the_rule_says() -> None:
+def test_a_slot_that_is_not_due_is_kept_even_if_the_rule_lacks_it() -> None:
     rolled = Withdrawn(at(10), at(10))
     assert split_withdrawn(RULE, at(59), [rolled], NOW) == SplitWithdrawn(rolled, ())
 
 
-def test_what_is_on_record_ahead_counts_for_rules_that_did_not_follow_the_clock() -> None:
+def test_a_slot_before_a_future_record_is_kept_only_for_intervals() -> None:
     again = taken(2, has_future_record=True)
     assert split_withdrawn(RULE, at(3), [again], NOW) == SplitWithdrawn(None, (again,))
     grid = when.parse({"interval_seconds": 60}, created_at=at(0), seed="x", calendars={})
     assert split_withdrawn(grid, at(3), [again], NOW) == SplitWithdrawn(again, ())
 
 
-def test_a_rule_whose_zone_nobody_knows_is_not_gone_back_to() -> None:
+def test_slots_of_a_rule_with_an_unknown_zone_are_dropped() -> None:
     lost = structs.replace(RULE, timezone="Nowhere/Gone")
     assert split_withdrawn(lost, at(4), [taken(3)], NOW) == SplitWithdrawn(None, (taken(3),))
