@@ -85,7 +85,7 @@ def test_faulty_fields_are_named_all_at_once(client: Client) -> None:
     told = refusal(response, status=422, code="invalid_input")
     assert {error["field"] for error in told["errors"]} == {"cron_expr", "count", "colour"}
     assert all(error["message"] for error in told["errors"])
-    assert told["detail"].startswith("3 faults were found")
+    assert told["detail"].startswith("3 errors; the first is ")
 
 
 def test_one_fault_is_told_in_the_detail_too(client: Client) -> None:

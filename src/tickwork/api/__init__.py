@@ -1,8 +1,8 @@
-"""The HTTP interface: routes, what their bodies look like, and how errors are said.
+"""The HTTP API: routes, schemas of their bodies, and error responses.
 
-Routes read and write JSON and leave the rest to `ops`. Every error, whoever raised it, leaves
-as `application/problem+json` with a stable code; every body is bounded in size and depth
-before anything looks at it. One file of routes per noun.
+Routes read and write JSON and call the verbs in `ops`. Every error becomes
+`application/problem+json` with a stable code. Bodies are limited in size and depth before they are
+parsed further. Each noun has its own module of routes.
 """
 
 from tickwork.api.application import create_api

@@ -1,4 +1,4 @@
-"""The application: routes, errors, documentation and bounds put together."""
+"""Assembles the ASGI application: routes, error handlers, documentation and limits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tickwork.core import when
 from tickwork.ops.stores import Store
 
 _TAGS = [
-    Tag("schedules", "When things happen."),
-    Tag("operating", "How the cluster and its queues stand."),
-    Tag("health", "For those who watch the process."),
+    Tag("schedules", "Schedules and their next fires."),
+    Tag("operating", "The state of the cluster and its queues."),
+    Tag("health", "Health checks and metrics of the process."),
 ]
 
 
@@ -38,10 +38,11 @@ def create_api(
     beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
 ) -> Litestar:
-    """The ASGI application; `now` tells the present, `limits` what callers may ask for.
+    """Returns the ASGI application.
 
-    The store is opened when serving begins, and closed when it ends. Without one, only what
-    needs none is served. The registry holds the numbers that /metrics tells.
+    `now` returns the current time; `limits` are the installation's limits for schedules. The store
+    is opened on startup and closed on shutdown; without `open_store`, routes that need a store
+    answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`.
     """
     context = Context(now=now, limits=limits, registry=registry or CollectorRegistry())
 
@@ -76,12 +77,12 @@ def create_api(
 
 
 def _documentation() -> OpenAPIConfig:
-    # Litestar answers unknown paths below its documentation with a page of its own.
+    # Litestar renders its own page for unknown paths below /docs; we answer 404 instead.
     router = Router(
         "/docs",
         route_handlers=[],
         include_in_schema=False,
-        after_request=_no_page_of_its_own,
+        after_request=_raise_not_found,
         response_headers=PAGE_HEADERS,
     )
     return OpenAPIConfig(
@@ -96,7 +97,7 @@ def _documentation() -> OpenAPIConfig:
     )
 
 
-def _no_page_of_its_own(response: Response[object]) -> Response[object]:
+def _raise_not_found(response: Response[object]) -> Response[object]:
     if response.status_code == NotFoundException.status_code:
         raise NotFoundException
     return response

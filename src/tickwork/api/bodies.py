@@ -1,8 +1,8 @@
-"""Reading request bodies: any bytes in, a JSON object or a clear refusal out.
+"""Parses request bodies into JSON objects, or raises an error that says what is wrong.
 
-Contract: what a route receives is an object whose nesting is bounded, so that nothing behind
-it can run out of stack. What the fields mean, and what is wrong with them, is for `ops` to
-say; so the body is not decoded into a type. The type only documents it.
+Contract: a route receives an object of bounded depth, so that no later code exhausts the stack.
+The verbs in `ops` check the fields, so a body is not decoded into a type; the type only documents
+it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from litestar.typing import FieldDefinition
 from tickwork.api.problems import InvalidJson
 
 DEPTH_MAX = 32
+"""Maximum nesting depth of a body."""
 
 Model = TypeVar("Model")
 
 
 def read_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in a body."""
+    """Parses the JSON object in a body."""
     try:
         value = msgspec.json.decode(raw)
     except RecursionError:
@@ -41,7 +42,7 @@ def read_object(raw: bytes) -> dict[str, Any]:
 
 
 class Documented(AbstractDTO[Model]):
-    """`dto=Documented[PreviewRequest]`: reads an object, and documents it as the model."""
+    """`dto=Documented[PreviewRequest]`: parses an object and documents it as the model."""
 
     def decode_bytes(self, value: bytes) -> dict[str, Any]:
         connection = self.asgi_connection
@@ -51,13 +52,13 @@ class Documented(AbstractDTO[Model]):
 
     @classmethod
     def create_for_field_definition(cls, *_: object, **__: object) -> None:
-        """Nothing to prepare: there is no transfer model."""
+        """Does nothing: there is no transfer model."""
 
     @classmethod
     def create_openapi_schema(
         cls,
         field_definition: FieldDefinition,
-        handler_id: str,  # noqa: ARG003 (all handlers document a model in the same way)
+        handler_id: str,  # noqa: ARG003 (part of the interface)
         schema_creator: Any,
     ) -> Reference | Schema:
         documented: Reference | Schema = schema_creator.for_field_definition(

@@ -1,4 +1,4 @@
-"""What routes need from outside, handed to those that ask for a `context`."""
+"""The dependencies of routes, injected as `context`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tickwork.ops.stores import Store
 
 @dataclass
 class Context:
-    """The present, what a caller may ask for, the store while the application is served, and the
-    numbers about this process."""
+    """The clock, the limits for schedules, the store while the application serves, and the metrics
+    of this process."""
 
     now: Callable[[], datetime]
     limits: when.Limits
@@ -25,7 +25,7 @@ class Context:
 
 
 def store_of(context: Context) -> Store:
-    """The store; `StoreUnavailable` where there is none."""
+    """Returns the store; raises `StoreUnavailable` if this process has none."""
     if context.store is None:
         raise StoreUnavailable("this process has no database")
     return context.store

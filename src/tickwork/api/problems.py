@@ -1,7 +1,7 @@
-"""Errors as `application/problem+json` (RFC 9457), with a stable code and the faulty fields.
+"""Renders errors as `application/problem+json` (RFC 9457), with a stable code and field errors.
 
-Contract: whatever a route raises becomes one of these. What we know is told in full; what we
-do not expect is logged here and leaves without a word about our insides.
+Contract: every exception of a route becomes a problem. Known errors carry their details. An
+unexpected error is logged, and its response reveals nothing internal.
 """
 
 from __future__ import annotations
@@ -21,15 +21,21 @@ from msgspec import Meta, Struct
 from tickwork.errors import FieldError, InvalidInput, StoreError, StoreUnavailable
 
 MEDIA_TYPE = "application/problem+json"
+
 BODY_BYTES_MAX = 1_000_000
-ERRORS_TOLD_MAX = 100
+"""Maximum size of a request body."""
+
+ERRORS_MAX = 100
+"""Maximum number of field errors in a response."""
+
 TEXT_LENGTH_MAX = 500
+"""Maximum number of characters of a text in a response."""
 
 _INVALID_JSON = "invalid_json"
 
 
 class Kind(NamedTuple):
-    """What is always the same about the problems of one status."""
+    """The code and texts that all problems of a status share."""
 
     code: str
     title: str
@@ -37,19 +43,19 @@ class Kind(NamedTuple):
 
 
 _KINDS = {
-    400: Kind("bad_request", "The request cannot be read", "The body cannot be read: it is empty."),
+    400: Kind(
+        "bad_request", "The request cannot be parsed", "The body cannot be parsed: it is empty."
+    ),
     403: Kind(
         "forbidden",
-        "Not allowed from here",
-        "This is told only to the machine that the server runs on; ask from there.",
+        "Forbidden",
+        "Only clients on the server's own machine may read this.",
     ),
-    404: Kind(
-        "not_found", "Nothing here", "There is nothing at this address; /docs lists what there is."
-    ),
+    404: Kind("not_found", "Not found", "There is no such path; /docs lists all of them."),
     405: Kind(
         "method_not_allowed",
         "Method not allowed",
-        "This address does not know the method; the Allow header names those it knows.",
+        "This path does not support the method; the Allow header lists those it supports.",
     ),
     413: Kind(
         "body_too_large",
@@ -58,17 +64,17 @@ _KINDS = {
     ),
     415: Kind(
         "unsupported_media_type",
-        "This media type cannot be read",
-        "Send JSON, and say so with the header Content-Type: application/json.",
+        "Unsupported media type",
+        "Send JSON with the header Content-Type: application/json.",
     ),
     422: Kind(InvalidInput.code, "The input is not valid"),
     503: Kind(
         StoreUnavailable.code,
-        "The database does not answer",
-        "The database cannot be reached or written at the moment; try again soon.",
+        "The database is unavailable",
+        "The database cannot be reached or written now; try again soon.",
     ),
     500: Kind(
-        "internal_error", "Our fault", "Something went wrong on our side; it has been logged."
+        "internal_error", "Internal server error", "An unexpected error occurred and was logged."
     ),
 }
 
@@ -76,47 +82,47 @@ _log = logging.getLogger(__name__)
 
 
 class FieldProblem(Struct, frozen=True):
-    """One fault in one field."""
+    """One error of one field."""
 
-    field: Annotated[str, Meta(description="The field, with dots into objects.")]
-    message: Annotated[str, Meta(description="What is wrong with it, and what to do.")]
+    field: Annotated[str, Meta(description="Path of the field, with dots into objects.")]
+    message: Annotated[str, Meta(description="What is wrong and how to fix it.")]
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error: `code` is for programs and never changes its meaning, texts may improve."""
+    """An error. `code` is for programs and never changes its meaning; texts may change."""
 
-    type: Annotated[str, Meta(description="A URI that names the kind of problem.")]
+    type: Annotated[str, Meta(description="URI of the kind of problem.")]
     title: str
     status: int
     detail: str
-    code: Annotated[str, Meta(description="Stable; meant for programs.")]
+    code: Annotated[str, Meta(description="Stable code for programs.")]
     errors: Annotated[
-        tuple[FieldProblem, ...], Meta(description="The faulty fields, if fields are at fault.")
+        tuple[FieldProblem, ...], Meta(description="Errors by field; empty if no field is wrong.")
     ] = ()
 
 
 class InvalidJson(ClientException):
-    """A body that is no JSON object at all; `detail` says why."""
+    """A body that is not a JSON object; `detail` says why."""
 
 
 def problem(
     status: int, *, detail: str = "", code: str = "", errors: tuple[FieldError, ...] = ()
 ) -> Problem:
-    """A problem, with its texts and its list bounded: a caller's own bytes may be in them."""
+    """Returns a problem. Its texts and list are bounded, as they may quote the request."""
     kind = _KINDS.get(status) or Kind("http_error", HTTPStatus(status).phrase)
-    told = [FieldProblem(_cut(each.field), _cut(each.message)) for each in errors[:ERRORS_TOLD_MAX]]
+    listed = [FieldProblem(_cut(each.field), _cut(each.message)) for each in errors[:ERRORS_MAX]]
     return Problem(
         type=f"urn:tickwork:problem:{code or kind.code}",
         title=kind.title,
         status=status,
         detail=_cut(detail or kind.detail),
         code=code or kind.code,
-        errors=tuple(told),
+        errors=tuple(listed),
     )
 
 
 def handlers() -> ExceptionHandlersMap:
-    """What becomes of each error that a route lets through."""
+    """Returns the handler of each kind of exception."""
     return {
         InvalidInput: _on_invalid_input,
         InvalidJson: _on_invalid_json,
@@ -128,50 +134,50 @@ def handlers() -> ExceptionHandlersMap:
 
 
 def described(*statuses: int) -> dict[int, ResponseSpec]:
-    """The problems that a route may answer with, for its documentation."""
+    """Returns the documentation of the problems that a route may answer with."""
     return {status: _spec(status) for status in statuses}
 
 
 def _on_invalid_input(_: Request[Any, Any, Any], error: InvalidInput) -> Response[Problem]:
-    return _answer(_unprocessable(error.errors))
+    return _respond(_unprocessable(error.errors))
 
 
 def _on_invalid_json(_: Request[Any, Any, Any], error: InvalidJson) -> Response[Problem]:
-    detail = f"The body cannot be read: {error.detail}."
-    return _answer(problem(error.status_code, code=_INVALID_JSON, detail=detail))
+    detail = f"The body cannot be parsed: {error.detail}."
+    return _respond(problem(error.status_code, code=_INVALID_JSON, detail=detail))
 
 
 def _on_missing_body(_: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
-    """The body is the one thing that Litestar itself asks for; `ops` sees to the rest."""
-    return _answer(problem(error.status_code, code=_INVALID_JSON))
+    """Litestar itself checks only that there is a body; `ops` checks the rest."""
+    return _respond(problem(error.status_code, code=_INVALID_JSON))
 
 
 def _on_store_error(_: Request[Any, Any, Any], error: StoreError) -> Response[Problem]:
-    _log.error("the database failed: %s", error)
-    return _answer(problem(HTTPStatus.SERVICE_UNAVAILABLE))
+    _log.error("the store raised an error: %s", error)
+    return _respond(problem(HTTPStatus.SERVICE_UNAVAILABLE))
 
 
 def _on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.error("answered %d: %s", error.status_code, error.detail)
-    return _answer(problem(error.status_code), error.headers)
+        _log.error("responded with %d: %s", error.status_code, error.detail)
+    return _respond(problem(error.status_code), error.headers)
 
 
 def _on_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(problem(HTTPStatus.INTERNAL_SERVER_ERROR))
+    return _respond(problem(HTTPStatus.INTERNAL_SERVER_ERROR))
 
 
 def _unprocessable(errors: tuple[FieldError, ...]) -> Problem:
     detail = f"{errors[0].field}: {errors[0].message}"
     if len(errors) > 1:
-        detail = f"{len(errors)} faults were found; the first is {detail}"
+        detail = f"{len(errors)} errors; the first is {detail}"
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail=detail, errors=errors)
 
 
-def _answer(told: Problem, headers: Mapping[str, str] | None = None) -> Response[Problem]:
+def _respond(body: Problem, headers: Mapping[str, str] | None = None) -> Response[Problem]:
     return Response(
-        told, status_code=told.status, media_type=MEDIA_TYPE, headers=dict(headers or {})
+        body, status_code=body.status, media_type=MEDIA_TYPE, headers=dict(headers or {})
     )
 
 

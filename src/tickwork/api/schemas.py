@@ -1,7 +1,7 @@
-"""What bodies and answers look like, for the documentation and for encoding.
+"""Schemas of request and response bodies.
 
-Requests are read by `ops` from plain fields, which names every fault; their types here only
-document them. Answers are really made of these.
+Request types only document a body: `ops` parses plain fields and reports every fault. Responses
+are instances of their types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DailyTime(Struct, frozen=True):
 
 
 class WeeklyTime(Struct, frozen=True):
-    """On one or several days of the week; 0 is Sunday."""
+    """On one or more days of the week; 0 is Sunday."""
 
     day_of_week: Annotated[int | list[int], Meta(description="0 to 6, 0 is Sunday.")]
     hour: Hour
@@ -36,25 +36,25 @@ class WeeklyTime(Struct, frozen=True):
 
 
 class MonthlyTime(Struct, frozen=True):
-    """On a day of the month, or its last."""
+    """On a day of the month, or on its last day."""
 
     day: Annotated[int | Literal["last"], Meta(description='1 to 31, or "last".')]
     hour: Hour
     minute: Minute
     short_month: Annotated[
-        Literal["skip", "last_day"], Meta(description="What a month without that day does.")
+        Literal["skip", "last_day"], Meta(description="What to do in a month without that day.")
     ] = "skip"
 
 
 class DstPolicy(Struct, frozen=True):
-    """For rules that name a time of day: a time that does not exist, and one that comes twice."""
+    """What to do when a local time is skipped (`gap`) or occurs twice (`overlap`)."""
 
     gap: Literal["run_after", "shift", "skip"] = "run_after"
     overlap: Literal["first", "last", "both"] = "first"
 
 
 class MissedPolicy(Struct, frozen=True):
-    """What becomes of slots that nobody planned in time; a preview takes no notice of it."""
+    """What to do with slots that were not planned in time; a preview ignores it."""
 
     policy: Literal["fire_late", "fire_most_recent", "skip"] = "fire_late"
     cap: Annotated[int, Meta(ge=1, le=1000)] = 10
@@ -62,7 +62,7 @@ class MissedPolicy(Struct, frozen=True):
 
 
 class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}):
-    """Exactly one timing, its zone and bounds, and how many fires to show from when on.
+    """Exactly one timing, its zone and limits, the start of the preview and the number of fires.
 
     A timing is one of `cron_expr`, `interval_seconds`, `interval_minutes`, `daily_time`,
     `weekly_time`, `monthly_time`, `once_at` and `rrule` (which needs `start_at`).
@@ -77,7 +77,7 @@ class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}
         ),
     ] = None
     interval_seconds: Annotated[
-        int | None, Meta(description="Elapsed time; counts from start_at, else from `from`.")
+        int | None, Meta(description="Elapsed time; counts from start_at, or else from `from`.")
     ] = None
     interval_minutes: int | None = None
     interval_mode: Literal["fixed_rate", "fixed_delay"] | None = None
@@ -88,42 +88,42 @@ class PreviewRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"}
     rrule: Annotated[
         str | None, Meta(description="RFC 5545", examples=["FREQ=WEEKLY;BYDAY=MO"])
     ] = None
-    timezone: Annotated[str, Meta(description="An IANA zone", examples=["Europe/Berlin"])] = "UTC"
+    timezone: Annotated[str, Meta(description="IANA time zone", examples=["Europe/Berlin"])] = "UTC"
     dst: DstPolicy | None = None
     missed: MissedPolicy | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
     max_firings: Annotated[int, Meta(ge=1)] | None = None
     exclude: Annotated[
-        list[date] | None, Meta(description="Local dates on which it does not fire.")
+        list[date] | None, Meta(description="Local dates on which the schedule does not fire.")
     ] = None
     calendar: str | None = None
     roll: Annotated[
         Literal["skip", "next_day", "previous_day"],
-        Meta(description="Where a slot on an excluded date goes."),
+        Meta(description="What to do with a slot on an excluded date."),
     ] = "skip"
     jitter_seconds: Annotated[int, Meta(ge=0)] = 0
     fire_window_seconds: Annotated[int, Meta(ge=0)] = 0
-    count: Annotated[int, Meta(ge=1, le=1000, description="How many fires to show.")] = 5
+    count: Annotated[int, Meta(ge=1, le=1000, description="Number of fires.")] = 5
     start: Annotated[
         str | None,
-        Meta(description="Fires are strictly after this; ISO 8601, by default the present."),
+        Meta(description="Fires are strictly after this time; ISO 8601, default now."),
     ] = None
 
 
 class Fire(Struct, frozen=True):
-    """One coming slot."""
+    """One upcoming slot."""
 
-    fire_at: Annotated[datetime, Meta(description="The instant, in UTC.")]
-    local: Annotated[datetime, Meta(description="The same on a clock of the zone.")]
+    fire_at: Annotated[datetime, Meta(description="The slot in UTC.")]
+    local: Annotated[datetime, Meta(description="The slot in local time of the zone.")]
     dst: Annotated[
-        when.ClockChange | None, Meta(description="How a clock change touches it, if one does.")
+        when.ClockChange | None, Meta(description="How a clock change affects it, if one does.")
     ]
-    note: Annotated[str | None, Meta(description="The same in words.")]
+    note: Annotated[str | None, Meta(description="The effect of the clock change in words.")]
 
 
 class PreviewAnswer(Struct, frozen=True):
-    """The coming fires, the rule in plain English, and what is worth a second look."""
+    """The next fires, the rule in plain English, and warnings."""
 
     fires: tuple[Fire, ...]
     description: Annotated[str, Meta(examples=["At 09:00, Monday to Friday, Berlin time"])]
@@ -131,12 +131,13 @@ class PreviewAnswer(Struct, frozen=True):
 
     @classmethod
     def of(cls, preview: when.Preview) -> PreviewAnswer:
+        """Returns the response for a preview."""
         fires = tuple(Fire(each.fire_at, each.local, each.dst, each.note) for each in preview.fires)
         return cls(fires, preview.description, preview.warnings)
 
 
 class Health(Struct, frozen=True):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["ok"]
     version: str

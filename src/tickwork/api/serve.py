@@ -1,4 +1,4 @@
-"""The API beside other work, in the same event loop."""
+"""Serves the API next to other work in the same event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from litestar import Litestar
 from tickwork.service.process_lifecycle import listen
 
 STOP_SECONDS_MAX = 10
+"""Seconds open requests may take to finish on shutdown."""
 
 
 class _Server(uvicorn.Server):
-    """One that leaves signals to whoever runs the process."""
+    """A server that installs no signal handlers: the process has its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -24,7 +25,10 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(application: Litestar, *, host: str, port: int) -> AsyncIterator[str]:
-    """Serves meanwhile; gives the address. `InvalidInput` for a port that cannot be used."""
+    """Serves while the context is open and yields the URL.
+
+    Raises `InvalidInput` if the port cannot be used.
+    """
     config = uvicorn.Config(
         application,
         log_config=None,

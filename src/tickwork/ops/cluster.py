@@ -37,6 +37,11 @@ async def list_nodes(store: Store) -> tuple[Node, ...]:
     return (await describe_cluster(store)).nodes
 
 
+async def check_database(store: Store) -> None:
+    """Reads one row; raises `StoreError` if the database does not answer."""
+    await store.meta()
+
+
 async def describe_cluster(store: Store) -> ClusterView:
     """Returns the nodes, the shards without a leader and the database's time and schema."""
     now, meta = await store.now(), await store.meta()

@@ -1,4 +1,4 @@
-"""For operators: how the cluster stands, and what passes through its queues."""
+"""Routes for operators: the nodes of the cluster, and statistics of its queues."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tickwork.ops.queues import QueueView, overview
 @get(
     "/v1/cluster",
     operation_id="cluster",
-    summary="Who is alive, and who leads what?",
+    summary="Describe the cluster",
     tags=["operating"],
     responses=described(503),
 )
 async def cluster(context: NamedDependency[Context]) -> ClusterView:
-    """The nodes with their leases, and the shards of schedules that they lead."""
+    """Returns the nodes with their leases and the shards of schedules that they lead."""
     return await describe_cluster(store_of(context))
 
 
 @get(
     "/v1/stats",
     operation_id="stats",
-    summary="What passes?",
+    summary="Queue statistics",
     tags=["operating"],
     responses=described(503),
 )
 async def stats(context: NamedDependency[Context]) -> dict[str, tuple[QueueView, ...]]:
-    """Each queue: how it stands, how old its oldest message is, what passed by minute and kind."""
+    """Returns each queue's message counts, the age of its oldest message, and its counters."""
     return {"queues": await overview(store_of(context), SYSTEM)}

@@ -1,11 +1,8 @@
-"""`/docs`: the OpenAPI description as one readable page.
+"""Serves `/docs`, the OpenAPI description as one HTML page, and `/` and `/openapi.json`.
 
-Litestar's own renderers load their script from elsewhere; a server without a way out would
-show an empty page. So this one is made here, of plain HTML: it needs no network and no
-script. Contract: every text of the description is escaped; every operation is shown with its
-fields, its examples as a command to try, and its answers.
-
-The addresses that people try first: `/`, and the description of the interface as JSON.
+Litestar's renderers load scripts from a CDN and show an empty page without internet access. This
+page is plain HTML and needs neither network nor scripts. Contract: every text of the description is
+escaped; every operation is shown with its fields, its examples as curl commands, and its responses.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from litestar.openapi.plugins import OpenAPIRenderPlugin
 
 from tickwork import __version__
 
-# Pages carry their style with them and run no script.
+# Pages have inline styles and no scripts.
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -40,17 +37,17 @@ _STYLE = (
 )
 
 _HOME = f"""<h1>Tickwork {__version__}</h1>
-<p>The server is running. Where to look:</p>
+<p>The server is running.</p>
 <ul>
-<li><a href="/docs">/docs</a>: what it can be asked</li>
-<li><a href="/openapi.json">/openapi.json</a>: the same for programs</li>
-<li><a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>: for those who watch it</li>
+<li><a href="/docs">/docs</a>: API documentation</li>
+<li><a href="/openapi.json">/openapi.json</a>: OpenAPI description</li>
+<li><a href="/healthz">/healthz</a> and <a href="/readyz">/readyz</a>: health checks</li>
 </ul>
 """
 
 
 def page(title: str, body: str) -> str:
-    """A whole page; both texts are HTML already."""
+    """Returns a complete page; both arguments are HTML."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -61,13 +58,13 @@ def page(title: str, body: str) -> str:
 
 @get("/", include_in_schema=False, media_type=MediaType.HTML, sync_to_thread=False)
 def home() -> Response[str]:
-    """Says where to look."""
+    """Serves the home page with links."""
     return Response(page("Tickwork", _HOME), headers=PAGE_HEADERS)
 
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
 def openapi_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """The OpenAPI description."""
+    """Serves the OpenAPI description."""
     return request.app.openapi_schema.to_schema()
 
 
@@ -78,7 +75,7 @@ _TYPE_DEPTH_MAX = 4
 
 
 class DocsPage(OpenAPIRenderPlugin):
-    """Serves the page at the root of the documentation."""
+    """Renders the page at `/docs`."""
 
     def __init__(self) -> None:
         super().__init__(path="/")
@@ -89,7 +86,7 @@ class DocsPage(OpenAPIRenderPlugin):
 
 
 def render_docs(document: Node, *, base_url: str) -> str:
-    """The page of an OpenAPI description; commands in it speak to `base_url`."""
+    """Renders an OpenAPI description; the curl commands in it use `base_url`."""
     info = document["info"]
     title = escape(f"{info['title']} {info['version']}")
     operations = [
@@ -126,7 +123,7 @@ def _operation(
             yield _command(method, f"{base_url}{path}", example)
     if "requestBody" not in operation:
         yield _command(method, f"{base_url}{path}", None)
-    yield "<h3>Answers</h3>"
+    yield "<h3>Responses</h3>"
     for status, response in sorted(operation.get("responses", {}).items()):
         yield from _response(document, status, response)
     yield "</section>"
@@ -149,17 +146,17 @@ def _fields(document: Node, schema: Node) -> Iterator[str]:
         return
     yield "<table><tr><th>field</th><th>type</th><th>meaning</th></tr>"
     for name, field in properties.items():
-        told = [_resolved(document, field).get("description") or field.get("description") or ""]
+        texts = [_resolved(document, field).get("description") or field.get("description") or ""]
         if (default := field.get("default")) is not None:
-            told.append(f"Default: {_json(default)}.")
-        meaning, kind = " ".join(told).strip(), _type(document, field)
+            texts.append(f"Default: {_json(default)}.")
+        meaning, kind = " ".join(texts).strip(), _type(document, field)
         yield f"<tr><td><code>{escape(name)}</code></td>"
         yield f"<td>{escape(kind)}</td><td>{escape(meaning)}</td></tr>"
     yield "</table>"
 
 
 def _type(document: Node, schema: Node, depth: int = 0) -> str:
-    """A schema in a few words."""
+    """Describes the type of a schema on one line."""
     schema = _resolved(document, schema)
     if depth > _TYPE_DEPTH_MAX:
         return "…"
@@ -188,7 +185,7 @@ def _type(document: Node, schema: Node, depth: int = 0) -> str:
 
 
 def _resolved(document: Node, schema: Node) -> Node:
-    """What a schema stands for; one that only adds a word to another stands for that."""
+    """Follows a `$ref`, also one inside an `allOf` that only adds a description."""
     only = schema.get("allOf", ())
     reference = (only[0] if len(only) == 1 else schema).get("$ref")
     if reference is None:
@@ -200,7 +197,7 @@ def _resolved(document: Node, schema: Node) -> Node:
 
 
 def _examples(document: Node, content: Node) -> Iterator[object]:
-    """The examples of a body, wherever the description keeps them."""
+    """Yields the examples of a body, from its content or from its schema."""
     named = content.get("examples")
     if isinstance(named, Mapping):
         yield from (each["value"] for each in named.values() if "value" in each)

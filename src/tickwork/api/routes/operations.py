@@ -1,9 +1,8 @@
-"""For those who watch the process: does it live, can it serve.
+"""Routes for health checks and Prometheus metrics.
 
-Numbers about this process, for Prometheus.
-
-Open to this machine only, until there are keys: they tell how busy the process is, and the names of
-its queues. What a proxy brings comes from elsewhere, wherever the proxy stands.
+Until there is authentication, only clients on this machine may read the metrics, because they show
+the load of the process and the names of its queues. A request through a proxy counts as remote,
+wherever the proxy runs.
 """
 
 from __future__ import annotations
@@ -20,56 +19,57 @@ from tickwork import __version__
 from tickwork.api.context import Context
 from tickwork.api.problems import described
 from tickwork.api.schemas import Health, Readiness
+from tickwork.ops.cluster import check_database
 
 
 @get(
     "/healthz",
     operation_id="healthz",
-    summary="Does it live?",
+    summary="Liveness check",
     tags=["health"],
     sync_to_thread=False,
 )
 def healthz() -> Health:
-    """Answers as long as the process does."""
+    """Responds while the process is running."""
     return Health(status="ok", version=__version__)
 
 
 @get(
     "/readyz",
     operation_id="readyz",
-    summary="Can it serve?",
+    summary="Readiness check",
     tags=["health"],
     responses=described(503),
 )
 async def readyz(context: NamedDependency[Context]) -> Readiness:
-    """Answers once the database does; until then 503."""
+    """Responds with 200 if the database answers, otherwise with 503."""
     if context.store is not None:
-        await context.store.meta()
+        await check_database(context.store)
     return Readiness(status="ready")
 
 
-_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
 @get(
     "/metrics",
     operation_id="metrics",
-    summary="How is it doing?",
+    summary="Prometheus metrics",
     tags=["health"],
     media_type=CONTENT_TYPE_LATEST,
     responses=described(403),
     sync_to_thread=True,
 )
 def metrics(request: Request[Any, Any, Any], context: NamedDependency[Context]) -> Response[bytes]:
-    """Counters, gauges and histograms in the text format of Prometheus; 403 to other machines."""
+    """Returns metrics in the Prometheus text format; 403 for clients on other machines."""
     host = request.client.host if request.client else ""
-    if not is_loopback(host) or any(name in request.headers for name in _PROXIED):
+    if not is_loopback(host) or any(name in request.headers for name in _PROXY_HEADERS):
         raise PermissionDeniedException
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Whether an address is a loopback address."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Routes of schedules."""
+"""Routes for schedules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BODIES = [
 
 
 _BODY = """Exactly one timing: cron_expr, interval_seconds, interval_minutes, daily_time,
-weekly_time, monthly_time, once_at, or rrule with start_at. Everything else may be left out."""
+weekly_time, monthly_time, once_at, or rrule with start_at. All other fields are optional."""
 
 _GAP = Fire(
     fire_at=datetime.fromisoformat("2027-03-14T07:00:00+00:00"),
@@ -65,7 +65,7 @@ _ANSWERS = [
     )
 ]
 _ANSWER = ResponseSpec(
-    PreviewAnswer, description="The coming fires", generate_examples=False, examples=_ANSWERS
+    PreviewAnswer, description="The next fires", generate_examples=False, examples=_ANSWERS
 )
 
 
@@ -73,7 +73,7 @@ _ANSWER = ResponseSpec(
     "/preview",
     status_code=200,
     operation_id="preview_schedule",
-    summary="When would it fire?",
+    summary="Preview a schedule",
     responses={200: _ANSWER, **described(400, 413, 415, 422, 503)},
     dto=Documented[PreviewRequest],
 )
@@ -81,14 +81,14 @@ async def preview(
     data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
     context: NamedDependency[Context],
 ) -> PreviewAnswer:
-    """The next fires of a schedule that need not exist, strictly after `from`.
+    """Returns the next fires of a schedule that need not exist, strictly after `from`.
 
-    Nothing is stored. Clock changes that touch a fire are told in words.
+    Nothing is stored. Each fire that a clock change affects has a note.
     """
     calendars = {}
     if context.store is not None:
         calendars = await holidays_among(context.store, DEFAULT, [data])
-    # In a thread: a rare rule may take a while to search, and others must not wait for it.
+    # In a thread: searching a rule that rarely fires must not block other requests.
     answer = await asyncio.to_thread(
         preview_schedule, data, now=context.now(), limits=context.limits, calendars=calendars
     )
@@ -96,5 +96,5 @@ async def preview(
 
 
 def schedule_routes() -> Router:
-    """All routes of schedules."""
+    """Returns the router of schedules."""
     return Router("/v1/schedules", route_handlers=[preview], tags=["schedules"])
