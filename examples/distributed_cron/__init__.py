@@ -1,1 +1,1 @@
-"""Three nodes, one PostgreSQL, 100,000 schedules; leaders are killed and frozen while they work."""
+"""Three nodes on one PostgreSQL share 100,000 schedules while leaders are killed and frozen."""

@@ -1,4 +1,4 @@
-"""The app that every node runs: one queue, and a handler that has nothing to do."""
+"""The app that every node runs: one queue with an empty handler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tickwork import Message, Tickwork
 
 QUEUE = "ticks"
 
-app = Tickwork()  # Its database is TICKWORK_DATABASE, its roles are TICKWORK_ROLES.
+app = Tickwork(min_interval_seconds=1)  # Its database is TICKWORK_DATABASE.
 app.queue(QUEUE)
 
 
 @app.on(QUEUE)
 async def tick(message: Message[Any]) -> None:
-    """A slot of a schedule came up."""
+    """Handle one slot of a schedule."""

