@@ -54,6 +54,7 @@ STANDALONE = {
     "tickwork.store.sqlite.messages.settle": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",
     "tickwork.store.sqlite.pruner": "the stores have one skeleton",
+    "tickwork.testing.recorded_cluster": "for users and the examples, which import it",
 }
 """Modules under 60 lines of code with a single importer, and why each is a file."""
 
