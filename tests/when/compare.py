@@ -1,4 +1,4 @@
-"""One case: ask the product, ask the reference, and say in words where they differ."""
+"""Compares the product with the reference for one case and describes the differences."""
 
 import json
 from collections.abc import Iterator

@@ -210,6 +210,6 @@ def knows_days(timing: Fields) -> bool:
 
 
 def is_unlucky(error: InvalidInput) -> bool:
-    """A combination that its own bounds or policy leave nothing of; all else is a mistake here."""
+    """Whether its bounds or policy leave no slot; any other fault is a bug of the strategy."""
     known = ("never fires", "does not exist in", "must be after start_at")
     return all(any(text in fault.message for text in known) for fault in error.errors)

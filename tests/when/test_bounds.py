@@ -94,7 +94,7 @@ def test_a_preview_does_not_look_into_a_far_future() -> None:
     assert len(when.preview(yearly, NOW, 1_000).fires) == 1_000
 
 
-def test_the_end_of_the_calendar_is_an_end_and_no_error() -> None:
+def test_the_end_of_the_calendar_ends_the_slots_without_an_error() -> None:
     for fields in ({"cron_expr": "* * * * *"}, {"interval_seconds": 60}, rrule("FREQ=DAILY")):
         rule = when.parse({**fields, "timezone": "Pacific/Kiritimati"}, created_at=NOW)
         assert when.next_after(rule, datetime(9999, 12, 31, 23, 59, tzinfo=UTC)) is None

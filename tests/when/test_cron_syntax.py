@@ -97,7 +97,7 @@ def test_an_alias_means_its_expression(alias: str, plain: str) -> None:
         ("0 0 9 ? mar THU", "0 9 * 3 4"),
     ],
 )  # fmt: skip
-def test_two_spellings_of_one_rule(one: str, other: str) -> None:
+def test_two_spellings_of_one_rule_have_the_same_slots(one: str, other: str) -> None:
     assert slots(one, 20) == slots(other, 20)
 
 
@@ -144,7 +144,7 @@ SEEDS = [f"schedule {number}" for number in range(60)]
         ("H 0 0 * * *", "%S", 0, 59, 25), ("0 0 H(29-31) 1 *", "%d", 29, 31, 3),
     ],
 )  # fmt: skip
-def test_a_hashed_place_is_stable_in_range_and_spread(
+def test_a_hashed_value_is_stable_in_range_and_spread(
     expression: str, part: str, low: int, high: int, least_spread: int
 ) -> None:
     places = set()
@@ -159,7 +159,7 @@ def test_a_hashed_place_is_stable_in_range_and_spread(
 
 
 @pytest.mark.parametrize("step", [2, 7, 15, 30])
-def test_a_hashed_step_keeps_its_step_from_a_hashed_beginning(step: int) -> None:
+def test_a_hashed_step_starts_at_a_hashed_value(step: int) -> None:
     beginnings = set()
     for seed in SEEDS:
         minutes = sorted({slot.minute for slot in slots(f"H/{step} * * * *", 60, seed)})
@@ -182,7 +182,7 @@ def test_a_hash_may_stand_in_a_list_and_beside_names() -> None:
     assert {f"{slot:%a}" for slot in slots("0 0 * * THU,H(1-1)", 4)} == {"Thu", "Mon"}
 
 
-def test_a_name_with_an_h_is_no_hash() -> None:
+def test_a_name_that_contains_h_is_not_hashed() -> None:
     assert slots("0 0 * MAR THU", 5, "one") == slots("0 0 * MAR THU", 5, "two")
 
 

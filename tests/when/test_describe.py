@@ -99,7 +99,7 @@ def test_a_rule_in_english(fields: dict[str, object], english: str) -> None:
     assert when.describe(rule) == english
 
 
-def test_a_hashed_place_is_told_as_the_place_it_is() -> None:
+def test_a_hashed_value_is_described_as_its_value() -> None:
     rule = when.parse({"cron_expr": "H H * * *"}, seed="some schedule")
     slot = when.next_after(rule, when.model.EPOCH)
     assert slot is not None

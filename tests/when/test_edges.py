@@ -47,7 +47,7 @@ def test_a_refusal_gives_the_true_reason(expr: str, fragment: str) -> None:
         ("2027-03-14T02:30:00-05:00", None, None),
     ],
 )
-def test_a_single_local_time_says_where_a_change_touches_it(
+def test_a_single_local_time_notes_a_clock_change(
     at: str, dst: when.ClockChange | None, note: str | None
 ) -> None:
     rule = when.parse({"once_at": at, "timezone": NEW_YORK})
@@ -70,13 +70,13 @@ def test_a_recurrence_keeps_its_first_occurrence_when_its_start_has_a_fraction()
 @pytest.mark.parametrize(
     "until", ["202712", "2027121", "20271231T9", "20271231T090000X", "٢٠٢٧١٢٣١"]
 )
-def test_a_date_of_too_few_digits_is_no_until(until: str) -> None:
+def test_an_until_with_too_few_digits_is_refused(until: str) -> None:
     fields = {"rrule": f"FREQ=DAILY;UNTIL={until}", "start_at": "2027-01-01T09:00:00Z"}
     with pytest.raises(InvalidInput, match="rrule: UNTIL="):
         when.parse(fields)
 
 
-def test_a_rule_that_begins_late_is_held_to_the_least_interval_too() -> None:
+def test_a_rule_that_starts_late_must_respect_the_minimum_interval() -> None:
     fields = {
         "rrule": "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO",
         "start_at": "2027-01-01T00:00:00Z",

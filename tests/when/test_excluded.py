@@ -1,4 +1,4 @@
-"""Excluded days: their slots are gone, or roll to the nearest open day."""
+"""Excluded days: their slots are skipped, or roll to the nearest open day."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -68,7 +68,7 @@ JANUARY = [
 
 
 @pytest.mark.parametrize(("fields", "excluded", "roll", "days", "answer"), JANUARY)
-def test_an_excluded_slot_is_gone_or_rolls(
+def test_an_excluded_slot_is_skipped_or_rolls(
     fields: Fields, excluded: list[str], roll: str, days: int, answer: str
 ) -> None:
     whole: Fields = {**fields, "exclude": excluded, "roll": roll}
@@ -105,7 +105,7 @@ def test_days_with_different_times_roll_onto_each_other() -> None:
     assert slots(fields, NEW_YEAR, 7) == "01-04T08 01-04T12"
 
 
-def test_what_would_have_been_before_the_start_does_not_roll_into_it() -> None:
+def test_a_slot_before_the_start_does_not_roll_past_it() -> None:
     fields: Fields = {
         "rrule": "FREQ=DAILY;BYHOUR=9",
         "start_at": "2027-01-04T12:00:00Z",
@@ -116,7 +116,7 @@ def test_what_would_have_been_before_the_start_does_not_roll_into_it() -> None:
     assert slots({**fields, "rrule": "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9"}, NEW_YEAR, 7) == ""
 
 
-def test_a_slot_with_no_open_day_within_a_year_is_gone() -> None:
+def test_a_slot_with_no_open_day_within_a_year_is_skipped() -> None:
     for timing in (MONDAYS, BIWEEKLY):
         fields: Fields = {**timing, "exclude": dates("2027-01-04", 800), "roll": "next_day"}
         rule = when.parse(fields, created_at=NEW_YEAR)
@@ -167,7 +167,7 @@ def test_an_interval_skips_whole_local_days(mode: str) -> None:
     assert all((slot - rule.anchor) % timedelta(minutes=90) == timedelta() for slot in found)
 
 
-def test_a_day_that_comes_in_pieces_is_excluded_in_all_of_them() -> None:
+def test_a_local_day_in_pieces_is_excluded_in_all_of_them() -> None:
     """In St John's, until 2010, the clock went from 00:01 on Sunday back to 23:01 on Saturday."""
     zone = ZoneInfo("America/St_Johns")
     for excluded in ("2010-11-06", "2010-11-07"):
@@ -186,7 +186,7 @@ def test_a_day_that_comes_in_pieces_is_excluded_in_all_of_them() -> None:
             assert when.count_between(rule, start - timedelta(1), end) == len(expected)
 
 
-def test_an_interval_over_a_day_that_a_zone_left_out() -> None:
+def test_an_interval_crosses_a_day_that_a_zone_skipped() -> None:
     fields: Fields = {
         "interval_minutes": 60,
         "timezone": "Pacific/Apia",
@@ -210,7 +210,7 @@ def test_an_interval_over_a_day_that_a_zone_left_out() -> None:
     st.lists(st.integers(0, 75), max_size=25),
     st.sampled_from(["skip", "next_day", "previous_day"]),
 )  # fmt: skip
-def test_exclusions_are_what_moving_each_slot_by_hand_gives(
+def test_exclusions_equal_moving_each_slot_by_hand(
     fields: Fields, days: list[int], roll: str
 ) -> None:
     first, end = datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 3, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Intervals: elapsed time from an anchor, whatever the clock on the wall does."""
+"""Intervals: elapsed time from an anchor, independent of local clock changes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,18 +30,18 @@ def test_with_a_start_the_first_slot_is_the_start(mode: str) -> None:
     assert when.count_between(rule, CREATED, start + 2 * HOUR) == 3
 
 
-def test_slots_pass_through_a_change_at_their_own_pace() -> None:
+def test_slots_keep_their_spacing_across_a_clock_change() -> None:
     slots = when.slots_between(hourly(), CREATED, CREATED + timedelta(days=2))
     assert slots == [CREATED + k * HOUR for k in range(1, 49)]
 
 
-def test_a_fixed_delay_counts_from_wherever_the_run_ended() -> None:
+def test_a_fixed_delay_counts_from_the_finish_of_the_run() -> None:
     rule = hourly(interval_mode="fixed_delay")
     ended = CREATED + timedelta(hours=7, seconds=12, microseconds=3)
     assert when.next_after(rule, ended) == ended + HOUR
 
 
-def test_a_fixed_rate_does_not_care_where_the_run_ended() -> None:
+def test_a_fixed_rate_ignores_when_the_run_finished() -> None:
     ended = CREATED + timedelta(hours=7, seconds=12, microseconds=3)
     assert when.next_after(hourly(), ended) == CREATED + 8 * HOUR
 
@@ -69,7 +69,7 @@ def test_the_longest_interval_ends_before_the_calendar_does(mode: str, year: int
     assert when.count_between(rule, after, datetime(9999, 12, 31, tzinfo=UTC)) in (0, 1, 2)
 
 
-def test_a_memoised_answer_tells_the_two_passes_of_an_hour_apart() -> None:
+def test_the_cache_distinguishes_the_two_occurrences_of_an_hour() -> None:
     zone = when.zone.timeline("America/New_York").zone
     first = datetime(2027, 11, 7, 1, 30, tzinfo=zone)
     second = first.replace(fold=1)

@@ -1,4 +1,4 @@
-"""The walk in strides sees what the walk minute by minute sees."""
+"""The fast walk gives the same result as the walk minute by minute."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Missed slots: every slot of an outage fires or stands in exactly one run of skipped ones."""
+"""Missed slots: every slot of an outage fires or is in exactly one skipped run."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -26,7 +26,7 @@ POLICIES = st.builds(
 def listed_plan(
     rule: when.Rule, last_slot: datetime, now: datetime, missed: Missed, fired: int
 ) -> when.MissedPlan:
-    """The same plan the plain way: list every slot, judge each, cut where the firings end."""
+    """A simple reference plan: lists every slot, decides each, and cuts at `max_firings`."""
     endless = structs.replace(rule, max_firings=None)
     slots = when.slots_between(endless, last_slot, now)
     if isinstance(rule.timing, when.Interval) and rule.timing.mode == "fixed_delay":
@@ -69,7 +69,7 @@ def test_a_plan_is_what_listing_every_slot_gives(case: Case, missed: Missed, fir
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(POLICIES, st.sampled_from([0, 45, 400]), st.sampled_from([0, 500]), st.integers(0, 900))
-def test_spread_slots_are_judged_one_by_one(
+def test_slots_with_jitter_or_window_are_checked_one_by_one(
     missed: Missed, jitter: int, window: int, minutes: int
 ) -> None:
     rule = minutely(jitter_seconds=jitter, fire_window_seconds=window)
@@ -81,7 +81,7 @@ def test_spread_slots_are_judged_one_by_one(
 
 
 @pytest.mark.parametrize("policy", MissedPolicy)
-def test_a_budget_ends_a_plan_at_each_of_its_firings(policy: MissedPolicy) -> None:
+def test_max_firings_ends_a_plan_at_any_of_its_firings(policy: MissedPolicy) -> None:
     # It ended a while ago: of its last slots some are still on time and some are not.
     spread = {"fire_window_seconds": 1_800, "end_at": (NOW - timedelta(minutes=15)).isoformat()}
     start, missed = NOW - timedelta(hours=2), Missed(policy, 5, 60)
@@ -150,7 +150,7 @@ def test_nothing_missed_means_nothing_planned(policy: MissedPolicy) -> None:
     assert when.plan_missed(minutely(), NOW, NOW, Missed(policy)) == when.MissedPlan((), (), NOW)
 
 
-def test_the_rule_itself_says_the_policy() -> None:
+def test_the_policy_of_the_rule_is_the_default() -> None:
     rule = minutely(missed={"policy": "skip", "grace_seconds": 0})
     plan = when.plan_missed(rule, NOW - timedelta(minutes=5), NOW)
     assert [fire.slot for fire in plan.fire] == [NOW]
@@ -164,7 +164,7 @@ def test_a_skipped_run_is_never_interrupted_by_a_slot_that_fires() -> None:
         assert not any(run.first <= fire.slot <= run.last for fire in plan.fire)
 
 
-def test_the_firing_that_uses_up_the_budget_is_the_end_of_the_plan() -> None:
+def test_the_firing_that_uses_up_max_firings_ends_the_plan() -> None:
     rule = minutely(max_firings=5)
     plan = when.plan_missed(rule, NOW - timedelta(minutes=50), NOW, fired=2)
     assert [fire.slot for fire in plan.fire] == [
@@ -205,7 +205,7 @@ def test_a_fixed_delay_plans_one_slot_whatever_the_outage() -> None:
     assert plan.skipped == ()
 
 
-def test_a_plan_says_how_far_it_goes_where_a_grace_holds_too_many_slots() -> None:
+def test_a_plan_stops_early_if_the_grace_period_has_too_many_slots() -> None:
     rule = minutely(missed={"grace_seconds": 366 * 86_400})
     start = NOW - timedelta(days=10)
     planned: list[PlannedSlot] = []
@@ -230,7 +230,7 @@ YEAR_LONG = [
 
 
 @pytest.mark.parametrize(("fields", "slots"), YEAR_LONG, ids=str)
-def test_a_year_of_an_often_firing_rule_is_counted_and_not_walked(
+def test_a_year_of_a_frequent_rule_is_counted_and_not_iterated(
     fields: dict[str, object], slots: int
 ) -> None:
     rule = when.parse({**fields, "timezone": "Europe/Berlin"}, created_at=NOW - timedelta(days=999))

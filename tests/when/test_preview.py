@@ -1,4 +1,4 @@
-"""Previews: the coming slots, with a word wherever a clock change touches one."""
+"""Previews: the upcoming slots, with a note where a clock change affects one."""
 
 from datetime import UTC, datetime
 
@@ -32,7 +32,7 @@ OVER_THE_GAP = [
 
 
 @pytest.mark.parametrize(("expression", "gap", "clock", "note"), OVER_THE_GAP)
-def test_a_moved_slot_says_what_it_stands_for(
+def test_a_moved_slot_notes_its_nominal_time(
     expression: str, gap: str, clock: str, note: str | None
 ) -> None:
     fires = preview(BEFORE_GAP, 9, cron_expr=expression, dst={"gap": gap}).fires
@@ -51,7 +51,7 @@ def test_a_local_time_carries_its_offset() -> None:
     ("overlap", "turns"),
     [("first", ["first"]), ("last", ["second"]), ("both", ["first", "second"])],
 )
-def test_a_time_that_comes_twice_says_which_one_it_is(overlap: str, turns: list[str]) -> None:
+def test_a_time_that_occurs_twice_notes_which_one_it_is(overlap: str, turns: list[str]) -> None:
     shown = preview(BEFORE_OVERLAP, 3, cron_expr="30 1 * * *", dst={"overlap": overlap})
     touched = [fire for fire in shown.fires if fire.dst is not None]
     assert [fire.dst for fire in touched] == ["overlap"] * len(turns)
@@ -61,12 +61,12 @@ def test_a_time_that_comes_twice_says_which_one_it_is(overlap: str, turns: list[
     assert shown.warnings == ()
 
 
-def test_an_hourly_rule_is_told_of_both_passes() -> None:
+def test_an_hourly_rule_shows_both_occurrences() -> None:
     fires = preview(BEFORE_OVERLAP.replace(day=7, hour=4), 4, cron_expr="0 * * * *").fires
     assert [fire.note is not None for fire in fires] == [True, True, False, False]
 
 
-def test_an_interval_knows_no_change() -> None:
+def test_an_interval_has_no_clock_change_notes() -> None:
     shown = preview(BEFORE_GAP, 50, interval_minutes=30)
     assert all(fire.dst is None for fire in shown.fires)
 
@@ -82,7 +82,7 @@ def test_no_warning_about_what_lies_beyond_the_preview() -> None:
     assert preview(early, 2, cron_expr="30 2 * * *", dst={"gap": "skip"}).warnings == ()
 
 
-def test_a_lost_day_is_a_warning_however_many_times_it_had() -> None:
+def test_a_skipped_day_is_one_warning_however_many_slots_it_had() -> None:
     rule = when.parse(
         {"cron_expr": "* * * * * *", "timezone": "Pacific/Apia"},
         limits=when.Limits(min_interval_seconds=1),
@@ -109,13 +109,13 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("fields", "warnings"), WARNED, ids=str)
-def test_what_may_surprise_is_a_warning(
+def test_surprising_rules_have_a_warning(
     fields: dict[str, object], warnings: tuple[str, ...]
 ) -> None:
     assert when.preview(when.parse(fields), BEFORE_GAP, 3).warnings == warnings
 
 
-def test_a_place_that_is_settled_needs_no_warning() -> None:
+def test_a_hashed_value_of_a_saved_schedule_has_no_warning() -> None:
     rule = when.parse({"cron_expr": "H 9 * * *"}, seed="a schedule")
     assert when.preview(rule, BEFORE_GAP, 1).warnings == ()
 
@@ -141,6 +141,6 @@ def test_a_preview_ends_where_the_schedule_does(bound: dict[str, object], count:
     assert len(when.preview(rule, BEFORE_GAP, 50).fires) == count
 
 
-def test_a_preview_tells_the_rule_in_words() -> None:
+def test_a_preview_describes_the_rule() -> None:
     shown = preview(BEFORE_GAP, 1, cron_expr="0 9 * * MON-FRI")
     assert shown.description == "At 09:00, Monday to Friday, New York time"

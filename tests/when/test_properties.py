@@ -77,7 +77,7 @@ def test_slots_are_utc_sorted_unique_and_within_start_and_end(case: Case) -> Non
 @lawful
 @given(cases())
 def test_no_slot_lies_on_an_excluded_local_date(case: Case) -> None:
-    """But for one that a gap at the end of an open day moved past midnight."""
+    """Except a slot that a gap at the end of an open day moved past midnight."""
     zone = ZoneInfo(case.rule.timezone)
     for slot in case.slots():
         if slot.astimezone(zone).date() in case.rule.excluded_days:

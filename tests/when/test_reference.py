@@ -29,7 +29,7 @@ def sampled_zones() -> list[str]:
     return [*ODD_ZONES, *Random(SEED).sample(others, 12)]
 
 
-def test_every_zone_is_accepted_and_what_is_none_is_refused() -> None:
+def test_every_zone_is_accepted_and_other_names_are_refused() -> None:
     for zone in zones.all_zones():
         product_rule({"cron_expr": "0 9 * * *"}, zone, "run_after", "first")
     for name in sorted(zones.NO_ZONES):

@@ -73,7 +73,7 @@ def family(seed: int, count: int) -> Iterator[tuple[str, datetime]]:
 
 
 def is_dateutils_own(text: str) -> bool:
-    """Where dateutil has its own mind: it counts BYSETPOS in a first week only from the start."""
+    """Where dateutil deviates: in the first week it counts BYSETPOS from the start only."""
     return "WEEKLY" in text and "BYSETPOS" in text
 
 
@@ -115,7 +115,7 @@ def test_a_first_week_with_a_set_position_is_a_whole_week() -> None:
     assert when.next_after(rule, wednesday - timedelta(1)) == datetime(2027, 3, 8, 9, tzinfo=UTC)
 
 
-def test_a_weekday_with_a_number_and_one_without_are_both_meant() -> None:
+def test_numbered_and_plain_weekdays_can_be_mixed() -> None:
     rule = rrule("FREQ=MONTHLY;BYDAY=SU,1TU,-1TU", datetime(2027, 3, 1, tzinfo=UTC))
     march = when.slots_between(rule, rule.start_at or NOW, datetime(2027, 3, 31, tzinfo=UTC))
     assert [slot.day for slot in march] == [2, 7, 14, 21, 28, 30]
@@ -135,7 +135,7 @@ def test_until_is_inclusive(until: str, last: int) -> None:
     assert when.count_between(rule, NOW, datetime(2027, 3, 31, 23, tzinfo=UTC)) == last
 
 
-def test_until_in_utc_is_read_on_the_zones_clock() -> None:
+def test_until_in_utc_is_converted_to_local_time() -> None:
     start = datetime(2027, 7, 1, 13, tzinfo=UTC)
     rule = rrule("FREQ=DAILY;UNTIL=20270703T130000Z", start, timezone="America/New_York")
     assert len(when.slots_between(rule, NOW, datetime(2028, 1, 1, tzinfo=UTC))) == 3

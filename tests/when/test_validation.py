@@ -231,7 +231,7 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize(("fields", "faulty"), SEVERAL)
-def test_every_fault_is_told_at_once(fields: Fields, faulty: set[str]) -> None:
+def test_every_fault_is_reported_at_once(fields: Fields, faulty: set[str]) -> None:
     assert {fault.field for fault in when.validate(fields)} == faulty
 
 
@@ -299,7 +299,7 @@ bodies = st.dictionaries(names, nested, min_size=1, max_size=5)
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(bodies)
-def test_whatever_is_sent_is_a_rule_or_refused(fields: Fields) -> None:
+def test_any_fields_are_a_rule_or_refused(fields: Fields) -> None:
     with at_most(60_000):
         faults = when.validate(fields, created_at=datetime(2027, 1, 1, tzinfo=UTC))
     assert all(fault.field and fault.message for fault in faults)
@@ -308,7 +308,7 @@ def test_whatever_is_sent_is_a_rule_or_refused(fields: Fields) -> None:
 
 @settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.text("0123456789*/-,?#LWH() @adeiklmnoruy", max_size=24), st.booleans())
-def test_whatever_is_sent_as_cron_is_a_rule_or_refused(text: str, bare: bool) -> None:
+def test_any_cron_text_is_a_rule_or_refused(text: str, bare: bool) -> None:
     expression = text if bare else f"{text} * * * *"
     with at_most(60_000):
         faults = when.validate({"cron_expr": expression})
@@ -327,7 +327,7 @@ parts = st.tuples(
 @settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.sampled_from(["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"]),
        st.lists(parts, max_size=5))  # fmt: skip
-def test_whatever_is_sent_as_rrule_is_a_rule_or_refused(frequency: str, some: list[str]) -> None:
+def test_any_rrule_text_is_a_rule_or_refused(frequency: str, some: list[str]) -> None:
     fields = {"rrule": ";".join([f"FREQ={frequency}", *some]), **START}
     with at_most(2_000_000):
         faults = when.validate(fields, limits=when.Limits(min_interval_seconds=1))

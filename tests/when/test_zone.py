@@ -1,4 +1,4 @@
-"""A zone's timeline says what zoneinfo says, at every instant and from every side."""
+"""A zone's timeline agrees with zoneinfo at every instant."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +44,7 @@ def test_the_stretch_of_an_instant_has_its_offset(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_walking_finds_every_change_and_leaves_nothing_out(zone: str) -> None:
+def test_consecutive_stretches_cover_every_change_without_holes(zone: str) -> None:
     line = Timeline(ZoneInfo(zone))
     start, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2020, 2038))
     changes, instant = [], start
@@ -67,8 +67,8 @@ def test_the_order_of_questions_does_not_matter(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_an_end_that_is_no_change_is_not_just_before_one(zone: str) -> None:
-    """Or an overlap that lies across it would go unseen."""
+def test_a_stretch_does_not_end_shortly_before_a_change(zone: str) -> None:
+    """Otherwise an overlap across its end would be missed."""
     info, line = ZoneInfo(zone), Timeline(ZoneInfo(zone))
     instant = FIRST
     while instant < FIRST + 150 * 366 * DAY_SECONDS:
@@ -90,7 +90,7 @@ SEAMS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("fields", SEAMS, ids=str)
 @pytest.mark.parametrize("seconds", [1_500, 18_000, 172_800])
-def test_where_the_timeline_is_cut_shows_nowhere(
+def test_chunk_boundaries_do_not_affect_slots(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], seconds: int
 ) -> None:
     for zone in ("Europe/Berlin", "Antarctica/Troll", "America/Nuuk", "Australia/Lord_Howe"):
@@ -108,8 +108,10 @@ def test_where_the_timeline_is_cut_shows_nowhere(
             assert len(usual[0]) == usual[1]
 
 
-def test_a_moved_slot_beyond_a_cut_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In Lord Howe 02:10 moves to 02:40, past 02:35; the cut lies between."""
+def test_a_moved_slot_beyond_a_chunk_boundary_keeps_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In Lord Howe 02:10 moves to 02:40, past 02:35; the chunk boundary lies between."""
     monkeypatch.setattr("tickwork.core.when.zone._CHUNK_SECONDS", 300)
     monkeypatch.setattr("tickwork.core.when.slot_sources.timeline", fresh_timeline)
     zone = "Australia/Lord_Howe"
@@ -145,7 +147,7 @@ def test_a_zone_repeats_every_400_years(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_before_1900_it_is_as_it_was_then(zone: str) -> None:
+def test_instants_before_1900_have_the_offset_of_1900(zone: str) -> None:
     line = Timeline(ZoneInfo(zone))
     assert line.stretch(-60_000_000_000) == line.stretch(FIRST)
 

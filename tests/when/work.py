@@ -1,4 +1,4 @@
-"""Work, counted in calls and not in seconds: the same on every machine and on every day."""
+"""Measures work in function calls instead of seconds, to be the same on every machine."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class TooMuchWork(AssertionError):
-    """Raised from within the work itself, so that what never ends fails at once."""
+    """Raised inside the measured code, so that an endless loop fails at once."""
 
 
 class Meter:
-    """How many functions, ours and C's, were called."""
+    """Number of Python and C functions called."""
 
     def __init__(self, calls_max: int) -> None:
         self.calls, self._calls_max = 0, calls_max
@@ -28,7 +28,7 @@ class Meter:
 
 @contextmanager
 def at_most(calls_max: int) -> Iterator[Meter]:
-    """Fails as soon as the block has made that many calls."""
+    """Fails as soon as the block exceeds a number of calls."""
     meter, before = Meter(calls_max), sys.getprofile()
     sys.setprofile(meter)
     try:
@@ -38,7 +38,7 @@ def at_most(calls_max: int) -> Iterator[Meter]:
 
 
 def calls_of(do: Callable[[], T], calls_max: int = 5_000_000) -> int:
-    """How many calls something takes."""
+    """Number of calls that a function makes."""
     with at_most(calls_max) as meter:
         do()
     return meter.calls

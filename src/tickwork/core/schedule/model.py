@@ -263,7 +263,7 @@ def rule_text(rule: Rule) -> str:
     """Encodes a rule for storage.
 
     Schedules with equal rules get equal texts, so caches keyed by the text are shared. The seed is
-    left out if nothing depends on it.
+    omitted if nothing depends on it.
     """
     plain = structs.replace(rule, holidays=frozenset())
     if not depends_on_id(rule):
