@@ -1,4 +1,4 @@
-"""Laws of the error tree: stable codes, and an error survives the way to another process."""
+"""Errors: codes are unique, and errors can be pickled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_kinds(kind: type[TickworkError] = TickworkError) -> set[type[TickworkErr
     return {kind}.union(*(all_kinds(each) for each in kind.__subclasses__()))
 
 
-def test_every_kind_is_among_the_examples() -> None:
+def test_every_error_has_an_example() -> None:
     named = {kind for kind in all_kinds() if kind.__module__ == errors.__name__}
     assert named == {type(error) for error in EVERY_ERROR}
 
@@ -41,7 +41,7 @@ def test_codes_are_unique() -> None:
 
 
 @pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
-def test_an_error_survives_the_way_to_another_process(error: TickworkError) -> None:
+def test_an_error_can_be_pickled(error: TickworkError) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)
     assert type(again) is type(error)
     assert str(again) == str(error)

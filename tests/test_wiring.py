@@ -1,4 +1,4 @@
-"""Settings: flags over environment over file over defaults, and faults by name."""
+"""Settings: flags over environment over file over defaults, and errors by name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load(
     return load_settings(flags or {}, environ=environ or {}, folder=folder)
 
 
-def test_defaults_serve_a_laptop(tmp_path: Path) -> None:
+def test_the_defaults_are_for_a_laptop(tmp_path: Path) -> None:
     assert load(tmp_path) == Settings(
         host="127.0.0.1",
         port=8080,
@@ -51,13 +51,13 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seconds", [0, "0", 1.5, "1.5", 86_400])
-def test_a_drain_may_take_any_time(tmp_path: Path, seconds: float | str) -> None:
+def test_drain_seconds_may_be_a_number_or_text(tmp_path: Path, seconds: float | str) -> None:
     assert load(tmp_path, {"drain_seconds": seconds}).drain_seconds == float(seconds)
     assert load(tmp_path).drain_seconds == 30.0
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a.db", "sqlite:////var/a.db", "postgresql://u:p@h/d"])
-def test_the_forms_of_a_database_are_accepted(tmp_path: Path, url: str) -> None:
+def test_sqlite_and_postgresql_urls_are_accepted(tmp_path: Path, url: str) -> None:
     assert load(tmp_path, environ={"TICKWORK_DATABASE": url}).database == url
 
 
@@ -65,7 +65,7 @@ def test_the_forms_of_a_database_are_accepted(tmp_path: Path, url: str) -> None:
     "url",
     ["sqlite://a.db", "sqlite:///", "sqlite:a.db", "postgresql://", "mysql://u:secret@h/d", "a.db"],
 )
-def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) -> None:
+def test_another_url_is_refused_without_repeating_it(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         load(tmp_path, environ={"TICKWORK_DATABASE": url})
     assert refused.value.errors[0].field == "TICKWORK_DATABASE"
@@ -95,7 +95,7 @@ def test_another_form_is_refused_without_repeating_it(tmp_path: Path, url: str) 
         ({}, {}, "not toml", "tickwork.toml"),
     ],
 )
-def test_what_cannot_be_used_is_named_as_it_was_given(
+def test_an_error_names_a_setting_as_it_was_given(
     tmp_path: Path,
     flags: dict[str, object],
     environ: dict[str, str],
@@ -107,7 +107,7 @@ def test_what_cannot_be_used_is_named_as_it_was_given(
     assert [error.field for error in refused.value.errors] == [name]
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         load(tmp_path, {"port": "x"}, {"TICKWORK_ROLES": "y"}, "[server]\nhost = 1")
     assert len(refused.value.errors) == 3
@@ -128,7 +128,7 @@ def test_the_minimum_interval_reaches_the_preview(seconds: int, status: int) -> 
         ({Role.API, Role.SCHEDULER, Role.WORKER}, ["api", "scheduler"]),
     ],
 )
-def test_a_server_is_a_node_and_says_what_it_does(
+def test_a_server_is_a_node_with_its_roles(
     tmp_path: Path, roles: set[Role], shown: list[str]
 ) -> None:
     database = f"sqlite:///{tmp_path / 'server.db'}"

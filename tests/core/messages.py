@@ -1,4 +1,4 @@
-"""Messages as a store hands them out, for decisions that need nothing else."""
+"""Claimed messages for tests of pure decisions."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,8 +9,8 @@ from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def handed_out(**fields: Any) -> Message:
-    """A message in its first handing-out, but for what is given."""
+def claimed_message(**fields: Any) -> Message:
+    """A message with its first claim, and the given fields."""
     values: dict[str, Any] = {
         "tenant": "default",
         "id": UUID(int=1),

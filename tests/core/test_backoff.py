@@ -1,4 +1,4 @@
-"""Backoff: longer each time, up to its cap, and never more than a tenth beyond it."""
+"""Backoff: delays grow up to the cap, plus at most a tenth of jitter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_exponential_never_shrinks_and_stops_at_its_cap(backoff: Exponential)
 
 
 @given(LISTS)
-def test_a_list_is_gone_through_and_its_last_entry_repeats(backoff: Listed) -> None:
+def test_a_list_gives_one_delay_per_attempt_and_repeats_the_last(backoff: Listed) -> None:
     length = len(backoff.seconds)
     waits = [delay_seconds(backoff, attempt) for attempt in range(1, length + 5)]
     assert tuple(waits[:length]) == backoff.seconds
@@ -52,27 +52,25 @@ def test_a_list_is_gone_through_and_its_last_entry_repeats(backoff: Listed) -> N
 
 
 @given(SECONDS, ATTEMPTS)
-def test_a_fixed_one_is_always_the_same(seconds: float, attempt: int) -> None:
+def test_a_fixed_backoff_is_always_the_same(seconds: float, attempt: int) -> None:
     assert delay_seconds(Fixed(seconds), attempt) == seconds
 
 
 @given(BACKOFFS, ATTEMPTS, SPREADS)
-def test_a_spread_makes_it_longer_by_no_more_than_a_tenth(
-    backoff: Backoff, attempt: int, jitter: float
-) -> None:
+def test_jitter_adds_at_most_a_tenth(backoff: Backoff, attempt: int, jitter: float) -> None:
     plain = delay_seconds(backoff, attempt)
     assert plain <= delay_seconds(backoff, attempt, jitter=jitter) <= plain + plain * JITTER_MAX
 
 
 @given(BACKOFFS, ATTEMPTS, SPREADS)
-def test_no_wait_is_negative_or_longer_than_a_store_takes(
+def test_no_delay_is_negative_or_longer_than_a_store_accepts(
     backoff: Backoff, attempt: int, jitter: float
 ) -> None:
     assert 0 <= delay_seconds(backoff, attempt, jitter=jitter) <= DELAY_SECONDS_MAX
 
 
 @given(BACKOFFS)
-def test_what_can_be_waited_for_has_no_faults(backoff: Backoff) -> None:
+def test_a_valid_backoff_has_no_errors(backoff: Backoff) -> None:
     assert [*backoff_faults(backoff, "backoff")] == []
 
 
@@ -90,5 +88,5 @@ def test_what_can_be_waited_for_has_no_faults(backoff: Backoff) -> None:
         (Exponential(factor=0.5), "factor"),
     ],
 )
-def test_a_bad_backoff_is_named_by_its_field(backoff: Backoff, field: str) -> None:
+def test_an_error_of_a_backoff_names_its_field(backoff: Backoff, field: str) -> None:
     assert [fault.field for fault in backoff_faults(backoff, "backoff")] == [f"backoff.{field}"]

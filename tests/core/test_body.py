@@ -1,4 +1,4 @@
-"""Laws of bodies: what goes in comes back, and what could not come back is refused."""
+"""Bodies: a value is decoded to what was encoded, or it is refused."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def nested(depth: int) -> Any:
 
 
 @given(JSON)
-def test_json_comes_back_as_it_was(value: object) -> None:
+def test_json_is_decoded_to_what_was_encoded(value: object) -> None:
     assert decode_body(encode_body(value), ContentType.JSON) == value
 
 
 @given(st.binary())
-def test_bytes_come_back_as_they_were(value: bytes) -> None:
+def test_bytes_are_decoded_to_what_was_encoded(value: bytes) -> None:
     body = encode_body(value, ContentType.BYTES)
     assert decode_body(body, ContentType.BYTES) == value
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_text_comes_back_as_it_was(value: str) -> None:
+def test_text_is_decoded_to_what_was_encoded(value: str) -> None:
     body = encode_body(value, ContentType.TEXT)
     assert decode_body(body, ContentType.TEXT) == value
 
@@ -71,7 +71,7 @@ def test_text_comes_back_as_it_was(value: str) -> None:
         ("x", ContentType.BYTES, "must be bytes"),
     ],
 )
-def test_what_could_not_come_back_is_refused_by_field(
+def test_a_value_that_could_not_be_decoded_is_refused_by_field(
     value: object, kind: ContentType, fragment: str
 ) -> None:
     with pytest.raises(InvalidInput, match=fragment) as refused:
@@ -98,7 +98,7 @@ def test_bytes_that_are_not_json_are_refused(body: bytes) -> None:
 
 
 class Point(msgspec.Struct):
-    """A struct, with whatever somebody puts there."""
+    """A struct with any value."""
 
     x: Any
     y: Any = None
@@ -126,8 +126,8 @@ class Place:
         lambda each: [Point(Place({"x": each}))],
     ],
 )
-def test_a_number_that_json_has_not_is_refused(number: float, holding: Any) -> None:
-    """It would come back as null, and nobody would know."""
+def test_nan_and_infinity_are_refused_in_json(number: float, holding: Any) -> None:
+    """They would be decoded as null without an error."""
     with pytest.raises(
         InvalidInput, match=r"a NaN or an infinity, .*; send None or a text"
     ) as refused:
@@ -145,11 +145,11 @@ def test_a_number_that_json_has_not_is_refused(number: float, holding: Any) -> N
         [OrderedDict(x=None), {1.5}, None],
     ],
 )
-def test_an_honest_null_is_stored(value: object) -> None:
+def test_null_is_stored(value: object) -> None:
     assert encode_body(value) == msgspec.json.encode(value)
 
 
-def test_a_content_type_may_be_said_by_its_name() -> None:
+def test_a_content_type_may_be_given_by_name() -> None:
     assert known_content_type("text") is known_content_type(ContentType.TEXT) is ContentType.TEXT
     unknown: Any
     for unknown in ("xml", "JSON", "", None, 5, []):

@@ -1,4 +1,4 @@
-"""How many invocations run at a time: up while there is more to do, down when it fails."""
+"""Automatic concurrency: it grows with a backlog and shrinks with failures."""
 
 from itertools import accumulate, repeat
 
@@ -24,18 +24,18 @@ LOADS = st.builds(
 CURRENT = st.integers(AUTO_CONCURRENCY_MIN, AUTO_CONCURRENCY_MAX)
 
 
-def test_a_backlog_makes_it_grow_to_its_most_within_ten_looks() -> None:
+def test_concurrency_grows_to_its_maximum_within_ten_checks() -> None:
     grown = [*accumulate(repeat(BUSY, 10), next_concurrency, initial=AUTO_CONCURRENCY_MIN)]
     assert grown == sorted(grown)
     assert grown[-1] == AUTO_CONCURRENCY_MAX
 
 
-def test_idle_slots_or_an_empty_queue_make_no_more() -> None:
+def test_idle_permits_or_an_empty_queue_stop_the_growth() -> None:
     assert next_concurrency(8, Load(10, 0, all_busy=False, more_waiting=True)) == 8
     assert next_concurrency(8, Load(10, 0, all_busy=True, more_waiting=False)) == 8
 
 
-def test_failures_make_it_shrink_to_its_least() -> None:
+def test_failures_shrink_concurrency_to_its_minimum() -> None:
     failing = Load(finished=10, failed=10, all_busy=True, more_waiting=True)
     shrunk = [*accumulate(repeat(failing, 10), next_concurrency, initial=AUTO_CONCURRENCY_MAX)]
     assert shrunk == sorted(shrunk, reverse=True)
@@ -49,12 +49,12 @@ def test_a_few_failures_only_stop_the_growth() -> None:
 
 
 @given(CURRENT, LOADS)
-def test_it_stays_within_its_bounds(current: int, load: Load) -> None:
+def test_concurrency_stays_within_its_bounds(current: int, load: Load) -> None:
     assert AUTO_CONCURRENCY_MIN <= next_concurrency(current, load) <= AUTO_CONCURRENCY_MAX
 
 
 @given(CURRENT, LOADS)
-def test_it_grows_only_without_failures_and_shrinks_only_with_them(
+def test_concurrency_grows_only_without_failures_and_shrinks_only_with_them(
     current: int, load: Load
 ) -> None:
     after = next_concurrency(current, load)

@@ -1,4 +1,4 @@
-"""Decisions: what follows from an outcome, for every message and whatever a handler says."""
+"""Decisions after an outcome: ack, retry, release or dead letter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tests.core.test_backoff import BACKOFFS
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
@@ -52,7 +52,7 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
 )
 STORED_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 MESSAGES = st.builds(
-    handed_out,
+    claimed_message,
     id=st.uuids(),
     claim=st.integers(1, 1_000),
     attempts=st.integers(0, 101),
@@ -71,8 +71,8 @@ def sends(number: int) -> list[Send]:
 
 
 def delivered(outcome: Outcome, queue: QueueSettings, deliveries_max: int) -> list[Ending]:
-    """What follows from the same outcome of every delivery, until the message is gone."""
-    message, endings = handed_out(), []
+    """The fates of a message whose every attempt has the same outcome."""
+    message, endings = claimed_message(), []
     for _ in range(deliveries_max):
         ending = decide.settle(message, outcome, queue)
         endings.append(ending)
@@ -90,7 +90,7 @@ def delivered(outcome: Outcome, queue: QueueSettings, deliveries_max: int) -> li
 
 @settings(deadline=None)
 @given(MESSAGES, OUTCOMES, SETTINGS, st.floats(0, 1), st.integers(0, 2))
-def test_a_store_takes_every_ending(
+def test_a_store_accepts_every_ending(
     message: Message, outcome: Outcome, queue: QueueSettings, jitter: float, number: int
 ) -> None:
     ending = decide.settle(message, outcome, queue, jitter=jitter, sends=sends(number))
@@ -100,30 +100,32 @@ def test_a_store_takes_every_ending(
 
 
 @given(st.integers(0, 100), st.sampled_from([Failed("no"), RetryRequested(), RetryRequested(0)]))
-def test_dead_exactly_after_its_retries_and_one(max_retries: int, outcome: Outcome) -> None:
+def test_a_message_is_dead_after_one_attempt_and_its_retries(
+    max_retries: int, outcome: Outcome
+) -> None:
     endings = delivered(outcome, QueueSettings(max_retries=max_retries), 200)
     assert len(endings) == max_retries + 1
     assert {ending.fate for ending in endings[:-1]} <= {Fate.RETRY}
     assert (endings[-1].fate, endings[-1].reason) == (Fate.DEAD, "max_retries")
 
 
-def test_the_backoff_is_waited_for() -> None:
+def test_a_retry_waits_for_the_backoff() -> None:
     endings = delivered(Failed("no"), PLAIN, 10)
     assert [ending.delay_seconds for ending in endings] == [30, 60, 120, 0]
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0, 7, DELAY_SECONDS_MAX])
-def test_a_delay_that_is_asked_for_wins_also_nought(seconds: float) -> None:
-    ending = decide.settle(handed_out(), RetryRequested(seconds), PLAIN, jitter=1.0)
+def test_a_requested_delay_replaces_the_backoff_even_if_it_is_0(seconds: float) -> None:
+    ending = decide.settle(claimed_message(), RetryRequested(seconds), PLAIN, jitter=1.0)
     assert (ending.fate, ending.delay_seconds) == (Fate.RETRY, seconds)
 
 
 @pytest.mark.parametrize("ended", [Failed("the reason"), Permanent("the reason")])
-def test_an_error_after_a_retry_that_is_asked_for_is_told_with_it(ended: Outcome) -> None:
+def test_a_requested_retry_keeps_the_error_that_was_raised_after_it(ended: Outcome) -> None:
     outcome = effective_outcome(RetryRequested(7), ended)
-    retried = decide.settle(handed_out(), outcome, PLAIN)
+    retried = decide.settle(claimed_message(), outcome, PLAIN)
     assert (retried.fate, retried.delay_seconds) == (Fate.RETRY, 7)
-    dead = decide.settle(handed_out(), outcome, QueueSettings(max_retries=0))
+    dead = decide.settle(claimed_message(), outcome, QueueSettings(max_retries=0))
     assert (dead.fate, dead.reason) == (Fate.DEAD, "max_retries")
     assert retried.error == dead.error == "the reason"
 
@@ -139,14 +141,14 @@ def test_an_error_after_a_retry_that_is_asked_for_is_told_with_it(ended: Outcome
         (RetryRequested(7), Snoozed(3), RetryRequested(7)),
     ],
 )
-def test_what_a_handler_said_counts_and_else_how_it_ended(
+def test_a_requested_outcome_wins_over_the_result(
     said: Outcome | None, ended: Outcome | None, counts: Outcome
 ) -> None:
     assert effective_outcome(said, ended) == counts
 
 
 @given(MESSAGES, st.floats(0, 1))
-def test_a_spread_only_touches_the_backoff(message: Message, jitter: float) -> None:
+def test_jitter_changes_only_the_backoff(message: Message, jitter: float) -> None:
     queue = QueueSettings(max_retries=100, backoff=Fixed(100))
     message = structs.replace(message, attempts=5)
     retried = decide.settle(message, Failed("no"), queue, jitter=jitter)
@@ -156,14 +158,14 @@ def test_a_spread_only_touches_the_backoff(message: Message, jitter: float) -> N
 
 
 @given(MESSAGES)
-def test_the_spread_of_an_attempt_is_stable(message: Message) -> None:
+def test_the_jitter_of_an_attempt_is_stable(message: Message) -> None:
     assert decide.jitter_of(message) == decide.jitter_of(structs.replace(message, claim=77))
     assert 0 <= decide.jitter_of(message) <= 1
     another = structs.replace(message, attempts=message.attempts + 1)
     assert decide.jitter_of(message) != decide.jitter_of(another)
 
 
-def test_snoozing_costs_no_attempt_however_often() -> None:
+def test_snoozing_never_counts_an_attempt() -> None:
     endings = delivered(Snoozed(60), QueueSettings(max_retries=0), 300)
     assert len(endings) == 300
     assert {(each.fate, each.delay_seconds) for each in endings} == {(Fate.RELEASE, 60)}
@@ -178,10 +180,10 @@ def test_snoozing_costs_no_attempt_however_often() -> None:
         (Expired(), "expired", None),
     ],
 )
-def test_what_can_never_succeed_is_dead_at_once(
+def test_a_message_that_can_never_succeed_is_dead_at_once(
     outcome: Outcome, reason: str, error: str | None
 ) -> None:
-    ending = decide.settle(handed_out(), outcome, QueueSettings(max_retries=100))
+    ending = decide.settle(claimed_message(), outcome, QueueSettings(max_retries=100))
     assert (ending.fate, ending.reason, ending.error) == (Fate.DEAD, reason, error)
 
 
@@ -196,8 +198,8 @@ def test_an_unknown_type_waits_ten_minutes_for_another_node() -> None:
 @pytest.mark.parametrize(
     "type_", ["new", "\0" * 3, "long" * ERROR_LENGTH_MAX, "(release 3 of 20)\n"]
 )
-def test_only_what_is_about_a_handler_shortens_the_wait_for_one(type_: str) -> None:
-    message, fates = handed_out(claim=100, attempts=1, lost=2, type=type_), []
+def test_only_releases_without_a_handler_count_towards_the_wait_for_one(type_: str) -> None:
+    message, fates = claimed_message(claim=100, attempts=1, lost=2, type=type_), []
     for _ in range(UNHANDLED_RELEASES_MAX + 1):
         ending = decide.settle(message, UnhandledType(), PLAIN)
         fates.append(ending.fate)
@@ -205,9 +207,9 @@ def test_only_what_is_about_a_handler_shortens_the_wait_for_one(type_: str) -> N
     assert fates == [Fate.RELEASE] * UNHANDLED_RELEASES_MAX + [Fate.DEAD]
 
 
-def test_what_was_snoozed_waits_as_long_for_a_handler_as_others() -> None:
-    """In a rolling deploy a node that does not have the handler yet may meet it."""
-    message = handed_out(claim=1_000, type="new")
+def test_a_snoozed_message_waits_as_long_for_a_handler_as_others() -> None:
+    """In a rolling deploy it may be claimed by a node without the handler."""
+    message = claimed_message(claim=1_000, type="new")
     assert decide.settle(message, UnhandledType(), PLAIN).fate is Fate.RELEASE
     assert decide.settle(message, Snoozed(30), PLAIN).error is None
 
@@ -215,12 +217,12 @@ def test_what_was_snoozed_waits_as_long_for_a_handler_as_others() -> None:
 @pytest.mark.parametrize(
     "outcome", [RetryRequested(), Failed("no"), Permanent("no"), Snoozed(1), UnhandledType()]
 )
-def test_without_success_nothing_is_sent(outcome: Outcome) -> None:
-    assert decide.settle(handed_out(), outcome, PLAIN, sends=sends(2)).sends == ()
+def test_nothing_is_sent_without_success(outcome: Outcome) -> None:
+    assert decide.settle(claimed_message(), outcome, PLAIN, sends=sends(2)).sends == ()
 
 
 @given(MESSAGES.filter(lambda message: message.hops < HOPS_MAX))
-def test_what_is_sent_knows_where_it_comes_from(message: Message) -> None:
+def test_a_sent_message_has_its_cause_and_correlation(message: Message) -> None:
     ending = decide.settle(message, Succeeded(), PLAIN, sends=sends(2))
     assert ending.fate is Fate.ACK
     assert len(ending.sends) == 2
@@ -232,29 +234,29 @@ def test_what_is_sent_knows_where_it_comes_from(message: Message) -> None:
 
 
 @given(MESSAGES)
-def test_being_caused_twice_is_being_caused_once(message: Message) -> None:
+def test_setting_the_cause_twice_changes_nothing(message: Message) -> None:
     once = decide.caused_by(message, NewMessage(id=UUID(int=9), body=b"{}"))
     assert decide.caused_by(message, once) == once
 
 
-def test_a_sender_may_begin_a_story_of_its_own() -> None:
+def test_a_sender_may_give_another_correlation_id() -> None:
     new = NewMessage(id=UUID(int=9), body=b"{}", correlation_id="mine", causation_id="me")
-    caused = decide.caused_by(handed_out(correlation_id="theirs", hops=3), new)
+    caused = decide.caused_by(claimed_message(correlation_id="theirs", hops=3), new)
     assert (caused.correlation_id, caused.causation_id, caused.hops) == ("mine", "me", 4)
 
 
 def test_a_chain_of_messages_ends_as_a_dead_letter() -> None:
-    message, hops = handed_out(), 0
+    message, hops = claimed_message(), 0
     while decide.early_outcome(message) is None:
         (send,) = decide.settle(message, Succeeded(), PLAIN, sends=sends(1)).sends
-        message = handed_out(hops=send.message.hops)
+        message = claimed_message(hops=send.message.hops)
         hops += 1
     assert hops == HOPS_MAX
     assert decide.early_outcome(message) == TooManyHops()
 
 
-def test_a_handler_that_ran_too_far_out_sends_nothing() -> None:
-    far = handed_out(hops=HOPS_MAX)
+def test_a_handler_at_the_hop_limit_sends_nothing() -> None:
+    far = claimed_message(hops=HOPS_MAX)
     assert decide.settle(far, Succeeded(), PLAIN).fate is Fate.ACK
     ending = decide.settle(far, Succeeded(), PLAIN, sends=sends(1))
     assert (ending.fate, ending.reason, ending.sends) == (Fate.DEAD, "too_many_hops", ())
@@ -279,12 +281,12 @@ def test_a_clean_error_stays_clean(text: str) -> None:
         (" \n", decide.NO_TEXT),
     ],
 )
-def test_what_no_database_takes_is_replaced(text: str, cleaned: str) -> None:
+def test_characters_that_databases_refuse_are_replaced(text: str, cleaned: str) -> None:
     assert decide.clean_error(text) == cleaned
 
 
 @pytest.mark.parametrize("extra", [1, 2, 99, 10**6])
-def test_of_a_long_error_both_ends_stay(extra: int) -> None:
+def test_a_long_error_keeps_its_start_and_end(extra: int) -> None:
     text = "first" + "x" * (ERROR_LENGTH_MAX - 9 + extra) + "last"
     cleaned = decide.clean_error(text)
     assert len(cleaned) == ERROR_LENGTH_MAX
@@ -298,4 +300,4 @@ def test_every_outcome_is_decided() -> None:
     given_one = {"error": "no", "seconds": 1.0}
     for kind in outcomes:
         fields = {name: given_one.get(name) for name in kind.__struct_fields__}
-        assert isinstance(decide.settle(handed_out(), kind(**fields), PLAIN), Ending)
+        assert isinstance(decide.settle(claimed_message(), kind(**fields), PLAIN), Ending)

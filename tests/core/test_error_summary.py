@@ -1,4 +1,4 @@
-"""The line of an error that tells what happened, whoever raised it."""
+"""Error summaries: the line that says what happened."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tickwork.core.message.error_summary import (
     summary_line,
 )
 
-UNTOLD = "\n[SQL: SELECT 1]\n(Background on this error at: https://example.org/e3q8)"
+OMITTED = "\n[SQL: SELECT 1]\n(Background on this error at: https://example.org/e3q8)"
 
 
 class User(pydantic.BaseModel):
-    """What is not given to it."""
+    """A model that is validated without its field."""
 
     age: int
 
@@ -35,7 +35,7 @@ def written(error: BaseException) -> str:
 
 
 def raised(error: Exception, cause: BaseException | None = None) -> Exception:
-    """An error with a traceback, and perhaps with one that it came of."""
+    """An error with a traceback, and perhaps a cause."""
     try:
         raise error from cause
     except Exception as caught:
@@ -69,7 +69,7 @@ def while_handling() -> BaseException:
         try:
             raise KeyError("first")
         except KeyError:
-            raise LookupError("second" + UNTOLD)  # noqa: B904
+            raise LookupError("second" + OMITTED)  # noqa: B904
     except LookupError as error:
         return error
 
@@ -98,7 +98,7 @@ IN_TASK_GROUP = "ExceptionGroup: unhandled errors in a TaskGroup"
         (lambda: raised(ValueError("no luck")), "ValueError: no luck"),
         (lambda: ValueError("never raised"), "ValueError: never raised"),
         (lambda: raised(StopIteration()), "StopIteration"),
-        (lambda: raised(RuntimeError("locked" + UNTOLD)), "RuntimeError: locked"),
+        (lambda: raised(RuntimeError("locked" + OMITTED)), "RuntimeError: locked"),
         (lambda: raised(RuntimeError("\n\n  below\nit")), "RuntimeError: below"),
         (lambda: raised(KeyError("z"), ValueError("a")), "KeyError: 'z'"),
         (while_handling, "LookupError: second"),
@@ -111,7 +111,7 @@ IN_TASK_GROUP = "ExceptionGroup: unhandled errors in a TaskGroup"
         ),
     ],
 )
-def test_an_exception_is_told_by_its_type_and_the_first_line_of_its_message(
+def test_an_exception_is_summarized_by_its_type_and_first_line(
     made: Callable[[], BaseException], line: str
 ) -> None:
     assert summary(written(made())) == line
@@ -122,7 +122,7 @@ def test_an_exception_is_told_by_its_type_and_the_first_line_of_its_message(
     [
         (lambda: in_a_task_group(KeyError("x")), f"KeyError: 'x' (1 of 1 in {IN_TASK_GROUP})"),
         (
-            lambda: in_a_task_group(ValueError("a" + UNTOLD), KeyError("x")),
+            lambda: in_a_task_group(ValueError("a" + OMITTED), KeyError("x")),
             f"ValueError: a (1 of 2 in {IN_TASK_GROUP})",
         ),
         (
@@ -150,13 +150,13 @@ def test_an_exception_is_told_by_its_type_and_the_first_line_of_its_message(
     ],
 )
 @pytest.mark.parametrize("stored", [str, str.rstrip, str.strip])
-def test_a_group_is_told_by_its_first_error(
+def test_a_group_is_summarized_by_its_first_error(
     made: Callable[[], BaseException], line: str, stored: Callable[[str], str]
 ) -> None:
     assert summary(stored(written(made()))) == line
 
 
-def test_of_groups_that_are_too_deep_something_is_told() -> None:
+def test_groups_that_are_nested_too_deep_have_a_summary() -> None:
     error: Exception = ValueError("deep")
     for number in range(GROUPS_MAX + 5):
         error = ExceptionGroup(f"g{number}", [error])
@@ -185,7 +185,7 @@ def test_of_groups_that_are_too_deep_something_is_told() -> None:
         ("a" * 9_000, "a" * SUMMARY_LENGTH_MAX),
     ],
 )
-def test_any_other_text_is_told_by_its_first_line(text: str | None, line: str | None) -> None:
+def test_a_text_is_summarized_by_its_first_line(text: str | None, line: str | None) -> None:
     assert summary(text) == line
 
 
@@ -198,13 +198,13 @@ def test_any_other_text_is_told_by_its_first_line(text: str | None, line: str | 
     ],
     ids=["a long message", "a long cause", "a cause of many lines"],
 )
-def test_an_error_without_its_middle_is_told_all_the_same(error: BaseException) -> None:
+def test_an_error_with_its_middle_omitted_has_the_same_summary(error: BaseException) -> None:
     text = clean_error(written(error))
     assert OMITTED_MARK in text
     assert summary(text) == "LookupError: last"
 
 
-def test_the_last_of_many_is_told_if_the_middle_of_its_traceback_is_left_out() -> None:
+def test_the_last_exception_is_summarized_if_its_heading_is_omitted() -> None:
     frames = '  File "a.py", line 1, in a\n    a()\n' * 1_000
     text = f"Traceback (most recent call last):\n{frames}"
     whole = f"{text}ValueError: first\n\n{text}KeyError: 'last'\nhelp\n"
@@ -212,7 +212,7 @@ def test_the_last_of_many_is_told_if_the_middle_of_its_traceback_is_left_out() -
 
 
 @given(st.text(st.sampled_from("\n +-|1a:T")) | st.text())
-def test_it_is_one_line_of_bounded_length_unless_there_is_nothing_to_tell(text: str) -> None:
+def test_a_summary_is_one_line_of_bounded_length(text: str) -> None:
     told = summary(text) or ""
     assert len(told.splitlines()) <= 1
     assert len(told) <= SUMMARY_LENGTH_MAX

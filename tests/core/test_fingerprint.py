@@ -1,4 +1,4 @@
-"""Fingerprints: errors that differ only in their particulars are one group."""
+"""Fingerprints: errors that differ only in numbers, ids or quoted values are one group."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ WITHOUT_QUOTES = st.text(st.characters(exclude_characters="'\"`\\", exclude_cate
 
 
 @given(NUMBERS, NUMBERS)
-def test_errors_that_differ_in_a_number_are_one(one: str, other: str) -> None:
+def test_errors_that_differ_in_a_number_are_one_group(one: str, other: str) -> None:
     assert fingerprint(f"no answer within {one} s") == fingerprint(f"no answer within {other} s")
 
 
 @given(IDS, st.one_of(IDS, NUMBERS))
-def test_errors_that_differ_in_an_id_are_one(one: str, other: str) -> None:
+def test_errors_that_differ_in_an_id_are_one_group(one: str, other: str) -> None:
     assert fingerprint(f"order {one} is gone") == fingerprint(f"order {other} is gone")
 
 
 @given(WITHOUT_QUOTES, WITHOUT_QUOTES, st.sampled_from("'\"`"))
-def test_errors_that_differ_in_a_quoted_text_are_one(one: str, other: str, quote: str) -> None:
+def test_errors_that_differ_in_a_quoted_text_are_one_group(
+    one: str, other: str, quote: str
+) -> None:
     first, second = (f"can't find {quote}{text}{quote} here" for text in (one, other))
     assert fingerprint(first) == fingerprint(second) == "can't find <text> here"
 
 
 @given(st.text())
-def test_python_quotes_whatever_it_is(text: str) -> None:
+def test_a_text_quoted_by_python_is_replaced(text: str) -> None:
     assert fingerprint(repr(KeyError(text))) == "KeyError(<text>)"
 
 
@@ -55,15 +57,15 @@ def test_python_quotes_whatever_it_is(text: str) -> None:
         ("a 'x' b", "a 'x' c"),
     ],
 )
-def test_what_happened_tells_them_apart(one: str, other: str) -> None:
+def test_different_failures_are_different_groups(one: str, other: str) -> None:
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_a_quoted_text_that_is_cut_off_is_still_one() -> None:
+def test_a_quoted_text_without_its_end_is_replaced() -> None:
     assert fingerprint("cannot parse '" + "a" * 5_000) == fingerprint("cannot parse 'b'")
 
 
-def test_a_traceback_is_known_by_its_exception() -> None:
+def test_a_traceback_is_grouped_by_its_exception() -> None:
     def fail(number: int) -> str:
         try:
             raise ValueError(f"row {number} is bad\n  and so are others")
@@ -83,14 +85,14 @@ def group_of(*errors: Exception) -> str:
         return traceback.format_exc()
 
 
-def test_a_group_of_exceptions_is_known_by_its_first_error() -> None:
+def test_an_exception_group_is_grouped_by_its_first_error() -> None:
     shown = fingerprint(group_of(KeyError("a"), ValueError(1)))
     assert shown == "KeyError: <text> (<n> of <n> in ExceptionGroup: two sends failed)"
     assert fingerprint(group_of(KeyError("b"))) == shown
     assert fingerprint(group_of(ValueError("a"))) != shown
 
 
-def test_a_group_that_was_stored_without_its_margin_is_the_same() -> None:
+def test_a_group_stored_without_its_margin_has_the_same_fingerprint() -> None:
     error = group_of(KeyError("a"))
     assert fingerprint(error.strip()) == fingerprint(error)
 
@@ -101,7 +103,7 @@ def test_no_error_has_no_fingerprint(nothing: str | None) -> None:
 
 
 @given(st.text(max_size=2 * FINGERPRINT_LENGTH_MAX))
-def test_it_is_short_and_always_the_same(error: str) -> None:
+def test_a_fingerprint_is_short_and_stable(error: str) -> None:
     assert len(fingerprint(error)) <= FINGERPRINT_LENGTH_MAX
     assert fingerprint(error) == fingerprint(error)
 
@@ -113,7 +115,7 @@ def test_it_is_short_and_always_the_same(error: str) -> None:
         *("\n", "  +-+- 1 -\n", " (1", "Traceback (most recent call last):\n"),
     ],
 )
-def test_no_error_takes_long(pattern: str) -> None:
+def test_no_error_takes_long_to_fingerprint(pattern: str) -> None:
     error = (pattern * ERROR_LENGTH_MAX)[:ERROR_LENGTH_MAX]
     started = time.process_time()
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""A topology as a picture: every line is understood, every arrow has two ends, names stay names."""
+"""Mermaid flowcharts: every line is valid, every edge has two nodes, names are never syntax."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CLOSES = {'(["': '"])', '{{"': '"}}', '[("': '")]', '["': '"]'}
 
 
 class Drawn(NamedTuple):
-    """What a picture shows: names, and arrows between them as (source, line, label, target)."""
+    """The nodes of a flowchart, and its edges as (source, line, label, target)."""
 
     names: dict[str, str]
     arrows: list[tuple[str, str, str | None, str]]
 
 
 def read(lines: list[str]) -> Drawn:
-    """A picture, read as strictly as can be."""
+    """Parses a flowchart strictly."""
     names: dict[str, str] = {}
     arrows: list[tuple[str, str, str | None, str]] = []
     assert lines[0] == "flowchart LR"
@@ -64,7 +64,7 @@ def unescaped(label: str) -> str:
     return re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label)
 
 
-def test_who_sends_what_is_queued_who_is_served_and_where_the_dead_go() -> None:
+def test_producers_queues_consumers_and_dead_letter_queues_are_drawn() -> None:
     topology = Topology(
         queues=(
             QueueEntry(name="emails", settings=QueueSettings(dead_letter_queue="graves")),
@@ -95,7 +95,7 @@ def test_who_sends_what_is_queued_who_is_served_and_where_the_dead_go() -> None:
     ]
 
 
-def test_a_real_file_is_drawn_whole() -> None:
+def test_every_entry_of_a_file_is_drawn() -> None:
     topology = parse(FIVE_SERVICES)
     drawn = read([*mermaid(topology)])
     dead = sum(each.settings.dead_letter_queue is not None for each in topology.queues)
@@ -104,13 +104,13 @@ def test_a_real_file_is_drawn_whole() -> None:
     assert {each.name for each in topology.queues} <= {*drawn.names.values()}
 
 
-def test_dead_letters_may_go_where_nobody_else_looks() -> None:
+def test_a_dead_letter_queue_without_a_consumer_is_drawn() -> None:
     settings = QueueSettings(dead_letter_queue="elsewhere")
     drawn = read([*mermaid(Topology(queues=(QueueEntry(name="a", settings=settings),)))])
     assert drawn.arrows == [("a", "-.->", "dead letters", "elsewhere")]
 
 
-def test_nothing_is_a_picture_of_nothing() -> None:
+def test_an_empty_topology_has_no_nodes() -> None:
     assert [*mermaid(Topology())] == ["flowchart LR"]
 
 
@@ -147,7 +147,7 @@ def test_a_name_is_never_syntax(name: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), min_size=1))
-def test_every_name_can_be_read_again(name: str) -> None:
+def test_every_escaped_name_can_be_unescaped(name: str) -> None:
     label = escaped(name)
     assert re.fullmatch(LABEL, label)
     assert "__" not in label

@@ -1,4 +1,4 @@
-"""Rates: over any time no more than the rate and one bucket, counted without rounding."""
+"""Rate limits: at most the rate and one bucket in any time, without rounding errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def taken(rate: float, steps: list[tuple[int, float]]) -> list[tuple[datetime, int]]:
-    """What consumers take who come after so many microseconds, and want so much of it all."""
+    """Messages that consumers take: each after some microseconds, and a share of the allowance."""
     now, spent, took = NOON, None, []
     for microseconds, share in steps:
         now += microseconds * MICROSECOND
@@ -32,7 +32,7 @@ def taken(rate: float, steps: list[tuple[int, float]]) -> list[tuple[datetime, i
 
 @settings(deadline=None)
 @given(RATES, STEPS)
-def test_over_any_time_there_is_no_more_than_the_rate_and_one_bucket(
+def test_no_more_than_the_rate_and_one_bucket_is_allowed_in_any_time(
     rate: float, steps: list[tuple[int, float]]
 ) -> None:
     took = taken(rate, steps)
@@ -40,14 +40,14 @@ def test_over_any_time_there_is_no_more_than_the_rate_and_one_bucket(
     bucket = max(exactly, Fraction(1))
     for begin in range(len(took)):
         for end in range(begin, len(took)):
-            passed = Fraction((took[end][0] - took[begin][0]) // MICROSECOND, 1_000_000)
+            elapsed = Fraction((took[end][0] - took[begin][0]) // MICROSECOND, 1_000_000)
             messages = sum(number for _, number in took[begin : end + 1])
-            assert messages <= exactly * passed + bucket
+            assert messages <= exactly * elapsed + bucket
 
 
 @settings(deadline=None)
 @given(RATES)
-def test_who_always_takes_everything_gets_the_rate(rate: float) -> None:
+def test_a_consumer_that_takes_all_it_can_gets_the_rate(rate: float) -> None:
     each = interval(rate)
     spent = spend(None, NOON, rate, allowance(None, NOON, rate))
     later = NOON + 1_000 * each
@@ -63,9 +63,11 @@ def test_who_always_takes_everything_gets_the_rate(rate: float) -> None:
 
 @settings(deadline=None)
 @given(RATES, st.integers(0, 10**9), st.integers(1, 50))
-def test_taking_one_by_one_is_taking_all_at_once(rate: float, passed: int, pieces: int) -> None:
+def test_taking_messages_one_by_one_is_the_same_as_all_at_once(
+    rate: float, elapsed: int, pieces: int
+) -> None:
     spent = NOON
-    now = NOON + passed * MICROSECOND
+    now = NOON + elapsed * MICROSECOND
     may = allowance(spent, now, rate)
     one_by_one: datetime = spent
     for piece in range(pieces):
@@ -81,13 +83,13 @@ def test_a_rate_that_was_never_used_has_one_bucket() -> None:
     assert allowance(NOON - timedelta(days=1), NOON, 50.0) == 50
 
 
-def test_a_slow_rate_gives_one_after_its_whole_interval() -> None:
+def test_a_slow_rate_allows_one_message_per_interval() -> None:
     spent = spend(None, NOON, 0.01, 1)
     assert allowance(spent, NOON + timedelta(seconds=99.999999), 0.01) == 0
     assert allowance(spent, NOON + timedelta(seconds=100), 0.01) == 1
 
 
-def test_after_a_clock_went_back_it_does_not_wait_for_the_old_time() -> None:
+def test_a_clock_that_goes_back_does_not_block_the_rate() -> None:
     spent = spend(None, NOON, 10.0, 10)
     assert allowance(spent, NOON - timedelta(seconds=0.5), 10.0) == 0
     assert allowance(spent, NOON - timedelta(hours=1), 10.0) == 10

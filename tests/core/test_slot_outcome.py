@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tests.core.schedules import ID, at
 from tickwork.core.message import decide
 from tickwork.core.message.backoff import Fixed
@@ -26,7 +26,12 @@ BROKEN = Failed(
 def a_slot(terms: Terms | None = None, **changes: Any) -> Message:
     text = terms_text(terms or Terms())
     return structs.replace(
-        handed_out(), schedule_id=ID, slot=at("09:00"), due_at=at("09:00"), terms=text, **changes
+        claimed_message(),
+        schedule_id=ID,
+        slot=at("09:00"),
+        due_at=at("09:00"),
+        terms=text,
+        **changes,
     )
 
 
@@ -91,7 +96,7 @@ def test_a_snooze_is_no_attempt_and_leaves_no_record() -> None:
 
 
 def test_a_message_that_is_no_slot_has_no_record() -> None:
-    assert decide.settle(handed_out(), Succeeded(), QueueSettings()).firing is None
+    assert decide.settle(claimed_message(), Succeeded(), QueueSettings()).firing is None
 
 
 @pytest.mark.parametrize(

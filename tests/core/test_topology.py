@@ -1,4 +1,4 @@
-"""Topology as data: what can be said, and what is told about what cannot."""
+"""Topology files: what they may contain, and the errors of those that are wrong."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def queues(*names: str) -> str:
     return "".join(f'[[queues]]\nname = "{name}"\n' for name in names)
 
 
-def test_five_services_and_their_queues_can_be_said() -> None:
+def test_a_file_with_five_services_is_parsed() -> None:
     topology = parse(FIVE_SERVICES)
     by_name = {queue.name: queue for queue in topology.queues}
     assert len(by_name) == 10
@@ -142,11 +142,11 @@ def test_a_file_without_a_topology_has_an_empty_one() -> None:
     assert parse("") == parse("[server]\nport = 80\n") == Topology()
 
 
-def test_what_is_not_said_follows_the_defaults() -> None:
+def test_missing_settings_have_their_defaults() -> None:
     assert parse(queues("a")).queues == (QueueEntry(name="a", settings=QueueSettings()),)
 
 
-def test_every_setting_of_a_queue_can_be_said() -> None:
+def test_every_setting_of_a_queue_can_be_given() -> None:
     text = """
     [[queues]]
     name = "a"
@@ -202,12 +202,12 @@ def test_each_kind_of_backoff_is_a_table(said: str, meant: object) -> None:
     assert parse(f"{queues('a')}backoff = {said}").queues[0].settings.backoff == meant
 
 
-def test_limits_count_where_a_queue_says_nothing_else() -> None:
+def test_limits_are_the_defaults_of_every_queue() -> None:
     text = f"[limits]\nmax_retries = 9\n{queues('a', 'b')}max_retries = 2"
     assert [queue.settings.max_retries for queue in parse(text).queues] == [9, 2]
 
 
-def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() -> None:
+def test_a_queue_and_its_consumer_must_give_equal_settings() -> None:
     same = queues("a") + 'max_retries = 2\n[[consumers]]\nqueue = "a"\nmax_retries = 2'
     assert parse(same).queues[0].settings.max_retries == 2
     assert faults(same[:-1] + "3") == {
@@ -285,15 +285,13 @@ def test_a_queue_and_its_consumer_may_say_the_same_but_not_different_things() ->
          "shared = true", "subscriptions[0].shared", 'true in [[queues]] with name = "b" as well'),
     ],
 )  # fmt: skip
-def test_a_fault_is_named_by_its_place_and_says_what_to_do(
-    text: str, place: str, says: str
-) -> None:
+def test_an_error_names_its_path_and_how_to_fix_it(text: str, place: str, says: str) -> None:
     found = faults(text)
     assert [*found] == [place]
     assert says in found[place]
 
 
-def test_to_name_a_dead_letter_queue_is_to_want_it() -> None:
+def test_naming_a_dead_letter_queue_creates_it() -> None:
     text = (
         "[limits]\nmax_retries = 9\n"
         + queues("a", "b", "c")
@@ -312,7 +310,7 @@ def test_to_name_a_dead_letter_queue_is_to_want_it() -> None:
     assert not declared["a-dlq"].implied
 
 
-def test_dead_letters_may_not_go_round() -> None:
+def test_dead_letter_queues_must_not_form_a_cycle() -> None:
     text = "".join(
         f'[[queues]]\nname = "{name}"\ndead_letter_queue = "{dead}"\n'
         for name, dead in (("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"))
@@ -322,7 +320,7 @@ def test_dead_letters_may_not_go_round() -> None:
     }
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     text = queues("a") + "max_retries = 200\ncolour = 1\n[[consumers]]\nqueue = 'x'\n"
     assert set(faults(text)) == {
         "queues[0].max_retries",
@@ -331,7 +329,7 @@ def test_all_faults_are_told_at_once() -> None:
     }
 
 
-def test_producers_are_known_by_name() -> None:
+def test_a_producer_has_a_name_and_a_queue() -> None:
     text = queues("a") + '[[producers]]\nname = "shop"\nqueue = "a"'
     assert parse(text).producers == (Producer(name="shop", queue="a"),)
 
@@ -356,7 +354,7 @@ SECTIONS = st.sampled_from(["queues", "producers", "consumers", "subscriptions",
 
 
 def toml(value: object) -> str:
-    """A value in TOML's words."""
+    """A value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -374,7 +372,7 @@ def toml(value: object) -> str:
         st.tuples(SECTIONS, st.booleans(), st.dictionaries(KEYS, VALUES, max_size=5)), max_size=5
     )
 )
-def test_nothing_but_a_refusal_comes_of_any_file(
+def test_any_file_is_parsed_or_refused(
     entries: list[tuple[str, bool, dict[str, object]]],
 ) -> None:
     text = ""

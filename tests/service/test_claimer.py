@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tests.kit.waiting import eventually
 from tickwork.core.model import DEFAULT, ClaimRequest, Message, Scope
 from tickwork.errors import StoreUnavailable
@@ -66,7 +66,7 @@ def claims(server: Server) -> Claimer:
 
 
 def message(number: int) -> Message:
-    return handed_out(id=UUID(int=number))
+    return claimed_message(id=UUID(int=number))
 
 
 async def test_an_answer_is_handed_on(server: Server, claims: Claimer) -> None:

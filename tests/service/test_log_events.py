@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message, Permanent, Snooze
@@ -177,7 +177,7 @@ async def test_what_came_too_late_is_a_warning_and_a_double_is_told(
 
 
 def end(number: int, fate: Fate = Fate.ACK) -> FinishedMessage:
-    message = handed_out(id=UUID(int=number))
+    message = claimed_message(id=UUID(int=number))
     return FinishedMessage(
         message, Ending(claim=message.current_claim, fate=fate), None, 0.0, 0.001
     )

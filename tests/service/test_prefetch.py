@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tickwork.core.model import Message
 from tickwork.service.worker.prefetch import (
     CLAIM_MAX,
@@ -43,7 +43,7 @@ def prefetch(clock: Clock) -> Prefetch:
 
 
 def some(number: int, body: bytes = b"{}") -> tuple[Message, ...]:
-    return tuple(handed_out(id=UUID(int=next(_numbers)), body=body) for _ in range(number))
+    return tuple(claimed_message(id=UUID(int=next(_numbers)), body=body) for _ in range(number))
 
 
 def test_at_first_as_much_is_claimed_as_finds_a_slot(prefetch: Prefetch) -> None:

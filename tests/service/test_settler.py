@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from msgspec import structs
 
-from tests.core.messages import handed_out
+from tests.core.messages import claimed_message
 from tickwork.app.handling import Made, Rows, Written
 from tickwork.clock import monotonic
 from tickwork.core.model import (
@@ -134,7 +134,7 @@ def settler(server: Server, notes: Notes) -> Settler:
 
 
 def end(number: int, *sends: Send, rows: Written | None = None) -> FinishedMessage:
-    message = handed_out(id=UUID(int=number))
+    message = claimed_message(id=UUID(int=number))
     return FinishedMessage(
         message, Ending(claim=message.current_claim, fate=Fate.ACK, sends=sends), rows
     )
@@ -379,7 +379,7 @@ async def test_who_comes_from_far_is_told_of_once(
     settler: Settler, caplog: pytest.LogCaptureFixture
 ) -> None:
     for hops, type_ in [(3, "near"), (4, "far"), (5, "far"), (4, None)]:
-        message = handed_out(id=UUID(int=1), hops=hops, type=type_)
+        message = claimed_message(id=UUID(int=1), hops=hops, type=type_)
         settler.add(FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
     await settler.drain()
     told = [record.getMessage() for record in caplog.records]
