@@ -18,7 +18,7 @@ from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.when import Limits
 from tickwork.ops.schedules.create import create_bulk
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.ids import new_id
@@ -85,8 +85,7 @@ class Leader:
         self.scheduler = Scheduler(
             self.store,
             leadership,
-            ScheduleCounters(),
-            tell=_tell,
+            RaiseErrors(),
             monotonic=lambda: self.now.timestamp(),
         )
         bed.run(self.scheduler.hold())
@@ -108,8 +107,11 @@ class Leader:
         self._bed.run(self.store.close())
 
 
-def _tell(name: str, error: BaseException) -> None:
-    raise AssertionError(f"{name} is in trouble") from error
+class RaiseErrors(Observer):
+    """Turns an error of the scheduler into a failure of the benchmark."""
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        raise AssertionError(f"{activity} failed") from error
 
 
 def soon(seconds: float) -> datetime:

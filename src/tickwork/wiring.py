@@ -1,19 +1,31 @@
-"""From configuration to running parts: the only module that knows all of them."""
+"""Builds running parts from settings; the only module that knows all of them.
+
+`assemble` puts a node, a worker and a scheduler together. `build_worker` calls it for a real
+process with its settings, logs and metrics; the test harness calls it with a virtual clock.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from tickwork import clock
-from tickwork import tzdata_version as zone_data
+from tickwork import clock, tzdata_version
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.topology import Topology, parse
@@ -24,14 +36,16 @@ from tickwork.store.ids import Moment, database_time
 if TYPE_CHECKING:
     from litestar import Litestar
     from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
 
-    from tickwork.app.declarations import Registry
+    from tickwork.app.declarations import Consumer, Registry
     from tickwork.app.message import Composer
-    from tickwork.service.loop import ReportError
-    from tickwork.service.node import Node
-    from tickwork.service.observe.schedule_metrics import ScheduleCounters
-    from tickwork.service.observe.watchdog import WatchedWorker
+    from tickwork.service.isolation import Isolator
+    from tickwork.service.node import Node, OpenStore
+    from tickwork.service.observe import ClockOffset, Observer
+    from tickwork.service.observe.watchdog import Watchdog
     from tickwork.service.scheduler.scheduler import Scheduler
+    from tickwork.service.worker.worker import Worker
     from tickwork.store.contract import Store
     from tickwork.store.shared.doctor import Finding
     from tickwork.store.shared.sql_files import Migration
@@ -40,6 +54,7 @@ __all__ = [
     "RUN_ROLES",
     "Role",
     "Settings",
+    "assemble",
     "build_api",
     "build_worker",
     "database_identity",
@@ -81,39 +96,37 @@ def _extra(extra: str, packages: frozenset[str], feature: str, dependency: str) 
 
 
 def build_api(settings: Settings, *, registry: CollectorRegistry | None = None) -> Litestar:
-    """The HTTP application of these settings; its database is open while it is served. Without a
-    registry of others it is alone in its process, and a whole node: what the other roles say is
-    done beside it."""
+    """The HTTP application of these settings. Its database is open while it is served. Without a
+    `registry` it is alone in its process, so it also runs a node with the other roles."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
     from tickwork.service.observe.metrics import registry_of_process
 
-    numbers = registry or registry_of_process()
+    metrics = registry or registry_of_process()
     return create_api(
         now=clock.now,
         limits=when.Limits(min_interval_seconds=settings.min_interval_seconds),
         open_store=lambda: open_store(settings),
-        registry=numbers,
-        beside=partial(_bare_node, settings, numbers) if registry is None else None,
+        registry=metrics,
+        beside=partial(_run_node, settings, metrics) if registry is None else None,
     )
 
 
 @asynccontextmanager
-async def _bare_node(
-    settings: Settings, numbers: CollectorRegistry, store: Store
+async def _run_node(
+    settings: Settings, metrics: CollectorRegistry, store: Store
 ) -> AsyncIterator[None]:
-    """A node without an app: it plans schedules if its roles say so, and keeps the store in
-    order."""
+    """Runs a node without an app: it maintains the store and, with that role, plans schedules."""
     from tickwork.app.declarations import Registry
     from tickwork.ops.send import RegistryComposer
 
     registry = Registry()
     compose, folder = RegistryComposer(registry), Path.cwd()
     own = structs.replace(settings, roles=settings.roles - {Role.WORKER})
-    watched = await build_worker(
+    built = await build_worker(
         store, registry, own, lambda _: SYSTEM, compose, folder=folder, serves=True
     )
-    async with watched.running(drain_seconds=0.0, registry=numbers):
+    async with built.running(drain_seconds=0.0, registry=metrics):
         yield
 
 
@@ -124,9 +137,9 @@ async def open_store(
     create: bool = True,
     is_temporary: bool = False,
 ) -> Store:
-    """The store of these settings. SQLite's schema is brought up to date by the way; a server's
-    is not, because other nodes may still run on the old one. `moment` may be a virtual clock's.
-    Without `create` a file that is not there is refused; one that `is_temporary` is not synced."""
+    """Opens the store of these settings. Migrates a SQLite file, but not a server, because other
+    nodes may still use the old schema. `moment` may be a virtual clock. Without `create`, a missing
+    file is refused. With `is_temporary`, commits are not synced to disk."""
     if is_postgres(settings.database):
         with postgres_extra():
             from tickwork.store.postgres import PostgresStore
@@ -143,18 +156,120 @@ async def open_store(
 
 
 def database_identity(settings: Settings, *, environ: Mapping[str, str]) -> object:
-    """Which database these settings are for: equal for all spellings of its URL."""
+    """Identifies the database of these settings: equal for all spellings of its URL."""
     if is_postgres(settings.database):
         with postgres_extra():
             from tickwork.store.postgres.engine.identity import identity_of as place_of_postgres
 
         try:
             return place_of_postgres(settings.database, environ)
-        except ValueError:  # Whoever opens it says what is wrong.
+        except ValueError:  # Opening it reports the error.
             return settings.database
     from tickwork.store.sqlite.engine.file import locate
 
     return locate(settings.database).resolve()
+
+
+class Assembly(NamedTuple):
+    """A worker, its node, and the isolator that runs its handlers; none of them is started."""
+
+    worker: Worker
+    node: Node
+    isolator: Isolator
+
+
+async def assemble(
+    store: Store,
+    registry: Registry,
+    observer: Observer,
+    *,
+    compose: Composer,
+    scope_of: Callable[[str], Scope],
+    consumers: Iterable[Consumer],
+    roles: Collection[str],
+    open_node_store: OpenStore,
+    node_name: str,
+    clock_offset: ClockOffset | None = None,
+    virtual_clock: Callable[[], float] | None = None,
+) -> Assembly:
+    """Puts a node, the consumers and, with the role `scheduler`, a scheduler together.
+
+    With `virtual_clock` (monotonic seconds) all times come from it, and the caller keeps the node's
+    lease: it is always trusted. The store must use the same virtual clock.
+    """
+    from tickwork.service.isolation import Isolator
+    from tickwork.service.node import Node
+    from tickwork.service.observe import ClockOffset
+    from tickwork.service.worker.claim import Claimer, WorkerContext
+    from tickwork.service.worker.worker import open_worker
+
+    is_virtual = virtual_clock is not None
+    node = Node(open_node_store, name=node_name, roles=sorted(roles), observer=observer)
+    if is_virtual:
+        node.trusted_until = inf
+    isolator = Isolator(registry.handlers)
+    context = WorkerContext(
+        store=store,
+        claimer=Claimer(store),
+        holder=lambda: node.id,
+        compose=compose,
+        isolator=isolator,
+        observer=observer,
+        clock_offset=clock_offset or ClockOffset(),
+        is_virtual=is_virtual,
+        monotonic=virtual_clock or clock.monotonic,
+        trusted_until=lambda: node.trusted_until,
+    )
+    scheduler = None
+    if Role.SCHEDULER in roles:
+        scheduler = _scheduler(store, node, observer, virtual_clock)
+    worker = await open_worker(context, node, consumers, scope_of, scheduler)
+    return Assembly(worker, node, isolator)
+
+
+def _scheduler(
+    store: Store, node: Node, observer: Observer, virtual_clock: Callable[[], float] | None
+) -> Scheduler:
+    from tickwork.service.scheduler.leadership import Leadership
+    from tickwork.service.scheduler.scheduler import Scheduler
+
+    monotonic = virtual_clock or clock.monotonic
+    leadership = Leadership(
+        store,
+        lambda: node.id,
+        is_trusted=lambda: monotonic() < node.trusted_until,
+        term=lambda: node.term,
+        # A virtual clock starts with an empty store, which has no times of other tzdata.
+        tzdata=None if virtual_clock else tzdata_version.version(),
+    )
+    return Scheduler(store, leadership, observer, monotonic=virtual_clock or clock.since_boot)
+
+
+class ObservedWorker(NamedTuple):
+    """A worker that is not started, with its metrics and watchdog."""
+
+    worker: Worker
+    collectors: Sequence[Collector]
+    watchdog: Watchdog
+
+    @asynccontextmanager
+    async def running(
+        self, *, drain_seconds: float, registry: CollectorRegistry | None
+    ) -> AsyncIterator[Worker]:
+        """Runs the worker inside the context, with its metrics in the registry. Raises
+        `HeartbeatEnded` if the heartbeat thread ends."""
+        with ExitStack() as observing:
+            if registry is not None:
+                for each in self.collectors:
+                    registry.register(each)
+                    observing.callback(registry.unregister, each)
+            observing.enter_context(self.watchdog)
+            await self.worker.start()
+            try:
+                async with self.worker.guarded():
+                    yield self.worker
+            finally:
+                await self.worker.stop(drain_seconds)
 
 
 async def build_worker(
@@ -166,79 +281,65 @@ async def build_worker(
     *,
     folder: Path,
     serves: bool,
-) -> WatchedWorker:
-    """The consumers of an app, on its store, and a scheduler beside them: of these what the roles
-    say, with one node for both. What the topology in the folder says about consumers counts, and
-    one that is wrong is refused. With neither role only the store is kept in order. `serves` says
-    whether this process serves the API, too: then its node says so."""
-    from tickwork.service.isolation import Isolator
-    from tickwork.service.node import Node
-    from tickwork.service.observe import ClockOffset, Reports
+) -> ObservedWorker:
+    """The worker of an app on its store, with the roles of the settings: consumers, a scheduler,
+    both on one node, or with neither role only the maintenance of the store. The topology file in
+    the folder sets the concurrency of consumers; an invalid file is refused. `serves`: this process
+    also serves the API, so its node has that role too."""
+    from tickwork.service.observe import ClockOffset, Observers
     from tickwork.service.observe.log_events import EventLog
     from tickwork.service.observe.metrics import WorkerMetrics
-    from tickwork.service.observe.schedule_metrics import ScheduleCounters, ScheduleMetrics
-    from tickwork.service.observe.watchdog import Watchdog, WatchedWorker, running_invocations_of
-    from tickwork.service.worker.claim import Claimer, WorkerContext
-    from tickwork.service.worker.worker import open_worker
+    from tickwork.service.observe.schedule_metrics import ScheduleMetrics
+    from tickwork.service.observe.watchdog import Watchdog, running_invocations_of
 
-    roles = sorted(settings.roles if serves else settings.roles & RUN_ROLES)
-    node = Node(lambda: open_store(settings), name=socket.gethostname(), roles=roles)
-    time = ClockOffset()
-    lines = EventLog(time, successes_per_second=settings.log_successes_per_second)
-    metrics, numbers = WorkerMetrics(time), ScheduleCounters()
-    node.on_lease_lost(lines.lease_lost)
-    node.on_lease_lost(metrics.lease_lost)
-    node.on_error(lines.trouble)
-    context = WorkerContext(
-        store=store,
-        claims=Claimer(store),
-        holder=lambda: node.id,
-        compose=compose,
-        isolator=Isolator(registry.handlers),
-        observer=Reports(lines, metrics, time, numbers),
-        trusted_until=lambda: node.trusted_until,
-    )
-    said = {each.queue: each.max_concurrency for each in _read_topology(folder).consumers}
-    consumers = [
-        structs.replace(each, operator_concurrency=said.get(each.queue.name))
-        for each in registry.consumers()
-        if Role.WORKER in settings.roles
-    ]
-    if Role.WORKER in settings.roles and not consumers:
-        told = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
-        logging.getLogger("tickwork").warning(told)
-    is_leading = Role.SCHEDULER in settings.roles
-    scheduler = _scheduler(store, node, numbers, context.observer.trouble) if is_leading else None
-    worker = await open_worker(context, node, consumers, scope_of, scheduler)
-    limit_seconds = float(settings.loop_blocked_seconds)
-    watchdog = Watchdog(running_invocations_of(worker.consumers), limit_seconds=limit_seconds)
-    metrics.watch(worker.consumers, context.isolator, watchdog)
-    collectors = (metrics, ScheduleMetrics(numbers, is_leading=is_leading))
-    return WatchedWorker(worker, collectors, watchdog)
-
-
-def _scheduler(store: Store, node: Node, numbers: ScheduleCounters, tell: ReportError) -> Scheduler:
-    from tickwork.service.scheduler.leadership import Leadership
-    from tickwork.service.scheduler.scheduler import Scheduler
-
-    leadership = Leadership(
+    clock_offset = ClockOffset()
+    log = EventLog(clock_offset, successes_per_second=settings.log_successes_per_second)
+    metrics = WorkerMetrics(clock_offset)
+    schedule_metrics = ScheduleMetrics(is_leading=Role.SCHEDULER in settings.roles)
+    observer = Observers(metrics, schedule_metrics, log)
+    consumers = _consumers(registry, folder)
+    if Role.WORKER not in settings.roles:
+        consumers = []
+    elif not consumers:
+        text = "this app has no handlers, and handles nothing; declare one with @app.on(…)"
+        logging.getLogger("tickwork").warning(text)
+    worker, _, isolator = await assemble(
         store,
-        lambda: node.id,
-        is_trusted=lambda: clock.monotonic() < node.trusted_until,
-        term=lambda: node.term,
-        zones=zone_data.version(),
+        registry,
+        observer,
+        compose=compose,
+        scope_of=scope_of,
+        consumers=consumers,
+        roles=settings.roles if serves else settings.roles & RUN_ROLES,
+        open_node_store=lambda: open_store(settings),
+        node_name=socket.gethostname(),
+        clock_offset=clock_offset,
     )
-    return Scheduler(store, leadership, numbers, tell=tell)
+    limit_seconds = float(settings.loop_blocked_seconds)
+    running = running_invocations_of(worker.consumers)
+    watchdog = Watchdog(running, observer, limit_seconds=limit_seconds)
+    metrics.watch(worker.consumers, isolator, watchdog)
+    return ObservedWorker(worker, (metrics, schedule_metrics), watchdog)
+
+
+def _consumers(registry: Registry, folder: Path) -> list[Consumer]:
+    """The consumers of an app, with the concurrency that the topology file sets for them."""
+    topology = _read_topology(folder)
+    concurrency = {each.queue: each.max_concurrency for each in topology.consumers}
+    return [
+        structs.replace(each, operator_concurrency=concurrency.get(each.queue.name))
+        for each in registry.consumers()
+    ]
 
 
 @asynccontextmanager
 async def hosted(
     settings: Settings, work: Callable[..., AbstractAsyncContextManager[Any]]
 ) -> AsyncIterator[None]:
-    """Work in a process that is ours: its lines look as the settings say, and its numbers, which
-    are in the `registry` that it is given, are served if they say where."""
+    """Runs `work` in a process of ours: configures logging as the settings say, passes a metrics
+    `registry` to `work`, and serves it if `metrics_port` is set."""
     from tickwork.service.observe.log_format import configure_logging
-    from tickwork.service.observe.metrics import registry_of_process, serving
+    from tickwork.service.observe.metrics import registry_of_process, serve_metrics
 
     if Role.API in settings.roles:
         with server_extra("the role api"):  # Before any handler runs.
@@ -248,14 +349,14 @@ async def hosted(
     with ExitStack() as served:
         if settings.metrics_port is not None:
             host, port = settings.metrics_host, settings.metrics_port
-            served.enter_context(serving(registry, host=host, port=port))
+            served.enter_context(serve_metrics(registry, host=host, port=port))
         async with work(registry=registry), _served(settings, registry):
             yield
 
 
 @asynccontextmanager
 async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[None]:
-    """The API in this process, if that is one of its roles."""
+    """Serves the API in this process, if it has that role."""
     if Role.API not in settings.roles:
         yield
         return
@@ -268,7 +369,7 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:
-    """Brings the schema up to date, and says what was applied."""
+    """Migrates the schema; returns the migrations that were applied."""
     if is_postgres(settings.database):
         with postgres_extra():
             from tickwork.store.postgres.engine.migrate import migrate as migrate_postgres
@@ -280,7 +381,7 @@ async def migrate(settings: Settings) -> tuple[Migration, ...]:
 
 
 async def examine(settings: Settings) -> tuple[Finding, ...]:
-    """What the database's set-up gives."""
+    """Checks the database's configuration."""
     if is_postgres(settings.database):
         with postgres_extra():
             from tickwork.store.postgres.engine.doctor import examine as examine_postgres
@@ -292,7 +393,7 @@ async def examine(settings: Settings) -> tuple[Finding, ...]:
 
 
 def _read_topology(folder: Path) -> Topology:
-    """What the file says beside the settings, which were read from it before; or nothing."""
+    """The topology in the settings file; empty without a file."""
     try:
         return parse((folder / SETTINGS_FILE).read_text(encoding="utf-8"), file=SETTINGS_FILE)
     except FileNotFoundError:

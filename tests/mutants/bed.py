@@ -25,7 +25,7 @@ from tickwork.core.schedule.plan import Plan, PlanResult
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.when import just_before
 from tickwork.errors import NodeExpired
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
@@ -63,6 +63,13 @@ class Plans(PlanLog):
         return result
 
 
+class RaiseErrors(Observer):
+    """Raises every reported error."""
+
+    def error_occurred(self, activity: str, error: Exception) -> None:  # noqa: ARG002
+        raise error
+
+
 class Leader:
     """A node that leads, as far as its role is concerned."""
 
@@ -72,8 +79,7 @@ class Leader:
         self.scheduler = Scheduler(
             store,
             Leadership(store, lambda: self.node, is_trusted=lambda: True),
-            ScheduleCounters(),
-            tell=_raise,
+            RaiseErrors(),
             monotonic=self._seconds,
         )
 
@@ -87,7 +93,7 @@ class Leader:
         try:
             await self.store.nodes.heartbeat(SYSTEM, self.node, TTL_SECONDS)
         except NodeExpired:
-            self.scheduler.forget(self.node)
+            self.scheduler.forget_node(self.node)
             self.node = new_id()
             await self.join()
 
@@ -180,7 +186,3 @@ async def made(home: Home, folder: Path, twist: Twist) -> AsyncIterator[Bed]:
     finally:
         await bed.close()
         await store.close()
-
-
-def _raise(_: str, error: Exception) -> None:
-    raise error

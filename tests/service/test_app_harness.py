@@ -190,7 +190,7 @@ async def test_what_cost_nodes_their_life_runs_with_nothing_beside_it(
             request = ClaimRequest(queue="work", holder=node)
             assert len(await h.store.messages.claim(DEFAULT, request)) == 1
             h._clock.advance(seconds=15)  # Nothing happens meanwhile: it just dies.
-            await h.keep()
+            await h.maintain()
         await work.send_batch(["a", "b", "c"])
         await other.send("d")
         await h.drain()

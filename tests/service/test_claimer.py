@@ -60,8 +60,8 @@ def claims(server: Server) -> Claimer:
     """Two consumers have something in hand."""
     store: Any = SimpleNamespace(messages=server, nodes=server)
     made = Claimer(cast(Store, store))
-    made.add(lambda: [message(1)])
-    made.add(lambda: [message(2), message(3)])
+    made.register(lambda: [message(1)])
+    made.register(lambda: [message(2), message(3)])
     return made
 
 
@@ -104,7 +104,7 @@ async def test_an_answer_that_is_still_to_come_is_not_lost(server: Server, claim
     server.answers = [(message(9),), StoreUnavailable("lost")]
     server.gate.clear()
     in_hand: list[Message] = []
-    claims.add(lambda: in_hand)
+    claims.register(lambda: in_hand)
 
     async def slowly() -> None:
         in_hand.extend(await claims.claim(DEFAULT, REQUEST))

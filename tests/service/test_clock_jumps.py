@@ -37,7 +37,7 @@ from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.ops.schedules import change as schedules
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.scheduler import leadership as leadership_module
 from tickwork.service.scheduler.database_clock import DatabaseClock
 from tickwork.service.scheduler.leadership import Leadership
@@ -56,15 +56,18 @@ TWENTY: dict[str, Any] = {"interval_seconds": 20}
 MINUTELY: dict[str, Any] = {"cron_expr": "* * * * *"}
 
 
-class Noted(ScheduleCounters):
+class Noted(ScheduleMetrics):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
         super().__init__()
         self.still: list[float] = []
 
-    def stood_still(self, seconds: float) -> None:
+    def clock_jump_dismissed(self, seconds: float) -> None:
         self.still.append(seconds)
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        raise AssertionError(activity) from error
 
 
 class Node:
@@ -77,7 +80,6 @@ class Node:
             store,
             Leadership(store, lambda: self.id, is_trusted=lambda: True),
             self.noted,
-            tell=_never,
             monotonic=lambda: self.boot_seconds,
             ttl_seconds=TTL_SECONDS,
         )
@@ -94,7 +96,7 @@ class Node:
         try:
             await self.store.nodes.heartbeat(SYSTEM, self.id, TTL_SECONDS)
         except NodeExpired:
-            self.scheduler.forget(self.id)
+            self.scheduler.forget_node(self.id)
             self.id = new_id()
             await self.join()
         await self.scheduler.hold()
@@ -167,10 +169,6 @@ async def world(store: Store, clock: VirtualClock) -> World:
     return World(store, clock)
 
 
-def _never(what: str, error: Exception) -> None:
-    raise AssertionError(what) from error
-
-
 async def anchors(store: Store, *schedules: Schedule) -> set[timedelta]:
     """By how much they count from another instant than at first."""
     now = [await again(store, each) for each in schedules]
@@ -198,7 +196,7 @@ async def test_intervals_keep_their_spacing_and_the_others_follow_the_clock(
     world.check_spacing(*made)
     by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(store, *made) == {by}
-    assert node.noted.shifts == len(made)
+    assert node.noted.moved_by_clock == len(made)
     assert len({each.slot for each in world.of(cron)}) == len(world.of(cron))
     if seconds < -1_000:
         # What fired does not come again; it goes on when the clock is there once more.
@@ -241,12 +239,15 @@ async def test_two_nodes_that_saw_a_jump_move_each_interval_once(
     ]
     first, second = await world.node(), await world.node()
     await world.run(first, second, seconds=60)
-    assert (first.scheduler.leadership.held, second.scheduler.leadership.held) == (32, 32)
+    assert (first.scheduler.leadership.shard_count, second.scheduler.leadership.shard_count) == (
+        32,
+        32,
+    )
     world.clock.set_by(seconds=seconds)
     await world.run(first, second, seconds=60)
     by = timedelta(seconds=seconds) + TRIFLE
     assert await anchors(world.store, *made) == {by}
-    assert first.noted.shifts + second.noted.shifts == len(made)
+    assert first.noted.moved_by_clock + second.noted.moved_by_clock == len(made)
     assert (await world.store.shards.clock(SYSTEM)).clock == seconds * 1_000_000
     world.check_spacing(*made)
 
@@ -299,7 +300,11 @@ async def test_a_machine_that_stood_still_while_others_went_on_moves_nothing(
     await world.run(awake, seconds=90)
     await world.run(awake, paused, seconds=60)
     assert paused.noted.still == [90.0]
-    assert (paused.noted.shifts, awake.noted.shifts, awake.noted.jumps) == (0, 0, 0)
+    assert (paused.noted.moved_by_clock, awake.noted.moved_by_clock, awake.noted.clock_jumps) == (
+        0,
+        0,
+        0,
+    )
     assert await anchors(world.store, *made) == {timedelta()}
     assert (await world.store.shards.clock(SYSTEM)).clock == 0
     for each in made:
@@ -313,7 +318,7 @@ async def test_a_step_that_leases_live_through_moves_nothing(world: World) -> No
     await world.run(node, seconds=60)
     world.clock.set_by(seconds=12)
     await world.run(node, seconds=60)
-    assert (node.noted.jumps, node.noted.shifts) == (1, 0)
+    assert (node.noted.clock_jumps, node.noted.moved_by_clock) == (1, 0)
     assert await anchors(world.store, made) == {timedelta()}
     slots = [each.slot for each in world.of(made)]
     assert slots == [START + n * EVERY for n in range(1, len(slots) + 1)]
@@ -338,7 +343,7 @@ async def test_who_came_after_a_jump_and_knew_nothing_of_it_is_not_moved_again(
     await world.run(old, new, seconds=120)
     assert (await store.shards.clock(SYSTEM)).clock == 3_600_000_000
     assert await anchors(store, *made) == {timedelta()}
-    assert old.noted.shifts + new.noted.shifts == 0
+    assert old.noted.moved_by_clock + new.noted.moved_by_clock == 0
     for each in made:
         given = world.of(each)
         assert len({one.slot for one in given}) == len(given)
@@ -409,7 +414,7 @@ async def test_what_began_after_a_jump_is_not_moved_by_it(world: World, seconds:
         await world.handle()
     ended = await again(store, delayed)
     await node.step()
-    assert node.noted.jumps == 1
+    assert node.noted.clock_jumps == 1
     assert await again(store, new) == new
     if seconds > 0:
         assert ended.next_slot == clock.now() + timedelta(seconds=300)
@@ -601,7 +606,7 @@ async def test_a_lease_that_was_renewed_after_a_jump_back_is_not_shortened(
     world.clock.advance(seconds=0.5)
     node.boot_seconds += 0.5
     await node.scheduler.hold()
-    assert node.noted.jumps == 1
+    assert node.noted.clock_jumps == 1
     world.clock.advance(seconds=TTL_SECONDS - 1)
     await world.store.nodes.heartbeat(SYSTEM, other.id, TTL_SECONDS)
 
@@ -674,7 +679,7 @@ async def test_very_many_follow_in_pieces_and_nothing_is_planned_before_its_turn
     held = []
     for _ in range(5):
         await node.step()
-        held.append(node.scheduler.leadership.held)
+        held.append(node.scheduler.leadership.shard_count)
     assert held == sorted(held)
     assert held[0] < held[-1] == SHARDS
     await world.run(node, seconds=60)
@@ -783,5 +788,5 @@ async def test_a_node_that_died_before_a_jump_back_stays_dead(world: World) -> N
     await world.run(alive, seconds=STEP_SECONDS)
     world.clock.set_by(seconds=-3_600)
     await world.run(alive, seconds=TTL_SECONDS + STEP_SECONDS)
-    assert alive.scheduler.leadership.held == SHARDS
+    assert alive.scheduler.leadership.shard_count == SHARDS
     assert await anchors(world.store, *made) == {timedelta(hours=-1) + TRIFLE}

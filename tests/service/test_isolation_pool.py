@@ -106,7 +106,7 @@ async def said(
     pool: ProcessPool, handler: HandlerDeclaration, body: bytes = b"1"
 ) -> MessageOutcome:
     invoked = await pool.invoke(handler, given(body))
-    (one,) = invoked.said
+    (one,) = invoked.outcomes
     return one
 
 
@@ -186,7 +186,7 @@ async def test_values_of_every_plain_kind_cross(pool: ProcessPool) -> None:
 async def test_coroutines_have_the_same_limits(pool: ProcessPool, bad: bytes, error: str) -> None:
     limits: dict[str, Any] = {"cpu_seconds": 0.2, "memory_bytes": 128 * 1024 * 1024}
     invoked = await pool.invoke(declared(handlers.end_later, **limits), given(bad))
-    (one,) = invoked.said
+    (one,) = invoked.outcomes
     assert isinstance(one.outcome, Failed)
     assert error in one.outcome.error
     assert (invoked.is_failed, one.made) == (True, Made())

@@ -13,12 +13,11 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, Ending, Fate, Message
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import StoreUnavailable
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.worker.claim import LateMessages
 from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import Settler
 from tickwork.store.contract import Store
-from tickwork.testing.errors_seen import Notes
+from tickwork.testing.errors_seen import HarnessObserver
 
 LATEST: dict[str, Any] = {"missed": {"policy": "fire_most_recent"}}
 
@@ -39,7 +38,7 @@ class Consumer(NamedTuple):
 
 async def consumer(store: Store) -> Consumer:
     queue = await store.queues.get(DEFAULT, "work")
-    prefetch, settler = Prefetch(), Settler(store, queue, Notes(ScheduleCounters()), lambda _: None)
+    prefetch, settler = Prefetch(), Settler(store, queue, HarnessObserver(), lambda: None)
     return Consumer(prefetch, settler, LateMessages(store, prefetch, settler))
 
 

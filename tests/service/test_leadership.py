@@ -13,7 +13,7 @@ from tests.stores.clock import VirtualClock
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
 from tickwork.core.schedule.shards import Grant
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe.log_events import EventLog
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -36,9 +36,9 @@ async def node(store: Store) -> Identity:
 
 async def test_before_it_holds_it_leads_nothing(store: Store, node: Identity) -> None:
     leadership = node.leadership(store)
-    assert (leadership.grants, leadership.held) == ((), 0)
+    assert (leadership.grants, leadership.shard_count) == ((), 0)
     assert await leadership.hold()
-    assert len(leadership.grants) == leadership.held == SHARDS
+    assert len(leadership.grants) == leadership.shard_count == SHARDS
     assert not await leadership.hold(), "nothing has changed"
 
 
@@ -75,9 +75,9 @@ async def test_a_refused_shard_is_dropped_at_once_and_asked_for_again(
     await leadership.hold()
     leadership.drop_shards([3, 3, 5, 99])
     assert {3, 5}.isdisjoint(grant.shard for grant in leadership.grants)
-    assert (leadership.held, leadership.lost) == (SHARDS - 2, 2)
+    assert (leadership.shard_count, leadership.lost) == (SHARDS - 2, 2)
     assert await leadership.hold()
-    assert leadership.held == SHARDS
+    assert leadership.shard_count == SHARDS
 
 
 async def test_another_identity_leads_nothing_of_what_the_old_one_led(
@@ -87,9 +87,9 @@ async def test_another_identity_leads_nothing_of_what_the_old_one_led(
     await leadership.hold()
     old, node.id = node.id, await join_scheduler(store)
     assert leadership.grants == (), "before anybody said so"
-    leadership.forget(old)
-    assert (leadership.held, leadership.lost) == (0, SHARDS)
-    leadership.forget(old)
+    leadership.forget_node(old)
+    assert (leadership.shard_count, leadership.lost) == (0, SHARDS)
+    leadership.forget_node(old)
     assert leadership.lost == SHARDS
 
 
@@ -103,7 +103,7 @@ async def test_a_lease_that_ran_out_is_found_out_by_holding(
     assert (leadership.grants, leadership.lost) == ((), SHARDS)
     node.id = await join_scheduler(store)
     assert await leadership.hold()
-    assert leadership.held == SHARDS
+    assert leadership.shard_count == SHARDS
 
 
 async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: Identity) -> None:
@@ -123,7 +123,7 @@ async def test_an_answer_to_who_we_were_counts_for_nothing(store: Store, node: I
 
     leadership = node.leadership(Around())  # type: ignore[arg-type]
     assert not await leadership.hold()
-    assert (leadership.held, leadership.grants) == (0, ())
+    assert (leadership.shard_count, leadership.grants) == (0, ())
 
 
 async def test_what_was_given_up_for_us_is_not_ours_nor_an_answer_from_before(
@@ -162,19 +162,19 @@ async def test_what_was_given_up_for_us_is_not_ours_nor_an_answer_from_before(
 async def test_who_leads_more_than_before_says_so_once(
     store: Store, node: Identity, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    survivor, numbers = node.leadership(store), ScheduleCounters()
+    survivor, log = node.leadership(store), EventLog()
     dies = Identity(await join_scheduler(store, ttl_seconds=15)).leadership(store)
     for leadership in (survivor, dies, survivor):
         await leadership.hold()
-        numbers.led(survivor.held, survivor.lost)
-    assert (survivor.held, dies.held) == (SHARDS // 2, SHARDS // 2)
+        log.shards_led(survivor.shard_count, survivor.lost)
+    assert (survivor.shard_count, dies.shard_count) == (SHARDS // 2, SHARDS // 2)
     caplog.set_level(logging.INFO, "tickwork")
     clock.advance(seconds=10)
     await store.nodes.heartbeat(SYSTEM, node.id, ttl_seconds=15)
     clock.advance(seconds=10)
     for _ in range(3):
         await survivor.hold()
-        numbers.led(survivor.held, survivor.lost)
+        log.shards_led(survivor.shard_count, survivor.lost)
     told = [record.getMessage() for record in caplog.records]
     assert told == [f"leads shards={SHARDS} now, {SHARDS // 2} more than before"]
 
@@ -186,6 +186,6 @@ async def test_what_is_given_up_others_take_at_once(store: Store, node: Identity
     await leadership.give_up()
     assert (leadership.grants, leadership.lost) == ((), 0)
     await heir.hold()
-    assert heir.held == SHARDS
+    assert heir.shard_count == SHARDS
     await store.nodes.leave(SYSTEM, node.id)
     assert not await heir.hold()

@@ -189,32 +189,34 @@ def test_of_many_successes_some_are_told_and_the_rest_is_counted(
     now = [100.0]
     monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
     log = EventLog(successes_per_second=3)
-    log.settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
+    log.messages_settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
     assert len(kept.told()) == 3
-    log.settled(Queue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult())
+    log.messages_settled(Queue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult())
     assert len(kept.told()) == 4
     now[0] += 1.0
-    log.settled(QUEUE, [end(12)], SettleResult())
+    log.messages_settled(QUEUE, [end(12)], SettleResult())
     assert len(kept.told()) == 5
     assert kept.records[-1].msg.fields["left_out"] == 7  # type: ignore[union-attr]
-    log.settled(QUEUE, [end(13, Fate.DEAD)] * 10, SettleResult())
+    log.messages_settled(QUEUE, [end(13, Fate.DEAD)] * 10, SettleResult())
     assert kept.told().count(("ERROR", "dead")) == 10
 
 
 def test_without_debug_a_success_says_nothing(kept: Kept) -> None:
     logging.getLogger("tickwork").setLevel(logging.INFO)
-    EventLog().settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
+    EventLog().messages_settled(QUEUE, [end(1), end(2, Fate.RETRY)], SettleResult())
     assert kept.told() == [("WARNING", "retried")]
 
 
-def test_the_same_trouble_is_told_now_and_then(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_same_activity_is_logged_once_in_a_while(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now, log = [100.0], EventLog()
     monkeypatch.setattr(log_events, "monotonic", lambda: now[0])
     for _ in range(5):
-        log.trouble("claim", OSError("away"))
-    log.trouble("settle", OSError("away"))
+        log.error_occurred("claim", OSError("away"))
+    log.error_occurred("settle", OSError("away"))
     now[0] += log_events.REPEAT_SECONDS
-    log.trouble("claim", OSError("away"))
+    log.error_occurred("claim", OSError("away"))
     told = [each.msg.fields["what"] for each in kept.records]  # type: ignore[union-attr]
     assert told == ["claim", "settle", "claim"]
 

@@ -22,7 +22,12 @@ from tickwork.core.model import SYSTEM
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork
 from tickwork.service.observe import ClockOffset
-from tickwork.service.observe.metrics import SECONDS, BucketCounts, registry_of_process, serving
+from tickwork.service.observe.metrics import (
+    SECONDS,
+    BucketCounts,
+    registry_of_process,
+    serve_metrics,
+)
 
 LATE_SECONDS = 30.0
 
@@ -161,7 +166,7 @@ def test_bucket_counts_are_what_the_client_librarys_histogram_is(
     for value in one_by_one + together:
         theirs.observe(value)
     ours.add_all(together)
-    ours.onto(family, [])
+    ours.add_to(family, [])
     for sample in family.samples:
         same = registry.get_sample_value(sample.name, sample.labels)
         assert sample.value == pytest.approx(same), sample
@@ -169,14 +174,14 @@ def test_bucket_counts_are_what_the_client_librarys_histogram_is(
 
 async def test_numbers_are_served_over_http_and_nobody_else_has_the_port() -> None:
     registry = registry_of_process()
-    with serving(registry, host="127.0.0.1", port=0) as port:
+    with serve_metrics(registry, host="127.0.0.1", port=0) as port:
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
         assert "process_resident_memory_bytes" in answer.text
         with (
             pytest.raises(InvalidInput, match="address already in use"),
-            serving(registry, host="127.0.0.1", port=port),
+            serve_metrics(registry, host="127.0.0.1", port=port),
         ):
             pass
-    with serving(registry, host="127.0.0.1", port=port) as again:
+    with serve_metrics(registry, host="127.0.0.1", port=port) as again:
         assert again == port

@@ -21,6 +21,7 @@ from tickwork.core.schedule.model import SHARDS
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service import node as nodes
 from tickwork.service.node import Node
+from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.store.contract import Store
 
@@ -89,10 +90,26 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server()
 
 
+class Errors(Observer):
+    """Records the activities whose errors a node reports."""
+
+    def __init__(self) -> None:
+        self.activities: list[str] = []
+
+    def error_occurred(self, activity: str, error: Exception) -> None:  # noqa: ARG002
+        self.activities.append(activity)
+
+
 @pytest.fixture
-async def node(server: Server) -> AsyncIterator[Node]:
+def errors() -> Errors:
+    """The errors that `node` reports."""
+    return Errors()
+
+
+@pytest.fixture
+async def node(server: Server, errors: Errors) -> AsyncIterator[Node]:
     """A node that joined."""
-    made = Node(server.open, name="node", roles=BOTH, ttl_seconds=TTL_SECONDS)
+    made = Node(server.open, name="node", roles=BOTH, observer=errors, ttl_seconds=TTL_SECONDS)
     await made.start()
     yield made
     await made.stop()
@@ -131,15 +148,13 @@ async def test_a_database_that_is_away_is_asked_until_it_is_done(
 
 
 async def test_what_nobody_thought_of_is_tried_again_when_the_loop_turns(
-    server: Server, node: Node
+    server: Server, node: Node, errors: Errors
 ) -> None:
-    told: list[str] = []
-    node.on_error(lambda what, _: told.append(what))
     block(lambda: server.roles[node.id] == ("worker",))
     server.broken = True
-    await eventually(lambda: told)
+    await eventually(lambda: errors.activities)
     await eventually(lambda: server.roles[node.id] == BOTH)
-    assert told == ["watch"]
+    assert errors.activities == ["watch"]
 
 
 async def test_a_new_identity_of_a_loop_that_stands_still_has_not_the_role(

@@ -91,8 +91,8 @@ def test_many_are_claimed_at_once_and_not_one_as_soon_as_another_is_done(
 
 def test_what_is_coming_is_as_good_as_in_hand(prefetch: Prefetch) -> None:
     prefetch.add(some(2))
-    assert prefetch.claim_limit(7, coming=4) == 1
-    assert prefetch.claim_limit(7, coming=5) == 0
+    assert prefetch.claim_limit(7, pending=4) == 1
+    assert prefetch.claim_limit(7, pending=5) == 0
 
 
 def test_a_pace_that_was_kept_long_ago_does_not_count(prefetch: Prefetch, clock: Clock) -> None:
@@ -158,8 +158,8 @@ def test_no_more_is_claimed_than_has_room_if_it_is_as_large_as_the_last(prefetch
     large = b"x" * (PREFETCH_BYTES_MAX // 100)
     prefetch.add(some(10, large))
     assert prefetch.claim_limit(1_000) == 90
-    assert prefetch.claim_limit(1_000, coming=60) == 30
-    assert prefetch.claim_limit(1_000, coming=200) == 1
+    assert prefetch.claim_limit(1_000, pending=60) == 30
+    assert prefetch.claim_limit(1_000, pending=200) == 1
 
 
 def test_it_knows_how_long_the_first_one_waits(prefetch: Prefetch, clock: Clock) -> None:

@@ -13,12 +13,11 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.app.message import Message
 from tickwork.clock import now
-from tickwork.core.model import DEFAULT
+from tickwork.core.model import DEFAULT, Reaped
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.facade.app import Tickwork
 from tickwork.service.observe.schedule_metrics import (
     LATENESS_SECONDS,
-    ScheduleCounters,
     ScheduleMetrics,
 )
 from tickwork.testing import Harness, harness
@@ -51,12 +50,12 @@ def ran(app: Tickwork) -> list[datetime]:
 
 def counted(h: Harness) -> dict[str, int]:
     """As a scrape would show it."""
-    return dict(h._planned.slots)
+    return dict(h._schedule_metrics.slots)
 
 
 def lateness(h: Harness) -> dict[float, int]:
     """How many slots were late, by bound."""
-    numbers = zip((*LATENESS_SECONDS, float("inf")), h._planned.lateness, strict=True)
+    numbers = zip((*LATENESS_SECONDS, float("inf")), h._schedule_metrics.lateness, strict=True)
     return {bound: number for bound, number in numbers if number}
 
 
@@ -80,7 +79,7 @@ async def test_a_slot_that_was_withdrawn_and_planned_again_counts_once(
             await h.advance(seconds=10)
             await app.schedules.update("it", priority=priority)
         assert counted(h) == {"fired": len(ran)} == {"fired": 6}
-        assert (lateness(h), h._planned.lateness_seconds) == ({0.0: 6}, 0)
+        assert (lateness(h), h._schedule_metrics.lateness_seconds) == ({0.0: 6}, 0)
 
 
 async def test_what_is_too_late_at_its_claim_is_skipped_and_not_fired(
@@ -135,7 +134,7 @@ async def test_how_late_slots_became_claimable_is_counted_with_those_that_were_m
         assert len(ran) == 2
         assert counted(h) == {"catch_up": 1, "fired": 1}
         assert lateness(h) == {5.0: 1, 3600.0: 1}
-        assert h._planned.lateness_seconds == 603 + 3
+        assert h._schedule_metrics.lateness_seconds == 603 + 3
 
 
 async def test_a_node_at_work_tells_what_it_counted(home: Home) -> None:
@@ -157,10 +156,10 @@ async def test_a_node_at_work_tells_what_it_counted(home: Home) -> None:
 
 
 def test_a_node_that_leads_nothing_tells_of_slots_only() -> None:
-    numbers = ScheduleCounters()
-    numbers.expired(2)
-    (slots, late) = ScheduleMetrics(numbers, is_leading=False).collect()
+    metrics = ScheduleMetrics(is_leading=False)
+    metrics.claims_reaped(Reaped(expired_slots=2))
+    (slots, late) = metrics.collect()
     assert (slots.name, late.name) == ("tickwork_schedule_slots", "tickwork_slot_lateness_seconds")
     assert [(each.labels, each.value) for each in slots.samples] == [({"outcome": "expired"}, 2)]
-    leading = ScheduleMetrics(numbers, is_leading=True).collect()
+    leading = ScheduleMetrics(is_leading=True).collect()
     assert "tickwork_shards_held" in {each.name for each in leading}

@@ -30,7 +30,7 @@ from tickwork.core.schedule.plan import DueSchedule, Plan, plan
 from tickwork.core.schedule.shards import Grant
 from tickwork.errors import StoreBroken
 from tickwork.ops.schedules.views import next_fire_in_row
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.scheduler import scheduler as schedulers
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import NO_QUEUE, Scheduler
@@ -38,18 +38,21 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-class Noted(ScheduleCounters):
+class Noted(ScheduleMetrics):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[Any, ...]] = []
 
-    def stalled(self, shard: int, overdue_seconds: float) -> None:
+    def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
         self.told.append(("stalled", shard, overdue_seconds))
 
-    def parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+    def schedule_parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
         self.told.append(("parked", tenant, schedule_id, error))
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        raise AssertionError(activity) from error
 
 
 class Post:
@@ -63,7 +66,6 @@ class Post:
             store,
             leadership,
             self.noted,
-            tell=_never,
             monotonic=lambda: (clock.now() - start).total_seconds(),
         )
 
@@ -71,10 +73,6 @@ class Post:
         """One turn of its loop: how many schedules moved on."""
         await self.scheduler.hold()
         return await self.scheduler.plan_due()
-
-
-def _never(what: str, error: Exception) -> None:
-    raise AssertionError(what) from error
 
 
 @pytest.fixture
@@ -278,11 +276,11 @@ async def test_a_shard_with_work_that_nobody_does_is_told(
     await store.subscriptions.put(DEFAULT, "shard.*", "alerts")
     await post.scheduler.hold()
     clock.advance(seconds=30 + 30)
-    await post.scheduler._look_for_stalls()
+    await post.scheduler._check_stalls()
     assert post.noted.told == []
     for overdue in (31.0, 32.0):
         clock.advance(seconds=1)
-        await post.scheduler._look_for_stalls()
+        await post.scheduler._check_stalls()
         assert post.noted.told.pop() == ("stalled", shard_of_schedule(made), overdue)
     (event,) = await store.messages.peek(DEFAULT, "alerts", 10)
     assert event.type == "shard.stalled"
@@ -299,12 +297,12 @@ async def test_a_shard_of_another_that_stands_still_is_told_once(
     others = [Post(store, clock, new_id()) for _ in range(2)]
     clock.advance(seconds=30 + 31)
     for each in others:
-        await each.scheduler._keep()
+        await each.scheduler._sweep_and_check()
         assert each.noted.told == [], "it may be moving"
     clock.advance(seconds=5)
     await store.nodes.leave(SYSTEM, post.node)
     for each in (*others, *others):
-        await each.scheduler._keep()
+        await each.scheduler._sweep_and_check()
     for each in others:
         assert each.noted.told == [("stalled", shard_of_schedule(made), 36.0)]
     assert len(await store.messages.peek(DEFAULT, "alerts", 10)) == 1
@@ -320,7 +318,7 @@ async def test_a_backlog_that_is_worked_off_is_for_its_leader_to_tell(
     clock.advance(seconds=4_000)
     await post.scheduler.hold()
     for _ in range(3):
-        await other.scheduler._look_for_stalls()
+        await other.scheduler._check_stalls()
         (oldest,) = await store.schedules.due(SYSTEM, [3], 1)
         await store.schedules.plan(
             SYSTEM, post.scheduler.leadership.grants, [plan(oldest, clock.now())]
@@ -341,12 +339,12 @@ async def test_a_stall_is_one_event_while_a_backlog_is_worked_off(
         clock.advance(seconds=4_000)
         await post.scheduler.hold()
         for _ in range(3):
-            await post.scheduler._look_for_stalls()
+            await post.scheduler._check_stalls()
             (oldest,) = await store.schedules.due(SYSTEM, [3], 1)
             await store.schedules.plan(
                 SYSTEM, post.scheduler.leadership.grants, [plan(oldest, clock.now())]
             )
-        await post.scheduler._look_for_stalls()
+        await post.scheduler._check_stalls()
         assert len(await store.messages.peek(DEFAULT, "alerts", 10)) == stalls
     assert len([each for each in post.noted.told if each[0] == "stalled"]) == 6
 
@@ -372,7 +370,7 @@ async def test_schedules_that_wait_for_nothing_are_swept(
     clock.advance(seconds=60)
     await post.run()
     await store.queues.purge(DEFAULT, "work")
-    await post.scheduler._keep()
+    await post.scheduler._sweep_and_check()
     assert (await again(store, made)).next_slot == clock.now() + timedelta(seconds=60)
 
 
@@ -397,4 +395,4 @@ async def test_the_days_of_a_calendar_are_read_anew_with_each_version(
 async def test_an_unknown_node_leads_nothing(store: Store, clock: VirtualClock) -> None:
     post = Post(store, clock, new_id())
     assert await post.run() == 0
-    assert post.scheduler.leadership.held == 0
+    assert post.scheduler.leadership.shard_count == 0

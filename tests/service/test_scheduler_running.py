@@ -21,7 +21,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.service.node import Node
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
@@ -42,6 +42,16 @@ async def live(home: Home) -> AsyncIterator[Store]:
     await store.close()
 
 
+class Errors(Observer):
+    """Records the errors that are reported."""
+
+    def __init__(self) -> None:
+        self.seen: list[Exception] = []
+
+    def error_occurred(self, activity: str, error: Exception) -> None:  # noqa: ARG002
+        self.seen.append(error)
+
+
 @asynccontextmanager
 async def leading(
     home: Home, store: Store, *, zones: str | None = None
@@ -49,12 +59,10 @@ async def leading(
     """A scheduler at work, with a node of its own."""
     node = Node(home.open, name="leader", roles=["scheduler"])
     leadership = Leadership(
-        store, lambda: node.id, is_trusted=lambda: monotonic() < node.trusted_until, zones=zones
+        store, lambda: node.id, is_trusted=lambda: monotonic() < node.trusted_until, tzdata=zones
     )
-    told: list[Exception] = []
-    scheduler = Scheduler(
-        store, leadership, ScheduleCounters(), tell=lambda _, error: told.append(error)
-    )
+    errors = Errors()
+    scheduler = Scheduler(store, leadership, errors)
     await node.start()
     await scheduler.start()
     try:
@@ -62,7 +70,7 @@ async def leading(
     finally:
         await scheduler.stop()
         await node.stop()
-    assert told == []
+    assert errors.seen == []
 
 
 def schedules_of(store: Store) -> StoreSchedules:
@@ -83,7 +91,7 @@ async def until_fired(store: Store, schedule: Schedule, number: int = 1) -> Sche
 
 async def until_held(scheduler: Scheduler, number: int) -> None:
     await eventually(
-        lambda: scheduler.leadership.held == number,
+        lambda: scheduler.leadership.shard_count == number,
         timeout_seconds=SOON_SECONDS,
         what=f"{number} shards",
     )
@@ -120,7 +128,7 @@ async def test_a_leader_that_stops_hands_over_at_once(home: Home, live: Store) -
         async with leading(home, live) as first:
             await until_held(first, SHARDS // 2)
             await until_held(heir, SHARDS // 2)
-        assert first.leadership.held == 0
+        assert first.leadership.shard_count == 0
         began = monotonic()
         await until_held(heir, SHARDS)
         assert monotonic() - began < 10, "not by waiting for a lease to run out"

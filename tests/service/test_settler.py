@@ -34,7 +34,7 @@ from tickwork.errors import (
     StoreBroken,
     StoreUnavailable,
 )
-from tickwork.service.observe import Unmoved
+from tickwork.service.observe import Observer
 from tickwork.service.worker import settle_retry
 from tickwork.service.worker.settle import SETTLE_BATCH_MAX, FinishedMessage, Settler
 from tickwork.service.worker.settle_retry import UNAVAILABLE_TRIES_MAX
@@ -96,20 +96,25 @@ class Server:
         return sorted((each.claim.id.int, each.fate, each.reason) for each in endings)
 
 
-class Notes(Unmoved):
+class Notes(Observer):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
         self.lost: list[Claim] = []
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
         self.handled_ends: list[Fate] = []
 
-    def settled(self, _: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        self.handled_ends += [end.ending.fate for end in ends]
+    def messages_settled(
+        self,
+        queue: Queue,  # noqa: ARG002
+        finished: Sequence[FinishedMessage],
+        result: SettleResult,
+    ) -> None:
+        self.handled_ends += [each.ending.fate for each in finished]
         self.lost += result.refused
 
-    def trouble(self, what: str, error: Exception) -> None:
-        self.troubles.append(f"{what}: {error}")
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        self.errors.append(f"{activity}: {error}")
 
 
 @pytest.fixture
@@ -130,7 +135,7 @@ def notes() -> Notes:
 def settler(server: Server, notes: Notes) -> Settler:
     """Settles there."""
     store: Any = SimpleNamespace(messages=server, nodes=server)
-    return Settler(cast(Store, store), QUEUE, notes, lambda _: None)
+    return Settler(cast(Store, store), QUEUE, notes, lambda: None)
 
 
 def end(number: int, *sends: Send, rows: Written | None = None) -> FinishedMessage:
@@ -155,13 +160,13 @@ async def test_ends_travel_together(server: Server, settler: Settler) -> None:
     for number in range(1, 1_101):
         settler.add(end(number))
     await asyncio.sleep(0)
-    assert settler.waiting == 1_100
-    assert len(settler.unsettled()) == 1_100
+    assert settler.unsettled == 1_100
+    assert len(settler.unsettled_messages()) == 1_100
     server.gate.set()
     await settler.drain()
     assert [number for number, *_ in server.fates()] == [*range(1, 1_101)]
     assert len(server.settled) <= 1_100 // SETTLE_BATCH_MAX + 2
-    assert (settler.waiting, settler.unsettled()) == (0, [])
+    assert (settler.unsettled, settler.unsettled_messages()) == (0, [])
 
 
 async def test_a_database_that_is_away_is_waited_for(
@@ -171,7 +176,7 @@ async def test_a_database_that_is_away_is_waited_for(
     settler.add(end(1))
     await settler.drain()
     assert server.fates() == [(1, Fate.ACK, None)]
-    assert len(notes.troubles) == 3
+    assert len(notes.errors) == 3
 
 
 @pytest.mark.parametrize(
@@ -245,9 +250,9 @@ async def test_what_an_invocation_made_goes_with_the_first_that_is_done(
     first, second, third = end(1), end(2, send(b"own")), end(3)
     retried = structs.replace(first, ending=Ending(claim=first.ending.claim, fate=Fate.RETRY))
     settler.add_invocation([retried, second, third], ALL)
-    assert settler.waiting == len(settler.unsettled()) == 3
+    assert settler.unsettled == len(settler.unsettled_messages()) == 3
     await settler.drain()
-    assert (settler.waiting, carriers(server)) == (0, [3])
+    assert (settler.unsettled, carriers(server)) == (0, [3])
     assert server.fates() == [(1, Fate.RETRY, None), (2, Fate.ACK, None), (3, Fate.ACK, None)]
     (sent,) = server.settled[0].endings[0].sends
     assert (sent.message.causation_id, sent.message.hops) == (str(UUID(int=3)), 1)
@@ -364,7 +369,7 @@ async def test_what_the_database_cannot_do_fails_in_the_end(
     assert (server.raised_jointly, server.jointly) == ([], [])
     assert server.fates() == [(1, Fate.DEAD, REASON_MAX_RETRIES)]
     assert [each.error for each in server.settled[0].endings] == ["killed"]
-    assert len(notes.troubles) == away + UNAVAILABLE_TRIES_MAX + 1
+    assert len(notes.errors) == away + UNAVAILABLE_TRIES_MAX + 1
 
 
 async def test_who_drains_waits_for_so_long_only(server: Server, settler: Settler) -> None:
@@ -372,7 +377,7 @@ async def test_who_drains_waits_for_so_long_only(server: Server, settler: Settle
     settler.add(end(1))
     settler.add_invocation([end(2), end(3)], ALL)
     await settler.drain(monotonic() + 0.01)
-    assert (settler.waiting, server.settled) == (0, [])
+    assert (settler.unsettled, server.settled) == (0, [])
 
 
 async def test_who_comes_from_far_is_told_of_once(

@@ -22,7 +22,7 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.schedules import change as schedules
 from tickwork.ops.schedules.change import Moved, rezone
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
+from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.scheduler import tzdata
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
@@ -42,7 +42,7 @@ def after(hours: int, since: datetime = NOON) -> dict[str, tuple[int, Changes]]:
     return {TOWN: (1, [(since, hours)])}
 
 
-class Noted(ScheduleCounters):
+class Noted(ScheduleMetrics):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -51,19 +51,22 @@ class Noted(ScheduleCounters):
         self.warned: list[tuple[str, str]] = []
         self.left: list[tuple[UUID, str]] = []
 
-    def rezoned(
+    def tzdata_applied(
         self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
     ) -> None:
-        super().rezoned(shard, versions, moved, first)
+        super().tzdata_applied(shard, versions, moved, first)
         self.moved.append((shard, versions, moved, [each.id for each in first]))
 
-    def not_rezoned(self, tenant: str, schedule_id: UUID, error: str) -> None:
-        super().not_rezoned(tenant, schedule_id, error)
+    def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        super().tzdata_failed(tenant, schedule_id, error)
         self.left.append((schedule_id, error))
 
-    def outdated(self, own: str, newer: str) -> None:
-        super().outdated(own, newer)
+    def tzdata_outdated(self, own: str, newer: str) -> None:
+        super().tzdata_outdated(own, newer)
         self.warned.append((own, newer))
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        raise AssertionError(activity) from error
 
 
 class Post:
@@ -73,13 +76,13 @@ class Post:
         self.store, self.node, self.noted = store, node, Noted()
         version = zone_data.version()
         assert version is not None
-        leadership = Leadership(store, lambda: self.node, is_trusted=lambda: True, zones=version)
+        leadership = Leadership(store, lambda: self.node, is_trusted=lambda: True, tzdata=version)
         start = clock.now()
 
         def monotonic() -> float:
             return (clock.now() - start).total_seconds()
 
-        self.scheduler = Scheduler(store, leadership, self.noted, tell=_never, monotonic=monotonic)
+        self.scheduler = Scheduler(store, leadership, self.noted, monotonic=monotonic)
         self.zones = TzdataUpdater(
             store, leadership, self.noted, version=version, monotonic=monotonic
         )
@@ -88,13 +91,9 @@ class Post:
         """One turn of its loops."""
         await self.store.nodes.heartbeat(SYSTEM, self.node, TTL_SECONDS_MAX)
         await self.scheduler.hold()
-        await self.zones.keep()
+        await self.zones.update_shards()
         while await self.scheduler.plan_due():
             pass
-
-
-def _never(what: str, error: Exception) -> None:
-    raise AssertionError(what) from error
 
 
 @pytest.fixture
@@ -168,13 +167,13 @@ async def test_new_zone_data_moves_what_it_touches_and_nothing_else(
         each.id for each in moving.values()
     }
     assert {each for _, each, *_ in second.noted.moved} == {("2030a", "2030b")}
-    assert second.noted.rezones == len(moving)
+    assert second.noted.moved_by_tzdata == len(moving)
     assert first.noted.moved == []
     assert first.noted.warned == second.noted.warned == []
 
     told = len(second.noted.moved)
     third = await begin(store, clock, second)
-    await second.zones.keep()
+    await second.zones.update_shards()
     await third.run()
     assert (len(second.noted.moved), third.noted.moved) == (told, [])
 
@@ -276,7 +275,7 @@ async def test_a_move_that_stops_half_way_is_begun_again(
     assert moved.count(True) == 3
     third = await begin(store, clock, second)
     await third.run()
-    assert third.noted.rezones == 4
+    assert third.noted.moved_by_tzdata == 4
     for each in made:
         assert each.next_slot is not None
         assert (await again(store, each)).next_slot == each.next_slot - HOUR
@@ -303,7 +302,7 @@ async def test_a_zone_that_is_gone_does_not_stop_its_neighbours(
     for each in stays:
         assert each.next_slot is not None
         assert (await again(store, each)).next_slot == each.next_slot - HOUR
-    assert second.noted.rezones == len(stays)
+    assert second.noted.moved_by_tzdata == len(stays)
     assert [each for each, _ in second.noted.left] == [gone.id]
     assert "Test/Gone" in second.noted.left[0][1]
     assert await versions(store) == {"2030b"}
@@ -347,7 +346,7 @@ async def test_a_fleet_of_two_versions_goes_one_way_only(
     await newer.run()
     assert (await again(store, made)).next_slot == made.next_slot + DAY
     assert await again(store, far) == far
-    assert newer.noted.rezones == 1
+    assert newer.noted.moved_by_tzdata == 1
     assert await versions(store) == {"2030b"}
     assert len({*await slots(store, made)}) == len(await slots(store, made))
 

@@ -16,13 +16,13 @@ from tests.service.workplace import Workplace
 from tickwork.app.message import Message
 from tickwork.clock import monotonic
 from tickwork.service.observe import watchdog as watchdogs
-from tickwork.service.observe.log_events import LogEvent
+from tickwork.service.observe.log_events import EventLog, LogEvent
 from tickwork.service.observe.watchdog import Watchdog
 
 __all__ = ["kept"]
 
 LATE_SECONDS = 30.0
-STILL = "the event loop stands still"
+STILL = "event loop blocked"
 
 
 def stills(kept: Kept) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ async def test_a_loop_that_stands_still_while_nothing_is_handled_is_nobodys_faul
         looked.append(monotonic())
         return {}
 
-    with Watchdog(nothing, limit_seconds=0.05) as watchdog:
+    with Watchdog(nothing, EventLog(), limit_seconds=0.05) as watchdog:
         eventually_blocking(lambda: looked, what="a look")
         assert watchdog.times_blocked == 0
     assert stills(kept) == []
@@ -86,7 +86,7 @@ async def test_a_loop_that_stands_still_while_nothing_is_handled_is_nobodys_faul
 
 async def test_each_time_is_told_once_and_all_of_it_is_counted(kept: Kept) -> None:
     under_way: Any = {asyncio.current_task(): Invocations()}
-    with Watchdog(lambda: under_way, limit_seconds=0.05) as watchdog:
+    with Watchdog(lambda: under_way, EventLog(), limit_seconds=0.05) as watchdog:
         await block_once(watchdog)
         await block_once(watchdog)
     assert len(stills(kept)) == 2
@@ -121,7 +121,7 @@ async def test_a_process_that_was_stopped_as_a_whole_is_not_blamed(
     monkeypatch.setattr(watchdogs, "monotonic", lambda: float(next(moments)))
     monkeypatch.setattr(watchdogs, "cpu_seconds", used)
     under_way: Any = {asyncio.current_task(): Invocations()}
-    with Watchdog(lambda: under_way, limit_seconds=0.02) as watchdog:
+    with Watchdog(lambda: under_way, EventLog(), limit_seconds=0.02) as watchdog:
         eventually_blocking(lambda: len(looks) > 10, what="five looks")
         assert watchdog.times_blocked == 0
         share[0] = 0.5  # Somebody computes, and lets no other thread have a turn.

@@ -191,7 +191,7 @@ async def test_what_an_identity_claimed_that_is_lost_meanwhile_is_not_begun(
         seen.append(message.body)
 
     async with app._engine.running() as worker:
-        node, claims = worker._node, worker._context.claims
+        node, claims = worker._node, worker._context.claimer
         own, claim = node.id, claims.claim
 
         async def claim_and_lose(*asked: Any) -> Any:

@@ -16,6 +16,7 @@ from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreBroken, StoreError, StoreUnavailable
 from tickwork.service import node as nodes
 from tickwork.service.node import HeartbeatEnded, Node
+from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 
 
@@ -61,8 +62,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server()
 
 
-def make(server: Server) -> Node:
-    return Node(server.open, name="node", roles=["worker"], ttl_seconds=0.05)
+class Errors(Observer):
+    """Records the errors that a node reports, or raises them."""
+
+    def __init__(self, *, raises: bool = False) -> None:
+        self.seen: list[str] = []
+        self._raises = raises
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        if self._raises:
+            raise error
+        self.seen.append(f"{activity}: {error}")
+
+
+def make(server: Server, observer: Observer | None = None) -> Node:
+    return Node(server.open, name="node", roles=["worker"], observer=observer, ttl_seconds=0.05)
 
 
 async def test_a_node_joins_beats_and_leaves(server: Server) -> None:
@@ -125,14 +139,14 @@ async def test_a_new_identity_is_tried_for_until_it_is_there(server: Server) -> 
 
 async def test_a_node_outlives_what_nobody_thought_of_and_tells_it(server: Server) -> None:
     server.on_beat = [lambda _: RuntimeError("odd")] * 2
-    node, told, lost = make(server), list[str](), list[UUID]()
-    node.on_error(lambda what, error: told.append(f"{what}: {error}"))
+    errors, lost = Errors(), list[UUID]()
+    node = make(server, errors)
     node.on_lease_lost(lost.append)
     first = node.id
     await node.start()
     await eventually(lambda: node.id != first and node.id in server.beats)
     await node.stop()
-    assert told[0] == "heartbeat: odd"
+    assert errors.seen[0] == "heartbeat: odd"
     assert (lost[0], server.left) == (first, [node.id])
 
 
@@ -147,11 +161,7 @@ async def test_a_node_that_cannot_start_says_so_whatever_it_is() -> None:
 
 
 async def test_who_works_for_a_node_whose_heart_stops_is_ended(server: Server) -> None:
-    def fail(_: str, error: Exception) -> None:
-        raise error
-
-    node = make(server)
-    node.on_error(fail)
+    node = make(server, Errors(raises=True))
     await node.start()
     with pytest.raises(HeartbeatEnded, match="odd"):
         async with node.guarded():

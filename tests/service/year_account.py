@@ -129,7 +129,7 @@ class Mixed:
         until = self._life.h.now + timedelta(**amounts)
         while (left := until - self._life.h.now) > timedelta():
             await self._life.h.outage(seconds=min(LEAP, left).total_seconds())
-            await self._life.h.keep()
+            await self._life.h.maintain()
             await self._life.h.drain()
         await self._life.h.advance(seconds=SETTLED.total_seconds())
 

@@ -1,40 +1,52 @@
-"""What keeps a store in order, whichever process does it: reaper, pruner, tallies; and what a
-process keeps in mind about its store.
+"""Background tasks that maintain a store: reaper, pruner, counters; and the clock offset.
 
-Every node does it all. Each pass is bounded and takes only what nobody else is taking, so that
-many do no harm, and as long as one node lives it is done.
+Every node runs all of them. Each pass is bounded and skips what another node is working on, so
+many nodes do no harm, and one live node is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from tickwork.core.model import SYSTEM
-from tickwork.service.observe import Observer
+from tickwork.service.loop import Step
+from tickwork.service.observe import ClockOffset, Observer
 from tickwork.store.contract import Store
 
 REAP_SECONDS = 1.0
+"""Seconds between two passes of the reaper."""
+
 REAP_BATCH_MAX = 1_000
+"""Maximum number of claims the reaper handles in one pass."""
+
 PRUNE_SECONDS = 60.0
+"""Seconds between two passes of the pruner."""
+
 PRUNE_BATCH_MAX = 1_000
+"""Maximum number of rows of each kind the pruner deletes in one pass."""
+
 FLUSH_SECONDS = 1.0
-LOOK_SECONDS = 30.0
+"""Seconds between two writes of the buffered counters."""
+
+CLOCK_SECONDS = 30.0
+"""Seconds between two measurements of the database's clock."""
 
 
 class MaintenanceTask(NamedTuple):
-    """Something to be done again and again; a step says how long to wait before the next."""
+    """A step to run in a loop, and the loop's name."""
 
     name: str
-    step: Callable[[], Awaitable[float]]
+    step: Step
 
 
-def maintenance_tasks(store: Store, observer: Observer) -> list[MaintenanceTask]:
-    """All there is to be done."""
+def maintenance_tasks(
+    store: Store, observer: Observer, clock_offset: ClockOffset
+) -> list[MaintenanceTask]:
+    """All maintenance tasks of a node."""
 
     async def reap() -> float:
         reaped = await store.reaper.reap(SYSTEM, REAP_BATCH_MAX)
-        observer.reaped(reaped)
+        observer.claims_reaped(reaped)
         return 0.0 if reaped.released + reaped.dead >= REAP_BATCH_MAX else REAP_SECONDS
 
     async def prune() -> float:
@@ -46,13 +58,13 @@ def maintenance_tasks(store: Store, observer: Observer) -> list[MaintenanceTask]
         await store.stats.flush(SYSTEM)
         return FLUSH_SECONDS
 
-    async def look() -> float:
-        await observer.look(store)
-        return LOOK_SECONDS
+    async def measure_clock() -> float:
+        await clock_offset.measure(store)
+        return CLOCK_SECONDS
 
     return [
         MaintenanceTask("reaper", reap),
         MaintenanceTask("pruner", prune),
         MaintenanceTask("tallies", flush),
-        MaintenanceTask("clock", look),
+        MaintenanceTask("clock", measure_clock),
     ]

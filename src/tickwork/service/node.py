@@ -1,26 +1,26 @@
-"""This process's identity, and the heartbeat that keeps everything it holds.
+"""This process's identity in the cluster, and the heartbeat that keeps its lease.
 
-The heartbeat has a thread, an event loop and a connection of its own: a handler that blocks the
-main loop costs this process its pace, not its lease. When the lease is lost all the same, whatever
-the node held has been given to others; it takes a new identity, and whoever works for it is told.
+The heartbeat has its own thread, event loop and connection: a handler that blocks the main event
+loop slows this process down but does not cost it its lease. If the lease is lost anyway, other
+nodes have everything this node claimed and led. The node then takes a new identity and notifies
+the worker.
 
-But a lease that lives must not keep schedules from those who could plan them. So the thread asks
-the loop of a node that leads for a sign of life, again and again. If there is none for a whole time
-to live it stands aside: it gives up its shards and the role, so that others lead them at once, and
-takes the role again as soon as the loop turns. What it claimed stays with it, its handlers run on.
-`term` tells the two times apart: who asked, or was answered, in an earlier one leads nothing.
+But a live lease must not keep schedules away from nodes that could plan them. So the thread of a
+node that leads schedules pings the main event loop. If the loop does not respond for a whole TTL,
+the node steps down: it gives up its shards and the scheduler role, so that other nodes lead them at
+once. It takes the role again as soon as the loop responds. Its claims stay its own, and its
+handlers continue. `term` rises each time: requests and answers of an earlier term lead nothing.
 
-Trust counts from before the request was sent: an answer that took long proves nothing about now.
+Trust is counted from before the heartbeat was sent: a slow answer proves nothing about now.
 
-Whatever goes wrong is tried again. If it is something nobody thought of, and the lease has run out
-meanwhile, a new identity is taken as well. Should the thread end all the same, whoever works for
-the node is ended with an error: without a heartbeat it would stand still, and nobody would see it.
+Every error is retried. If an unexpected error lasts until the lease has expired, the node takes a
+new identity as well. If the thread ends anyway, whoever runs inside `guarded()` gets
+`HeartbeatEnded`: without a heartbeat the process would silently stop working.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -29,42 +29,46 @@ from uuid import UUID
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM
 from tickwork.errors import NodeExpired, StoreError, TickworkError
-from tickwork.service.loop import ReportError, run_forever
-from tickwork.service.observe.log_events import LogEvent
+from tickwork.service.loop import run_forever
+from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.store.shared.waiting import aside
 
 TTL_SECONDS = 15.0
+"""Seconds a lease lasts after a heartbeat."""
+
 BEATS_PER_TTL = 3
+"""Number of heartbeats per TTL."""
 
 SCHEDULER_ROLE = "scheduler"
-"""Of a node that leads schedules, as nodes and their settings call it."""
+"""The role of a node that leads schedules."""
 
 _RETRY_SECONDS = 0.5
-_STOP_SECONDS = 10.0
+"""Seconds between two attempts while the database is unavailable."""
 
-_log = logging.getLogger("tickwork")
+_STOP_SECONDS = 10.0
+"""Seconds `stop` waits for the thread."""
 
 OpenStore = Callable[[], Awaitable[Store]]
 
 
 class HeartbeatEnded(TickworkError):
-    """The thread that keeps this process's lease has ended, and nobody told it to."""
+    """The heartbeat thread of this process ended unexpectedly."""
 
     code = "heartbeat_ended"
 
     def __init__(self, why: str) -> None:
         self.why = why
-        super().__init__(f"the heartbeat of this process has ended ({why}); start it again")
+        super().__init__(f"the heartbeat thread of this process ended ({why}); restart the process")
 
     def _made_of(self) -> tuple[object, ...]:
         return (self.why,)
 
 
 class Node:
-    """An identity that is kept alive. `id` changes when a lease was lost, `term` rises when what it
-    led was given up because its event loop stood still."""
+    """An identity with a lease. `id` changes when a lease was lost; `term` rises when the node gave
+    up its shards because its event loop was blocked."""
 
     def __init__(
         self,
@@ -72,10 +76,11 @@ class Node:
         *,
         name: str,
         roles: Sequence[str],
+        observer: Observer | None = None,
         ttl_seconds: float = TTL_SECONDS,
     ) -> None:
         self._open_store, self._name, self._roles = open_store, name, tuple(roles)
-        self._ttl_seconds = ttl_seconds
+        self._observer, self._ttl_seconds = observer or Observer(), ttl_seconds
         self.id: UUID = new_id()
         self.term = 0
         self.trusted_until = float("-inf")
@@ -89,24 +94,19 @@ class Node:
         self._failed: BaseException | None = None
         self._is_stopping = self._had_unexpected_error = False
         self._on_lease_lost: list[Callable[[UUID], None]] = []
-        self._on_error: list[ReportError] = []
         self._on_ended: Callable[[], None] = lambda: None
 
-    def on_lease_lost(self, tell: Callable[[UUID], None]) -> None:
-        """Calls, on the node's thread, when an identity was lost."""
-        self._on_lease_lost.append(tell)
-
-    def on_error(self, tell: ReportError) -> None:
-        """Calls, on the node's thread, when something went wrong that nobody thought of."""
-        self._on_error.append(tell)
+    def on_lease_lost(self, notify: Callable[[UUID], None]) -> None:
+        """Registers a callback for a lost identity. It is called on the node's thread."""
+        self._on_lease_lost.append(notify)
 
     def drop_role(self, role: str) -> None:
-        """Has it no more; nor has a new identity, should this one be lost."""
+        """Removes a role, also for a later identity."""
         self._roles = tuple(each for each in self._roles if each != role)
 
     async def start(self) -> None:
-        """Joins; returns when the lease has begun, or raises why it cannot. The loop in which it is
-        called is the one that leads."""
+        """Joins the cluster and returns when the lease is valid; raises the error if it cannot.
+        The calling event loop becomes the main loop that must respond to pings."""
         self._main_loop = asyncio.get_running_loop()
         self._thread.start()
         await aside(self._started.wait)
@@ -115,59 +115,59 @@ class Node:
 
     @asynccontextmanager
     async def guarded(self) -> AsyncIterator[None]:
-        """Cancels who is in here when the heart stops by itself, and raises `HeartbeatEnded`."""
-        loop, guest = asyncio.get_running_loop(), asyncio.current_task()
-        assert guest is not None
+        """Cancels the calling task if the heartbeat thread ends, and raises `HeartbeatEnded`."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
         is_inside = True
 
         def cancel() -> None:
             if is_inside:
-                guest.cancel()
+                task.cancel()
 
         def ended() -> None:
-            with suppress(RuntimeError):  # The loop is closed: nobody is in here any more.
+            with suppress(RuntimeError):  # The loop is closed.
                 loop.call_soon_threadsafe(cancel)
 
         self._on_ended = ended
         try:
-            if self._failed is not None:  # Before anybody could be told.
+            if self._failed is not None:  # It ended before the callback was set.
                 raise HeartbeatEnded(repr(self._failed)) from self._failed
             yield
         except asyncio.CancelledError:
-            if self._failed is None or guest.uncancel() > 0:
+            if self._failed is None or task.uncancel() > 0:
                 raise
             raise HeartbeatEnded(repr(self._failed)) from self._failed
         finally:
             is_inside = False
 
     async def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """Leaves, and gives back what is still held; within so long, else its lease just ends. One
-        that is about to join does not, or leaves as soon as it has."""
+        """Leaves the cluster and releases all claims. If that takes longer than `seconds`, the
+        lease expires by itself. A node that is about to join leaves at once."""
         self._is_stopping = True
         if self._thread.ident is None:
             return
         if self._loop is not None and self._stopping is not None:
-            with suppress(RuntimeError):  # The thread has ended by itself.
+            with suppress(RuntimeError):  # The thread has ended.
                 self._loop.call_soon_threadsafe(self._stopping.set)
         await aside(self._thread.join, seconds)
-        self._started.set()  # Nobody waits for that any more, nor has to at the end of the process.
+        self._started.set()  # Releases a `start` that still waits.
 
     def _run(self) -> None:
         try:
             asyncio.run(self._live_recorded())
         finally:
             if not self._is_stopping and self._failed is None:
-                self._failed = HeartbeatEnded("its thread could not go on")
+                self._failed = HeartbeatEnded("its thread was stopped")
             self._started.set()
             if not self._is_stopping:
                 self._on_ended()
 
     async def _live_recorded(self) -> None:
-        """Keeps what it ends with, whatever that is."""
-        living = asyncio.create_task(self._live())
-        await asyncio.wait([living])
-        if not living.cancelled():
-            self._failed = living.exception()
+        """Runs `_live` and records the error it ends with."""
+        task = asyncio.create_task(self._live())
+        await asyncio.wait([task])
+        if not task.cancelled():
+            self._failed = task.exception()
 
     async def _live(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
@@ -184,27 +184,24 @@ class Node:
             await store.close()
 
     async def _beat_until(self, stopping: asyncio.Event, store: Store) -> None:
-        steps = [run_forever("heartbeat", lambda: self._beat(store), tell=self._report_unexpected)]
+        loops = [
+            run_forever("heartbeat", lambda: self._beat(store), report=self._report_unexpected)
+        ]
         if SCHEDULER_ROLE in self._roles:
-            steps.append(
-                run_forever("watch", lambda: self._watch_main_loop(store), tell=self._tell)
-            )
-        going_on = [asyncio.create_task(each) for each in steps]
-        told = asyncio.create_task(stopping.wait())
-        await asyncio.wait([*going_on, told], return_when=asyncio.FIRST_COMPLETED)
-        for each in going_on:
+            report = self._observer.error_occurred
+            loops.append(run_forever("watch", lambda: self._watch_main_loop(store), report=report))
+        tasks = [asyncio.create_task(each) for each in loops]
+        stop = asyncio.create_task(stopping.wait())
+        await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        for each in tasks:
             if each.done():
-                each.result()  # It raises: by itself it has no end.
+                each.result()  # Raises: the loops never return.
             each.cancel()
-        await asyncio.wait(going_on)
+        await asyncio.wait(tasks)
 
-    def _report_unexpected(self, what: str, error: Exception) -> None:
+    def _report_unexpected(self, activity: str, error: Exception) -> None:
         self._had_unexpected_error = True
-        self._tell(what, error)
-
-    def _tell(self, what: str, error: Exception) -> None:
-        for tell in self._on_error:
-            tell(what, error)
+        self._observer.error_occurred(activity, error)
 
     async def _join(self, store: Store) -> None:
         async with self._one_at_a_time:
@@ -218,7 +215,7 @@ class Node:
             self.trusted_until = began + self._ttl_seconds
 
     async def _beat(self, store: Store) -> float:
-        """How long to wait before the next."""
+        """Sends a heartbeat; returns the seconds until the next one."""
         if self._had_unexpected_error and monotonic() > self.trusted_until:
             return await self._renew(store)
         wait = self._ttl_seconds / BEATS_PER_TTL
@@ -234,53 +231,53 @@ class Node:
         return wait
 
     async def _renew(self, store: Store) -> float:
-        """Takes a new identity; how long to wait before the next beat, or before trying again."""
+        """Takes a new identity; returns the seconds until the next heartbeat or attempt."""
         lost, self.id = self.id, new_id()
-        for tell in self._on_lease_lost:
-            tell(lost)
+        self._observer.lease_lost(lost)
+        for notify in self._on_lease_lost:
+            notify(lost)
         try:
             await self._join(store)
         except StoreError:
             return _RETRY_SECONDS
         return self._ttl_seconds / BEATS_PER_TTL
 
-    # Standing aside
+    # Stepping down while the main event loop is blocked
 
     async def _watch_main_loop(self, store: Store) -> float:
-        """Asks the loop that leads for a sign of life; if none comes for a time to live, others
-        lead until it does. How long to wait before it is asked again."""
-        turned, piece = self._ping_main_loop(), self._ttl_seconds / BEATS_PER_TTL
+        """Pings the main loop. If it does not respond for a TTL, steps down until it does. Returns
+        the seconds until the next ping."""
+        responded, part = self._ping_main_loop(), self._ttl_seconds / BEATS_PER_TTL
         for _ in range(BEATS_PER_TTL):
-            # In pieces: who was stopped as a whole, loop and all, finds but one of them over.
-            if await _is_set_within(turned, piece):
-                if self._has_stepped_down:  # Something went wrong the last time, and was told.
-                    await self._until_done(lambda: self._resume_leading(store))
-                return piece
+            # In parts: after a suspension of the whole process only one of them has elapsed.
+            if await _is_set_within(responded, part):
+                if self._has_stepped_down:  # The last attempt to resume failed and was reported.
+                    await self._retry_until_done(lambda: self._resume_leading(store))
+                return part
         if SCHEDULER_ROLE not in self._roles:
-            return piece
-        told = "the event loop stands still: others lead the schedules of this node meanwhile"
-        _log.warning(LogEvent(told, seconds=round(self._ttl_seconds, 3)))
-        await self._until_done(lambda: self._step_down(store))
-        await turned.wait()
-        await self._until_done(lambda: self._resume_leading(store))
+            return part
+        self._observer.leading_paused(self._ttl_seconds)
+        await self._retry_until_done(lambda: self._step_down(store))
+        await responded.wait()
+        await self._retry_until_done(lambda: self._resume_leading(store))
         if SCHEDULER_ROLE in self._roles:
-            _log.info(LogEvent("the event loop turns again: this node leads schedules as before"))
-        return piece
+            self._observer.leading_resumed()
+        return part
 
     def _ping_main_loop(self) -> asyncio.Event:
-        """What is set when the loop that leads has turned."""
-        turned, own = asyncio.Event(), asyncio.get_running_loop()
+        """An event that is set when the main loop has responded."""
+        responded, own_loop = asyncio.Event(), asyncio.get_running_loop()
 
-        def turn() -> None:
-            with suppress(RuntimeError):  # Our own is closed: nobody waits for it any more.
-                own.call_soon_threadsafe(turned.set)
+        def respond() -> None:
+            with suppress(RuntimeError):  # Our own loop is closed.
+                own_loop.call_soon_threadsafe(responded.set)
 
         assert self._main_loop is not None
-        with suppress(RuntimeError):  # It is closed, and does not turn any more.
-            self._main_loop.call_soon_threadsafe(turn)
-        return turned
+        with suppress(RuntimeError):  # The main loop is closed and never responds.
+            self._main_loop.call_soon_threadsafe(respond)
+        return responded
 
-    async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_until_done(self, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             with suppress(StoreError, NodeExpired, TimeoutError):
                 async with asyncio.timeout(self._ttl_seconds / BEATS_PER_TTL), self._one_at_a_time:
@@ -292,14 +289,14 @@ class Node:
         try:
             await store.shards.give_up(SYSTEM, self.id)
         finally:
-            self.term += 1  # Not before: who asks from now on is told that nothing is its own.
+            # Only now: requests of the new term find that the shards are given up.
+            self.term += 1
 
     async def _resume_leading(self, store: Store) -> None:
         if SCHEDULER_ROLE in self._roles:
             await store.shards.come_back(SYSTEM, self.id)
-        if (
-            SCHEDULER_ROLE not in self._roles
-        ):  # Dropped, and what was given up then may have come first.
+        # The role may have been dropped meanwhile, and its give-up may have preceded `come_back`.
+        if SCHEDULER_ROLE not in self._roles:
             await store.shards.give_up(SYSTEM, self.id)
         self._has_stepped_down = False
 

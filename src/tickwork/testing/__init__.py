@@ -1,4 +1,4 @@
-"""For the tests of an app: its handlers run for real, and time is a number that one sets.
+"""Test an app with real handlers and a virtual clock.
 
 ```python
 async with harness(app) as h:
@@ -7,8 +7,13 @@ async with harness(app) as h:
     assert [each.body for each in await h.sent("outbox")] == [...]
 ```
 
-`stepping.py` moves time from one due thing to the next, `coming.py` knows what that is, `clock.py`
-is the time, `places.py` says where the app's store is meanwhile.
+| module | content |
+|---|---|
+| `harness` | an app on an empty store; moves time from one due thing to the next |
+| `upcoming` | when the next thing is due |
+| `clock` | the virtual clock |
+| `errors_seen` | records what handlers did and raised |
+| `recording`, `checkers` | records the history of schedules, and finds broken promises in it |
 """
 
 from tickwork.testing.clock import VirtualClock

@@ -1,4 +1,4 @@
-"""What handlers raised, for a test that wants to know."""
+"""Records what handlers did during a test: finished messages, planned slots and errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -14,97 +15,108 @@ from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.message import Snooze, single_error
-from tickwork.core.model import Message, Queue, Reaped, SettleResult
+from tickwork.core.model import Message, Queue, SettleResult
+from tickwork.core.schedule.plan import Plan
 from tickwork.errors import TickworkError
-from tickwork.service.observe import Unmoved
 from tickwork.service.observe.log_events import EventLog
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.worker.settle import FinishedMessage
+from tickwork.testing.upcoming import earliest
 
 
 class HandlerFailed(TickworkError):
-    """A message was not handled as it should be, and there is no error of a handler to raise."""
+    """A message failed without an error that a handler raised."""
 
     code = "handler_failed"
 
 
 class NeverEnds(TickworkError):
-    """What a test waits for does not come to its end."""
+    """Work that a test waits for does not end."""
 
     code = "never_ends"
 
 
-class Notes(Unmoved):
-    """Remembers every message that came to an end, and the first error; counts slots."""
+class HarnessObserver(EventLog):
+    """Records finished messages, planned slots and errors. Logs other events as usual."""
 
-    def __init__(self, slots: ScheduleCounters) -> None:
-        self._slots = slots
+    def __init__(self) -> None:
+        super().__init__()
         self.handled_messages: dict[UUID, dict[UUID, Message]] = {}
         self.settlements = 0
         self._raised: list[BaseException] = []
         self._failed: list[str] = []
-        self._lines = EventLog()
+        self._first_visible_at: datetime | None = None
 
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
+    def messages_settled(
+        self,
+        queue: Queue,
+        finished: Sequence[FinishedMessage],
+        result: SettleResult,  # noqa: ARG002
+    ) -> None:
         self.settlements += 1
-        self._slots.settled(ends, result)
-        for end in ends:
-            message, ending = end.message, end.ending
+        for each in finished:
+            message, ending = each.message, each.ending
             self.handled_messages.setdefault(queue.id, {})[message.id] = message
             if ending.error is not None or ending.reason is not None:
                 what = ending.error or ending.reason
                 self._failed.append(f"a message of {queue.name!r} failed: {what}")
 
-    def reaped(self, reaped: Reaped) -> None:
-        self._slots.expired(reaped.expired_slots)
+    def schedules_planned(self, plans: Sequence[Plan]) -> None:
+        visible = [fire.visible_at for plan in plans for fire in plan.fires]
+        self._first_visible_at = earliest(self._first_visible_at, *visible)
 
-    def trouble(self, what: str, error: Exception) -> None:
-        self._lines.trouble(what, error)
+    def take_first_visible(self) -> datetime | None:
+        """When the first message planned since the last call becomes visible."""
+        first, self._first_visible_at = self._first_visible_at, None
+        return first
 
     def take_error(self) -> BaseException | None:
-        """The first error since the last call: a handler's own, if there was one."""
+        """The first error since the last call; an error that a handler raised takes precedence."""
         raised, failed = self._raised, self._failed
         self._raised, self._failed = [], []
         if raised:
             return raised[0]
         return HandlerFailed(failed[0]) if failed else None
 
-    def watched(self, consumers: Iterable[Consumer]) -> Iterator[Consumer]:
-        """The same consumers; what their handlers raise is noted on its way."""
+    def recording(self, consumers: Iterable[Consumer]) -> Iterator[Consumer]:
+        """The same consumers, with handlers that record what they raise."""
         for each in consumers:
             yield Consumer(
                 each.queue,
-                each.batch and self._watched(each.batch),
-                {type_: self._watched(handler) for type_, handler in each.by_type.items()},
+                each.batch and self._recording_handler(each.batch),
+                {
+                    type_: self._recording_handler(handler)
+                    for type_, handler in each.by_type.items()
+                },
             )
 
-    def _watched(self, handler: HandlerDeclaration) -> HandlerDeclaration:
-        if handler.isolation is Isolation.PROCESS:  # It is called by its name, elsewhere.
+    def _recording_handler(self, handler: HandlerDeclaration) -> HandlerDeclaration:
+        if handler.isolation is Isolation.PROCESS:  # Another process imports it by name.
             return handler
-        watched = self._awaited if inspect.iscoroutinefunction(handler.function) else self._called
-        return structs.replace(handler, function=watched(handler.function))
+        is_async = inspect.iscoroutinefunction(handler.function)
+        wrap = self._wrap_coroutine if is_async else self._wrap_function
+        return structs.replace(handler, function=wrap(handler.function))
 
-    def _awaited(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        async def noting(given: Any) -> Any:
-            with self._noting():
+        async def recorded(given: Any) -> Any:
+            with self._recording_errors():
                 return await function(given)
 
-        return noting
+        return recorded
 
-    def _called(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def noting(given: Any) -> Any:
-            with self._noting():
+        def recorded(given: Any) -> Any:
+            with self._recording_errors():
                 return function(given)
 
-        return noting
+        return recorded
 
-    def _noting(self) -> ExitStack:
-        def note(_: object, error: BaseException | None, __: object) -> None:
+    def _recording_errors(self) -> ExitStack:
+        def record(_: object, error: BaseException | None, __: object) -> None:
             if error is not None and not isinstance(single_error(error), Snooze | CancelledError):
                 self._raised.append(error)
 
         stack = ExitStack()
-        stack.push(note)
+        stack.push(record)
         return stack

@@ -1,20 +1,17 @@
-"""An app under a virtual clock: time moves from one due thing to the next, and handlers run.
+"""Runs an app under a virtual clock: time moves from one due thing to the next.
 
 ```
-  advance ──▶ everything that is due now ──▶ to the next due thing ──▶ everything … until then
-                a message's time · a batch that has waited long enough · a handler's time limit ·
-                a lease or a message that expires · the rate of a queue · a schedule to look at
+  advance ──▶ all that is due now ──▶ the next due time ──▶ all that is due then … until the end
+                a message's visible time · a batch timeout · a handler's timeout · an expiring lease
+                or message · the rate limit of a queue · a schedule to plan
 ```
 
-What plans, handles, invokes and settles is the worker's own; only its loops are not running. While
-a handler runs no time passes: what it waits for by itself (a socket, `asyncio.sleep`) takes as long
-as it does in life.
+Planning, handling and settling is the worker's own code; only its loops do not run. While a handler
+runs no virtual time passes: what it waits for (a socket, `asyncio.sleep`) takes real time.
 
-Where an app's store is while it is tested: empty at the beginning, gone at the end.
-
-By default a SQLite file of its own. In a PostgreSQL database it is a schema of its own, so that
-whatever else is there is left alone; tables of the app's own are found in `public`, after it.
-Nothing of it has to outlive a power cut: no commit waits for a disk.
+Each harness has its own empty store: a temporary SQLite file, or a new schema in a PostgreSQL
+database, so that everything else there is left alone. The app's own tables are found in `public`,
+after that schema. No commit waits for a disk.
 """
 
 from __future__ import annotations
@@ -39,34 +36,31 @@ from tickwork.core.model import SYSTEM, ContentType, Message, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput, NodeExpired
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.engine import AppEngine
-from tickwork.service.isolation import Isolator
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
-from tickwork.service.node import Node
-from tickwork.service.scheduler.leadership import Leadership
-from tickwork.service.scheduler.scheduler import Scheduler
-from tickwork.service.worker.claim import Claimer, WorkerContext
+from tickwork.service.observe import Observers
+from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.worker.consumer import QueueConsumer
-from tickwork.service.worker.worker import Worker, open_worker
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
-from tickwork.testing.errors_seen import NeverEnds, Notes
+from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
 from tickwork.testing.recording import read_sql
-from tickwork.testing.upcoming import Planned, Upcoming, earliest
+from tickwork.testing.upcoming import Upcoming, earliest
+from tickwork.wiring import Assembly
 
 FAST_OPTIONS = ("synchronous_commit=off", "plan_cache_mode=force_generic_plan", "jit=off")
-"""A step of the harness is some small statements, the same ones again and again: to plan each of
-them anew takes the server longer than to carry it out."""
+"""Connection options for speed: a step runs a few small statements again and again, and planning
+each of them takes the server longer than executing it."""
 
 
 @asynccontextmanager
 async def open_empty_store(
     database: str | None, moment: Moment, *, tenant: str
 ) -> AsyncIterator[Store]:
-    """A store with nothing in it but a tenant, under a clock of the caller's."""
+    """A store that contains only a tenant, under the caller's clock."""
     if database is not None and database.startswith("postgresql://"):
         async with _schema(database) as name:
-            # Alone, or the tables of another schema would pass for ours.
+            # Without `public`: its tables must not be taken for ours.
             await wiring.migrate(wiring.Settings(database=_within(database, name)))
             settings = wiring.Settings(database=_within(database, f"{name}, public"))
             async with _opened(settings, moment, tenant) as store:
@@ -77,7 +71,7 @@ async def open_empty_store(
             async with _opened(wiring.Settings(database=url), moment, tenant) as store:
                 yield store
     else:
-        raise ValueError(f"None or a postgresql:// URL is wanted, not {database!r}")
+        raise ValueError(f"database must be None or a postgresql:// URL, not {database!r}")
 
 
 @asynccontextmanager
@@ -111,7 +105,7 @@ async def _execute(url: str, statement: str) -> None:
 
 
 def _within(url: str, search_path: str) -> str:
-    """The same database, with another place where names are looked for."""
+    """The URL of the same database with another search path."""
     parts = urlsplit(url)
     settings = "&".join((f"search_path={quote(search_path)}", *FAST_OPTIONS))
     query = f"{parts.query}&{settings}" if parts.query else settings
@@ -119,20 +113,24 @@ def _within(url: str, search_path: str) -> str:
 
 
 PATIENCE_SECONDS = 10.0
-"""So long, in real time, a handler may take; then it counts as one that hangs."""
+"""Real seconds after which a running handler counts as hanging."""
 
 MAINTENANCE_INTERVAL = timedelta(seconds=TTL_SECONDS_MAX) / 2
-"""So often, at least, the node's lease is renewed and the store put in order."""
+"""Maximum virtual time between two renewals of the node's lease with maintenance of the store."""
 
 ROLES = ("scheduler", "worker")
 ROUNDS_MAX = 10_000
+"""Maximum number of rounds of work at one virtual time."""
+
 STEPS_MAX = 1_000_000
+"""Maximum number of virtual times in one call."""
+
 _SOON = timedelta(microseconds=1)
 _FAR = timedelta(seconds=DELAY_SECONDS_MAX + 1)
 
 
 class Sent(NamedTuple):
-    """A message that was sent, its body as plain values."""
+    """A sent message, its body as plain values."""
 
     body: Any
     message: Message
@@ -149,60 +147,60 @@ class Dead(NamedTuple):
 
 
 class Harness:
-    """The app's handlers, and its time."""
+    """An app under a virtual clock."""
 
     def __init__(
         self,
         engine: AppEngine,
-        worker: Worker,
-        node: Node,
-        context: WorkerContext,
+        store: Store,
+        assembly: Assembly,
         *,
         clock: VirtualClock,
-        notes: Notes,
-        planned: Planned,
+        observer: HarnessObserver,
+        schedule_metrics: ScheduleMetrics,
         raise_errors: bool,
         patience_seconds: float,
     ) -> None:
-        self._engine, self._worker, self._node, self.store = engine, worker, node, context.store
-        self._clock, self._notes = clock, notes
+        worker, self._node, _ = assembly
+        self._engine, self._worker, self.store = engine, worker, store
+        self._clock, self._observer, self._schedule_metrics = clock, observer, schedule_metrics
         self._raise_errors, self._patience_seconds = raise_errors, patience_seconds
         assert worker.scheduler is not None
         self._scheduler = worker.scheduler
-        self._kept_at = clock.now()
-        self._upcoming = Upcoming(self.store, worker.consumers)
-        self._planned, self._settled = planned, notes.settlements
+        self._maintained_at = clock.now()
+        self._upcoming = Upcoming(store, worker.consumers)
+        self._settlements_seen = observer.settlements
 
     @property
     def now(self) -> datetime:
-        """The time it is."""
+        """The current virtual time."""
         return self._clock.now()
 
     async def drain(self) -> None:
-        """Handles everything that is visible, and what comes of it, until nothing is left.
+        """Handles all visible messages, and those they cause, until none is left.
 
-        Time passes only as far as batches that are being gathered, and the rates of queues, make
-        it pass. `NeverEnds` if a handler hangs, or makes new work without end.
+        Time passes only for batch timeouts and rate limits. Raises `NeverEnds` if a handler hangs
+        or sends messages without end.
         """
         self._upcoming.forget()
         await self._work()
         for _ in range(STEPS_MAX):
             self._check_hanging()
-            held_up = [await self._held_up(each) for each in self._worker.consumers]
-            until = earliest(*held_up)
+            delayed = [await self._delayed_until(each) for each in self._worker.consumers]
+            until = earliest(*delayed)
             if until is None:
                 return
             await self._step(until)
-        raise NeverEnds("there is always more to do; does a handler send without end?")
+        raise NeverEnds("there is always more work; does a handler send messages without end?")
 
     async def advance(self, **amounts: float) -> None:
-        """Lets time pass, as `timedelta` says it: `days=6`, `minutes=1, seconds=30`.
+        """Lets virtual time pass, in units of `timedelta`: `days=6`, `minutes=1, seconds=30`.
 
-        Everything that is due meanwhile happens, each at its time.
+        Everything that comes due happens at its time.
         """
         amount = timedelta(**amounts)
         if amount < timedelta():
-            raise ValueError(f"time goes forward: {amount.total_seconds():g} seconds")
+            raise ValueError(f"time cannot move back: {amount.total_seconds():g} seconds")
         until = self.now + amount
         self._upcoming.forget()
         await self._work()
@@ -211,19 +209,21 @@ class Harness:
                 break
             await self._step(until)
         else:
-            raise NeverEnds("there is always something due; does a handler send without end?")
+            raise NeverEnds(
+                "there is always something due; does a handler send messages without end?"
+            )
 
     async def outage(self, **amounts: float) -> None:
-        """Lets time pass while nobody is there: nothing is planned, and nothing handled."""
+        """Lets virtual time pass while no node runs: nothing is planned or handled."""
         self._clock.advance(seconds=timedelta(**amounts).total_seconds())
 
     async def sent(self, queue: str) -> list[Sent]:
-        """What was sent to a queue, in order: what was handled, and what waits, also for its
-        time; not what waits behind another message of its key."""
+        """The messages sent to a queue, in order: handled, waiting and delayed ones, but not those
+        blocked behind another message of their key."""
         check_queue_name("queue", queue)
         scope = self._scope(queue)
         queue_id = (await self.store.queues.get(scope, queue)).id
-        found = dict(self._notes.handled_messages.get(queue_id, {}))
+        found = dict(self._observer.handled_messages.get(queue_id, {}))
         with self._clock.showing(self.now + _FAR):
             waiting = await self.store.messages.peek(scope, queue, LIST_LIMIT_MAX)
         found.update((each.id, each) for each in waiting)
@@ -243,27 +243,27 @@ class Harness:
     # Time
 
     async def _step(self, until: datetime) -> None:
-        """To the next due thing, but not further than this."""
+        """Moves to the next due time, at most to `until`, and does what is due."""
         at = min(until, await self._next_due())
         self._clock.move_to(max(at, self.now + _SOON))
         expiry = self._upcoming.expiry
         is_expired = expiry is not None and expiry <= self.now
-        if is_expired or self.now >= min(self._kept_at + MAINTENANCE_INTERVAL, until):
-            await self.keep()
+        if is_expired or self.now >= min(self._maintained_at + MAINTENANCE_INTERVAL, until):
+            await self.maintain()
         await self._work()
 
     async def _next_due(self) -> datetime:
-        await self._ask()
-        within = [await self._due(each) for each in self._worker.consumers]
-        kept = self._kept_at + MAINTENANCE_INTERVAL
-        return earliest(self._upcoming.first, *within, kept) or kept
+        await self._refresh()
+        claimed = [await self._due(each) for each in self._worker.consumers]
+        maintenance = self._maintained_at + MAINTENANCE_INTERVAL
+        return earliest(self._upcoming.first, *claimed, maintenance) or maintenance
 
     async def _due(self, consumer: QueueConsumer) -> datetime | None:
-        """When something in hand is due."""
-        return earliest(await self._held_up(consumer), self._at(consumer.overdue_at()))
+        """When a claimed message is due, or a handler's timeout."""
+        return earliest(await self._delayed_until(consumer), self._at(consumer.overdue_at()))
 
-    async def _held_up(self, consumer: QueueConsumer) -> datetime | None:
-        """When what is visible already can be handled."""
+    async def _delayed_until(self, consumer: QueueConsumer) -> datetime | None:
+        """When visible messages that wait for a batch or a rate limit can be handled."""
         return earliest(self._at(consumer.batch_due()), await self._rate_due(consumer))
 
     async def _rate_due(self, consumer: QueueConsumer) -> datetime | None:
@@ -281,51 +281,51 @@ class Harness:
     # Work
 
     async def _work(self) -> None:
-        """Everything that can be done now."""
+        """Does everything that can be done now."""
         for _ in range(ROUNDS_MAX):
             try:
                 if not await self._round():
                     return
             except NodeExpired:
-                self._worker.forget()
+                self._worker.drop_claims()
                 await self.join()
                 self._upcoming.forget()
             finally:
                 self._raise()
-        raise NeverEnds("a handler wants its message back at once, again and again")
+        raise NeverEnds("a handler snoozes its message for 0 seconds, again and again")
 
     async def _round(self) -> int:
-        """How much was done."""
-        await self._ask()
-        coming, consumers = self._upcoming, self._worker.consumers
+        """Plans and handles once; returns how much was done."""
+        await self._refresh()
+        upcoming, consumers = self._upcoming, self._worker.consumers
         done = 0
-        if coming.is_look_due(self.now) and (done := await self._scheduler.plan_due()):
-            coming.planned(self._planned.take_first())
-        visible = coming.visible(self.now)
+        if upcoming.is_planning_due(self.now) and (done := await self._scheduler.plan_due()):
+            upcoming.planned(self._observer.take_first_visible())
+        visible = upcoming.visible(self.now)
         for each in consumers:
             each.stop_overdue()
             if each in visible:
                 done += await each.step()
-                coming.forget()
+                upcoming.forget()
         ran = sum(each.running for each in consumers)
         for each in consumers:
             await each.wait_until_quiet(self._patience_seconds)
         hanging = sum(each.running for each in consumers)
         done = done or (ran - hanging)
         if visible and not done and not hanging:
-            # What is visible, and nobody is given, may have to run apart.
+            # Visible messages that no claim returns may be suspects.
             done = await self._worker.run_suspects(self._patience_seconds)
         return done
 
-    async def _ask(self) -> None:
-        """Asks what is to come, if it is not known. What a handler did is known with its end."""
-        if self._settled != self._notes.settlements:
-            self._settled = self._notes.settlements
+    async def _refresh(self) -> None:
+        """Queries what is due next, if it is not known. A settlement may have changed anything."""
+        if self._settlements_seen != self._observer.settlements:
+            self._settlements_seen = self._observer.settlements
             self._upcoming.forget()
-        await self._upcoming.ask()
+        await self._upcoming.refresh()
 
     def _raise(self) -> None:
-        error = self._notes.take_error()
+        error = self._observer.take_error()
         if self._raise_errors and error is not None:
             raise error
 
@@ -337,35 +337,35 @@ class Harness:
                     "seconds; advance() past its timeout_seconds to see it stopped"
                 )
 
-    # Order
+    # The node
 
     async def join(self) -> None:
-        """Takes a new identity."""
+        """Joins with a new identity."""
         self._node.id = new_id()
         await self.store.nodes.join(
             SYSTEM, self._node.id, name="harness", roles=ROLES, ttl_seconds=TTL_SECONDS_MAX
         )
         await self._scheduler.hold()
 
-    async def keep(self) -> None:
-        """Renews the node's lease, and puts the store in order as time passes."""
+    async def maintain(self) -> None:
+        """Renews the node's lease and runs the maintenance of the store."""
         try:
             await self.store.nodes.heartbeat(SYSTEM, self._node.id, TTL_SECONDS_MAX)
         except NodeExpired:
-            self._worker.forget()
+            self._worker.drop_claims()
             await self.join()
         for _ in range(ROUNDS_MAX):
             reaped = await self.store.reaper.reap(SYSTEM, REAP_BATCH_MAX)
-            self._notes.reaped(reaped)
+            self._schedule_metrics.claims_reaped(reaped)
             if reaped.released + reaped.dead < REAP_BATCH_MAX:
                 break
         await self.store.pruner.prune(SYSTEM, PRUNE_BATCH_MAX)
         await self._scheduler.sweep()
-        self._kept_at = self.now
+        self._maintained_at = self.now
         self._upcoming.forget()
 
     async def stop(self) -> None:
-        """Stops what still runs."""
+        """Stops running handlers."""
         for each in self._worker.consumers:
             await each.drain(0.0)
 
@@ -383,10 +383,10 @@ async def harness(
     raise_errors: bool = False,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> AsyncIterator[Harness]:
-    """An app on an empty store of its own, where time is virtual and begins at `start`.
+    """Runs an app on its own empty store, with a virtual clock that starts at `start`.
 
-    The store is a SQLite file, or with `database="postgresql://…"` a schema of its own there.
-    Handlers fail as they do in life, with retries and dead letters; with `raise_errors` the first
+    The store is a temporary SQLite file, or with `database="postgresql://…"` a new schema there.
+    Handlers fail as in production, with retries and dead letters. With `raise_errors` the first
     error is raised in the test instead.
     """
     given: object = app
@@ -395,42 +395,35 @@ async def harness(
         raise InvalidInput([FieldError("app", fault)])
     engine = engine_of(app)
     engine.registry.check()
-    clock, planned = VirtualClock(start), Planned()
-    notes = Notes(planned)
+    clock, observer, schedule_metrics = VirtualClock(start), HarnessObserver(), ScheduleMetrics()
     async with (
         open_empty_store(database, clock.shown, tenant=app.tenant) as store,
         engine.using(store),
     ):
-        node = Node(lambda: _none(), name="harness", roles=ROLES)
-        context = WorkerContext(
-            store=store,
-            claims=Claimer(store),
-            holder=lambda: node.id,
-            compose=engine.composer,
-            isolator=Isolator(engine.registry.handlers),
-            observer=notes,
-            is_virtual=True,
-            monotonic=clock.monotonic,
-        )
         consumers = engine.registry.consumers()
-        watched = notes.watched(consumers) if raise_errors else consumers
-        leadership = Leadership(store, lambda: node.id, is_trusted=lambda: True)
-        scheduler = Scheduler(
-            store, leadership, planned, tell=notes.trouble, monotonic=clock.monotonic
+        assembly = await wiring.assemble(
+            store,
+            engine.registry,
+            Observers(schedule_metrics, observer),
+            compose=engine.composer,
+            scope_of=engine.scope_of,
+            consumers=observer.recording(consumers) if raise_errors else consumers,
+            roles=ROLES,
+            open_node_store=_never_opened,
+            node_name="harness",
+            virtual_clock=clock.monotonic,
         )
-        worker = await open_worker(context, node, watched, engine.scope_of, scheduler)
         made = Harness(
             engine,
-            worker,
-            node,
-            context,
+            store,
+            assembly,
             clock=clock,
-            notes=notes,
-            planned=planned,
+            observer=observer,
+            schedule_metrics=schedule_metrics,
             raise_errors=raise_errors,
             patience_seconds=patience_seconds,
         )
-        async with context.isolator:
+        async with assembly.isolator:
             await made.join()
             try:
                 with engine.registry.served():
@@ -439,12 +432,12 @@ async def harness(
                 await made.stop()
 
 
-async def _none() -> Store:
-    raise AssertionError("the harness keeps the node's lease itself")
+async def _never_opened() -> Store:
+    raise AssertionError("the harness renews the node's lease itself")
 
 
 def _plain(body: bytes, content_type: ContentType) -> Any:
-    """A body as plain values; as bytes if it is not what it says."""
+    """A body as plain values; as bytes if it does not match its content type."""
     try:
         return decode_body(body, content_type)
     except (msgspec.DecodeError, UnicodeDecodeError):

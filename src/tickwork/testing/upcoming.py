@@ -1,7 +1,7 @@
-"""What is to come, as far as a store knows it; asked for again only when something was done.
+"""When the next thing is due, as far as the store knows; queried only after something was done.
 
-Between two due things nothing changes, and of what was planned it is known when it becomes visible:
-so a step of the harness asks little, and whatever cannot be known is asked for.
+Between two due times nothing changes, and the visible times of planned messages are known. So a
+step of the harness needs few queries.
 """
 
 from __future__ import annotations
@@ -12,53 +12,33 @@ from datetime import datetime
 
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.model import SHARDS
-from tickwork.core.schedule.plan import Plan
-from tickwork.service.observe.schedule_metrics import ScheduleCounters
 from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.contract import Store
 
 
-class Planned(ScheduleCounters):
-    """Remembers when the first of what was planned becomes visible."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._first: datetime | None = None
-
-    def planned(self, plans: Sequence[Plan], now: datetime) -> None:
-        super().planned(plans, now)
-        visible = [fire.visible_at for plan in plans for fire in plan.fires]
-        self._first = earliest(self._first, *visible)
-
-    def take_first(self) -> datetime | None:
-        """Of all since the last call."""
-        first, self._first = self._first, None
-        return first
-
-
 class Upcoming:
-    """When a message becomes visible, a schedule has to be looked at, or something expires."""
+    """When a message becomes visible, a schedule must be planned, or something expires."""
 
     def __init__(self, store: Store, consumers: Sequence[QueueConsumer]) -> None:
         self._store, self._consumers = store, consumers
         self._waiting: list[bool] = []
         self._visible: list[datetime | None] = []
-        self._look: datetime | None = None
+        self._plan_at: datetime | None = None
         self.expiry: datetime | None = None
-        self._done = self._looked = 0
+        self._done = self._planned = 0
         self._known: tuple[int, int] | None = None
 
     @property
     def first(self) -> datetime | None:
-        """When the first of it is due."""
-        return earliest(*self._visible, self._look, self.expiry)
+        """The first due time."""
+        return earliest(*self._visible, self._plan_at, self.expiry)
 
-    def is_look_due(self, now: datetime) -> bool:
-        """Whether a schedule has to be looked at."""
-        return self._look is not None and self._look <= now
+    def is_planning_due(self, now: datetime) -> bool:
+        """Whether a schedule must be planned."""
+        return self._plan_at is not None and self._plan_at <= now
 
     def visible(self, now: datetime) -> list[QueueConsumer]:
-        """Whose queue has something visible, as far as is known."""
+        """The consumers whose queue may have visible messages."""
         return [
             each
             for each, waits, at in zip(self._consumers, self._waiting, self._visible, strict=True)
@@ -66,39 +46,39 @@ class Upcoming:
         ]
 
     def forget(self) -> None:
-        """Anything may have been done."""
+        """Anything may have changed: query everything again."""
         self._done += 1
 
     def planned(self, first: datetime | None) -> None:
-        """Schedules were looked at, and nothing else was done; `first` is when the first of their
-        messages becomes visible, in whichever queue. They do not expire before that."""
-        self._looked += 1
+        """Schedules were planned, and nothing else changed. `first` is when the first of their
+        messages becomes visible, in any queue; none expires before that."""
+        self._planned += 1
         self._visible = [earliest(at, first) for at in self._visible]
 
-    async def ask(self) -> None:
-        """Asks for what is not known."""
-        asked = self._done, self._looked
+    async def refresh(self) -> None:
+        """Queries what is not known."""
+        version = self._done, self._planned
         if self._known is None or self._known[0] != self._done:
-            await self._ask_all()
-        elif self._known != asked:
-            self._look = await self._next_look()
-        self._known = asked
+            await self._query_all()
+        elif self._known != version:
+            self._plan_at = await self._next_plan_at()
+        self._known = version
 
-    async def _ask_all(self) -> None:
+    async def _query_all(self) -> None:
         messages, expiry = self._store.messages, self._store.reaper.next_expiry(SYSTEM)
         queues = [(each.scope, each.queue.name) for each in self._consumers]
-        self._look, self.expiry, there, self._visible = await asyncio.gather(
-            self._next_look(),
+        self._plan_at, self.expiry, peeked, self._visible = await asyncio.gather(
+            self._next_plan_at(),
             expiry,
             asyncio.gather(*(messages.peek(*each, 1) for each in queues)),
             asyncio.gather(*(messages.next_visible_at(*each) for each in queues)),
         )
-        self._waiting = [bool(each) for each in there]
+        self._waiting = [bool(each) for each in peeked]
 
-    async def _next_look(self) -> datetime | None:
+    async def _next_plan_at(self) -> datetime | None:
         return await self._store.schedules.next_look_at(SYSTEM, range(SHARDS))
 
 
 def earliest(*times: datetime | None) -> datetime | None:
-    """The first of these, if there is one."""
+    """The earliest of these times; None if there is none."""
     return min((each for each in times if each is not None), default=None)

@@ -325,7 +325,7 @@ def _run_function(
 
 
 def _ended(invoked: InvocationResult, *, is_worn_out: bool) -> MessageHandled:
-    (said,) = invoked.said
+    (said,) = invoked.outcomes
     return MessageHandled(
         outcome=type(said.outcome).__name__,
         values=encode_outcome(said.outcome),

@@ -1,29 +1,32 @@
-"""What a worker tells about its work, and to whom.
+"""The events that the engine reports, and the one interface that receives them.
 
 ```
-  consumer ── claimed, handled ──┐
-  settler ──── settled ──────────┼──▶ Reports ──▶ lines.py    for people
-  loops ────── trouble ──────────┘            ├─▶ metrics.py  for Prometheus
-                                              └─▶ slot_numbers.py  so are these
+  worker ─────── claimed, finished, settled ──┐               ┌─▶ EventLog         log lines
+  node ───────── lease lost, step down ───────┼──▶ Observers ─┼─▶ WorkerMetrics    Prometheus
+  scheduler ──── planned, parked, stalled ────┤               └─▶ ScheduleMetrics  Prometheus
+  watchdog ───── event loop blocked ──────────┘
 ```
 
-A message is told when its end is stored, not before: only then is it known how it ended. Whole
-settlements are told at once, so that what is told costs a message next to nothing.
+`Observer` has one method per event. A sink is an observer that overrides the methods of the events
+it needs. `Observers` passes each event to the sinks that override it.
+
+A message is reported when its settlement is stored, because only then its outcome is known. One
+call reports a whole settlement, so observing costs next to nothing per message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.core.model import Fate, Queue, Reaped, SettleResult
+from tickwork.core.model import Fate, Message, Queue, Reaped, SettleResult
+from tickwork.core.schedule.plan import Plan
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
-    from tickwork.service.observe.log_events import EventLog
-    from tickwork.service.observe.metrics import WorkerMetrics
-    from tickwork.service.observe.schedule_metrics import ScheduleCounters
+    from tickwork.ops.schedules.change import Moved
     from tickwork.service.worker.settle import FinishedMessage
 
 OUTCOMES = {
@@ -32,121 +35,175 @@ OUTCOMES = {
     Fate.RELEASE: "released",
     Fate.DEAD: "dead",
 }
-"""What a message's end is called, if it was stored."""
+"""The name of each stored outcome in logs and metrics."""
 
 REFUSED = "refused"
-"""It came too late: somebody else has the message, and nothing of this happened."""
+"""The claim was lost before the settlement: another worker has the message."""
 
 DUPLICATE = "duplicate"
-"""An event that was done already; the message is gone, and nothing else happened."""
+"""The event was processed before. The message is removed and has no other effect."""
 
-LOOKS = 3
-"""The database's clock is looked at so often, and the quickest answer counts."""
-
-
-class Observer(Protocol):
-    """Told of everything; must be quick, and must not raise."""
-
-    def claimed(self, queue: Queue, count: int) -> None:
-        """So many messages were handed out to us."""
-
-    def handled(self, queue: Queue, took_seconds: float) -> None:
-        """A handler has ended, whatever it said."""
-
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        """These ends are stored, but for those that the result names."""
-
-    def reaped(self, reaped: Reaped) -> None:
-        """This was ended by us, of what nobody else would end."""
-
-    def trouble(self, what: str, error: Exception) -> None:
-        """Something went wrong that will be tried again."""
-
-    async def look(self, store: Store) -> None:
-        """Looks now and then at what nobody tells: the database's clock."""
+CLOCK_READINGS = 3
+"""Number of readings of the database's clock per measurement; the fastest one counts."""
 
 
-class Unmoved:
-    """An observer that takes no notice; to be told of some of it, say which."""
+class BlockedEventLoop(NamedTuple):
+    """What the watchdog found: how long, where, and which messages were being handled."""
 
-    def claimed(self, queue: Queue, count: int) -> None:
-        pass
+    seconds: float
+    at: str | None
+    blocking: str | None
+    running_messages: int
+    others: Sequence[str]
+    stack: str | None
 
-    def handled(self, queue: Queue, took_seconds: float) -> None:
-        pass
 
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        pass
+class Observer:
+    """One method per event; each does nothing unless a sink overrides it.
 
-    def reaped(self, reaped: Reaped) -> None:
-        pass
+    Methods must be fast and must not raise. `lease_lost`, `error_occurred`, `leading_paused`,
+    `leading_resumed` and `event_loop_blocked` are also called from other threads.
+    """
 
-    def trouble(self, what: str, error: Exception) -> None:
-        pass
+    # Worker
 
-    async def look(self, store: Store) -> None:
-        pass
+    def messages_claimed(self, queue: Queue, count: int) -> None:
+        """A claim returned this many messages, perhaps none."""
+
+    def handler_finished(self, queue: Queue, took_seconds: float) -> None:
+        """A handler returned, raised or was stopped."""
+
+    def messages_settled(
+        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+    ) -> None:
+        """These outcomes are stored, except those that the result names."""
+
+    def settling_abandoned(self, queue: Queue, count: int) -> None:
+        """On shutdown this many finished messages could not be settled in time."""
+
+    def type_unhandled(self, queue: Queue, type_: str | None) -> None:
+        """The first message of a type for which this process has no handler."""
+
+    def chain_found(self, queue: Queue, message: Message) -> None:
+        """The first message of a type that was caused by a long chain of other messages."""
+
+    def claims_reaped(self, reaped: Reaped) -> None:
+        """This node released or expired claims and messages of dead nodes."""
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
+        """A background activity failed and will be retried."""
+
+    # Node
+
+    def lease_lost(self, node_id: UUID) -> None:
+        """The node's lease expired; other nodes have what it claimed and led."""
+
+    def leading_paused(self, seconds: float) -> None:
+        """The event loop was blocked this long; other nodes lead this node's schedules."""
+
+    def leading_resumed(self) -> None:
+        """The event loop runs again, and the node may lead schedules."""
+
+    def event_loop_blocked(self, blocked: BlockedEventLoop) -> None:
+        """The event loop does not respond while handlers run."""
+
+    # Scheduler
+
+    def schedules_planned(self, plans: Sequence[Plan]) -> None:
+        """These plans are stored."""
+
+    def shards_led(self, shards: int, lost: int) -> None:
+        """Number of shards this node leads, and the number it ever lost to other nodes."""
+
+    def planning_lag(self, lag_seconds: float, overdue_seconds: float) -> None:
+        """Seconds the last planning was late, and seconds the oldest schedule is overdue."""
+
+    def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
+        """A shard has overdue work that its leader does not do."""
+
+    def clock_jumped(self, seconds: float) -> None:
+        """Somebody set the database's clock."""
+
+    def clock_jump_dismissed(self, seconds: float) -> None:
+        """The jump cannot be told from a suspended machine; intervals are not moved."""
+
+    def intervals_moved(self, schedules: int) -> None:
+        """Number of interval schedules that were moved with the database's clock."""
+
+    def schedule_parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        """A schedule cannot be planned and is parked with this error."""
+
+    def tzdata_applied(
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+    ) -> None:
+        """A shard was recomputed under new tzdata: the old and new version, the number of
+        schedules whose next slot moved, and the first few of them."""
+
+    def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        """A schedule could not be recomputed under new tzdata and keeps its next slot."""
+
+    def tzdata_outdated(self, own: str, newer: str) -> None:
+        """This node's tzdata is older than the version a shard was planned with."""
+
+
+EVENTS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+
+class Observers(Observer):
+    """Passes each event to those of its sinks that override it, in their order."""
+
+    def __init__(self, *sinks: Observer) -> None:
+        # Resolved once: `handler_finished` is called for every message.
+        for event in EVENTS:
+            ignored = getattr(Observer, event)
+            receivers = [
+                getattr(sink, event) for sink in sinks if getattr(type(sink), event) is not ignored
+            ]
+            if len(receivers) == 1:
+                setattr(self, event, receivers[0])
+            elif receivers:
+                setattr(self, event, _call_all(receivers))
+
+
+def _call_all(receivers: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def call_all(*arguments: Any) -> None:
+        for receive in receivers:
+            receive(*arguments)
+
+    return call_all
 
 
 class ClockOffset:
-    """The database's time, reckoned from our monotonic clock.
+    """The offset of the database's clock from our monotonic clock.
 
-    A message is visible at a time of the database's, and its handler starts at one of ours. They
-    are compared by the distance between the two clocks, which is measured now and then: half of
-    what the question took is the most by which it can be wrong.
+    A message becomes visible at a time of the database's clock, and its handler starts at a time of
+    ours. The offset makes them comparable. It is measured now and then; the error is at most half
+    of the query's round trip.
     """
 
     def __init__(self) -> None:
-        self._ahead_seconds: float | None = None
+        self._offset_seconds: float | None = None
 
-    async def look(self, store: Store) -> None:
-        """Measures the distance."""
-        best = float("inf")
-        for _ in range(LOOKS):
+    async def measure(self, store: Store) -> None:
+        """Measures the offset."""
+        fastest = float("inf")
+        for _ in range(CLOCK_READINGS):
             asked = monotonic()
             now = await store.now()
             took = monotonic() - asked
-            if took < best:
-                best, self._ahead_seconds = took, now.timestamp() - asked - took / 2
+            if took < fastest:
+                fastest, self._offset_seconds = took, now.timestamp() - asked - took / 2
 
-    def delays_seconds(self, ends: Sequence[FinishedMessage]) -> list[float]:
-        """How long after its time a message's handler was begun, of each for which one was."""
-        ahead = self._ahead_seconds
-        if ahead is None:
+    def delays_seconds(self, finished: Sequence[FinishedMessage]) -> list[float]:
+        """Seconds between a message's visible time and its handler's start, for each message
+        whose handler was started."""
+        offset = self._offset_seconds
+        if offset is None:
             return []
         delays = [
-            end.started + ahead - end.message.visible_at.timestamp()
-            for end in ends
-            if end.started is not None
+            each.started + offset - each.message.visible_at.timestamp()
+            for each in finished
+            if each.started is not None
         ]
-        # By so little as the distance may be wrong, it may seem to have been begun too early.
+        # The offset's error can make a delay slightly negative.
         return delays if min(delays, default=0.0) >= 0.0 else [max(0.0, each) for each in delays]
-
-
-class Reports(Unmoved):
-    """Tells lines and metrics, and of slots those who count them."""
-
-    def __init__(
-        self, lines: EventLog, metrics: WorkerMetrics, clock: ClockOffset, slots: ScheduleCounters
-    ) -> None:
-        self._lines, self._metrics, self._clock, self._slots = lines, metrics, clock, slots
-
-    def claimed(self, queue: Queue, count: int) -> None:
-        self._metrics.claimed(queue, count)
-
-    def handled(self, queue: Queue, took_seconds: float) -> None:
-        self._metrics.handled(queue, took_seconds)
-
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        self._metrics.settled(queue, ends, result)
-        self._slots.settled(ends, result)
-        self._lines.settled(queue, ends, result)
-
-    def reaped(self, reaped: Reaped) -> None:
-        self._slots.expired(reaped.expired_slots)
-
-    def trouble(self, what: str, error: Exception) -> None:
-        self._lines.trouble(what, error)
-
-    async def look(self, store: Store) -> None:
-        await self._clock.look(store)

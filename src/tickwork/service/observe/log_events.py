@@ -1,12 +1,12 @@
-"""Lines for people: one for each message that came to an end, and what goes wrong around them.
+"""Log lines for people: one per finished message, and warnings and errors of the engine.
 
-They go through the logger `tickwork` of the standard library; who shows them, and how, is for the
-process to say. A plain formatter shows `event key=value …`; ours (`logs.py`) shows the fields.
+All lines go through the standard library's logger `tickwork`; the process decides how to show
+them. A plain formatter shows `event key=value …`; ours (`log_format`) shows the fields.
 
 | outcome | level |
 |---|---|
-| succeeded | debug, some of them: at most so many a second and queue |
-| given back before its handler began | the same |
+| succeeded | debug, sampled: a maximum number per second and queue |
+| released before its handler started | the same |
 | released (snoozed), duplicate | info |
 | retried, refused | warning |
 | dead | error |
@@ -17,22 +17,31 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
 from tickwork.core.model import Fate, Message, Queue, SettleResult
-from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset
+from tickwork.service.observe import (
+    DUPLICATE,
+    OUTCOMES,
+    REFUSED,
+    BlockedEventLoop,
+    ClockOffset,
+    Observer,
+)
 
 if TYPE_CHECKING:
+    from tickwork.ops.schedules.change import Moved
     from tickwork.service.worker.settle import FinishedMessage
 
 REPEAT_SECONDS = 10.0
-"""The same trouble is told again after so long."""
+"""Seconds before an error of the same activity is logged again."""
 
 SUCCESSES_PER_SECOND = 10
-"""So many lines about successes a queue has in a second, unless somebody says how many."""
+"""Maximum number of lines about successes per second and queue, unless configured."""
 
 _LEVELS = {
     OUTCOMES[Fate.RETRY]: logging.WARNING,
@@ -45,7 +54,7 @@ _log = logging.getLogger("tickwork")
 
 
 class LogEvent:
-    """What happened, and its fields; only whoever shows it makes a text of it."""
+    """The name of an event and its fields; formatted only if a handler shows it."""
 
     __slots__ = ("event", "fields")
 
@@ -66,43 +75,43 @@ class LogEvent:
 
 
 MULTILINE_FIELD = "exception"
-"""The field that has many lines."""
+"""The field whose value may have many lines."""
 
 
 def format_value(value: object) -> str:
-    """A value within a line: what came from outside cannot end the line, or pass for another."""
+    """A value within a line, quoted so that outside input cannot forge a field or a line."""
     text = str(value)
     is_plain = text.isprintable() and not any(each in text for each in ' "=')
     return text if is_plain and text else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 class RateSampler:
-    """Some of what comes: the first so many of every second."""
+    """Selects the first few events of every second."""
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
         self._since = float("-inf")
-        self._told = 0
+        self._selected = 0
         self._left_out = 0
 
-    def take(self, now: float) -> bool:
-        """Whether this one is to be told."""
+    def select(self, now: float) -> bool:
+        """Whether to log this event."""
         if now - self._since >= 1.0:
-            self._since, self._told = now, 0
-        if self._told >= self._per_second:
+            self._since, self._selected = now, 0
+        if self._selected >= self._per_second:
             self._left_out += 1
             return False
-        self._told += 1
+        self._selected += 1
         return True
 
-    def left_out(self) -> int | None:
-        """How many were not, since this was last asked; None if all were told."""
+    def take_left_out(self) -> int | None:
+        """Number of events left out since the last call; None if there were none."""
         count, self._left_out = self._left_out, 0
         return count or None
 
 
-class EventLog:
-    """Says it in the log `tickwork`."""
+class EventLog(Observer):
+    """Writes events to the logger `tickwork`."""
 
     def __init__(
         self,
@@ -111,62 +120,162 @@ class EventLog:
         successes_per_second: int = SUCCESSES_PER_SECOND,
     ) -> None:
         self._clock, self._per_second = clock or ClockOffset(), successes_per_second
-        self._told: dict[str, float] = {}
-        self._samples: dict[UUID, RateSampler] = {}
+        self._logged_at: dict[str, float] = {}
+        self._samplers: dict[UUID, RateSampler] = {}
+        self._shards_held = self._shards_lost = 0
 
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        """A line for each, but not for every success."""
-        odd = unexpected_outcomes(result)
-        tells_all = _log.isEnabledFor(logging.DEBUG)
-        for end in ends:
-            if odd and (outcome := odd.get(end.message.id)) is not None:
-                self._tell(queue, end, outcome)
-            elif end.ending.fate is not _ACK:
-                self._tell(queue, end, OUTCOMES[end.ending.fate])
-            elif tells_all:
-                self._tell_some(queue, end)
+    # Worker
 
-    def trouble(self, what: str, error: Exception) -> None:
-        """What will be tried again; the same is told once, and then now and then."""
+    def messages_settled(
+        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+    ) -> None:
+        unexpected = _unexpected_outcomes(result)
+        logs_successes = _log.isEnabledFor(logging.DEBUG)
+        for each in finished:
+            if unexpected and (outcome := unexpected.get(each.message.id)) is not None:
+                self._log_message(queue, each, outcome)
+            elif each.ending.fate is not _ACK:
+                self._log_message(queue, each, OUTCOMES[each.ending.fate])
+            elif logs_successes:
+                self._log_sampled(queue, each)
+
+    def settling_abandoned(self, queue: Queue, count: int) -> None:
+        _log.warning(
+            "queue %s: %d finished messages could not be settled before shutdown; they will be "
+            "delivered again",
+            queue.name,
+            count,
+        )
+
+    def type_unhandled(self, queue: Queue, type_: str | None) -> None:
+        _log.warning(
+            "queue %s: no handler in this process for %s; other workers may handle it for about "
+            "ten minutes, then it becomes a dead letter. Add @app.on(%r%s) (logged once per type)",
+            queue.name,
+            "messages without a type" if type_ is None else f"the type {type_!r}",
+            queue.name,
+            "" if type_ is None else f", type={type_!r}",
+        )
+
+    def chain_found(self, queue: Queue, message: Message) -> None:
+        _log.warning(
+            "queue %s: a message of type %s has %d hops; does a handler send what it handles? "
+            "(correlation id %s; logged once per type)",
+            queue.name,
+            message.type,
+            message.hops,
+            message.correlation_id or message.id,
+        )
+
+    def error_occurred(self, activity: str, error: Exception) -> None:
         now = monotonic()
-        if now - self._told.get(what, float("-inf")) >= REPEAT_SECONDS:
-            self._told[what] = now
-            kind = type(error).__name__
-            _log.warning(LogEvent("trouble, trying again", what=what, error=f"{kind}: {error}"))
+        if now - self._logged_at.get(activity, float("-inf")) >= REPEAT_SECONDS:
+            self._logged_at[activity] = now
+            text = f"{type(error).__name__}: {error}"
+            _log.warning(LogEvent("error, retrying", what=activity, error=text))
 
-    def lease_lost(self, node: UUID) -> None:
-        """This process was taken for dead."""
-        _log.warning(LogEvent("lease lost, others have what was claimed", node=str(node)))
+    # Node
 
-    def _tell_some(self, queue: Queue, end: FinishedMessage) -> None:
-        sample = self._samples.get(queue.id)
-        if sample is None:
-            sample = self._samples[queue.id] = RateSampler(self._per_second)
-        if sample.take(monotonic()):
-            fields = self._fields(queue, end, OUTCOMES[end.ending.fate])
-            _log.debug(LogEvent(left_out=sample.left_out(), **fields))
+    def lease_lost(self, node_id: UUID) -> None:
+        _log.warning(LogEvent("lease lost, other nodes have its claims", node=str(node_id)))
 
-    def _tell(self, queue: Queue, end: FinishedMessage, outcome: str) -> None:
-        if end.started is None and end.ending.fate is Fate.RELEASE and end.ending.error is None:
+    def leading_paused(self, seconds: float) -> None:
+        text = "event loop blocked, other nodes lead the schedules of this node meanwhile"
+        _log.warning(LogEvent(text, seconds=round(seconds, 3)))
+
+    def leading_resumed(self) -> None:
+        _log.info(LogEvent("event loop runs again, this node may lead schedules"))
+
+    def event_loop_blocked(self, blocked: BlockedEventLoop) -> None:
+        _log.warning(
+            LogEvent(
+                "event loop blocked",
+                seconds=round(blocked.seconds, 3),
+                at=blocked.at,
+                blocking=blocked.blocking,
+                under_way=blocked.running_messages,
+                others=blocked.others or None,
+                **{MULTILINE_FIELD: blocked.stack},
+            )
+        )
+
+    # Scheduler
+
+    def shards_led(self, shards: int, lost: int) -> None:
+        if lost > self._shards_lost:
+            _log.warning("lost shards=%d: other nodes lead them now", lost - self._shards_lost)
+        if shards > self._shards_held > 0:  # The first shards after a start are no news.
+            more = shards - self._shards_held
+            _log.info("leads shards=%d now, %d more than before", shards, more)
+        self._shards_held, self._shards_lost = shards, lost
+
+    def shard_stalled(self, shard: int, overdue_seconds: float) -> None:
+        _log.error("shard.stalled shard=%d overdue_seconds=%.0f", shard, overdue_seconds)
+
+    def clock_jumped(self, seconds: float) -> None:
+        _log.warning("the database's clock jumped by %+.1f seconds", seconds)
+
+    def clock_jump_dismissed(self, seconds: float) -> None:
+        text = "intervals are not moved: this machine may have been suspended for %.1f seconds"
+        _log.warning(text, seconds)
+
+    def intervals_moved(self, schedules: int) -> None:
+        _log.warning("moved schedules=%d with the database's clock (intervals only)", schedules)
+
+    def schedule_parked(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        _log.error("parked schedule=%s tenant=%s: %s", schedule_id, tenant, error)
+
+    def tzdata_applied(
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+    ) -> None:
+        changes = ", ".join(
+            f"{format_value(each.name or each.id)} {_change(each)}" for each in first
+        )
+        more = "" if moved == len(first) else f", and {moved - len(first)} more"
+        text = "tzdata %s replaces %s: shard=%d moved=%d: %s%s"
+        _log.warning(text, versions[1], versions[0], shard, moved, changes, more)
+
+    def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
+        text = "new tzdata cannot be applied to schedule=%s tenant=%s, which stays as it is: %s"
+        _log.error(text, schedule_id, tenant, error)
+
+    def tzdata_outdated(self, own: str, newer: str) -> None:
+        text = "this node has tzdata %s, other nodes have %s; update this node"
+        _log.warning(text, own, newer)
+
+    # Lines about messages
+
+    def _log_sampled(self, queue: Queue, finished: FinishedMessage) -> None:
+        sampler = self._samplers.get(queue.id)
+        if sampler is None:
+            sampler = self._samplers[queue.id] = RateSampler(self._per_second)
+        if sampler.select(monotonic()):
+            fields = self._fields(queue, finished, OUTCOMES[finished.ending.fate])
+            _log.debug(LogEvent(left_out=sampler.take_left_out(), **fields))
+
+    def _log_message(self, queue: Queue, finished: FinishedMessage, outcome: str) -> None:
+        ending = finished.ending
+        if finished.started is None and ending.fate is Fate.RELEASE and ending.error is None:
             if _log.isEnabledFor(logging.DEBUG):
-                self._tell_some(queue, end)
+                self._log_sampled(queue, finished)
             return
         level = _LEVELS.get(outcome, logging.INFO)
         if _log.isEnabledFor(level):
-            _log.log(level, LogEvent(**self._fields(queue, end, outcome)))
+            _log.log(level, LogEvent(**self._fields(queue, finished, outcome)))
 
-    def _fields(self, queue: Queue, end: FinishedMessage, outcome: str) -> dict[str, Any]:
-        message, ending = end.message, end.ending
+    def _fields(self, queue: Queue, finished: FinishedMessage, outcome: str) -> dict[str, Any]:
+        message, ending = finished.message, finished.ending
         will_retry = outcome in (OUTCOMES[Fate.RETRY], OUTCOMES[Fate.RELEASE])
         error = ending.error if outcome not in (REFUSED, DUPLICATE) else None
+        delays = self._clock.delays_seconds([finished])
         return {
             "event": f"message {outcome}",
             "outcome": outcome,
             "queue": queue.name,
             **identity(message),
             "source": message.source,
-            "delay": next((round(each, 6) for each in self._clock.delays_seconds([end])), None),
-            "took": None if end.started is None else round(end.took_seconds, 6),
+            "delay": round(delays[0], 6) if delays else None,
+            "took": None if finished.started is None else round(finished.took_seconds, 6),
             "will_retry": will_retry,
             "retry_in": round(ending.delay_seconds, 3) if will_retry else None,
             "reason": ending.reason,
@@ -175,16 +284,16 @@ class EventLog:
         }
 
 
-def unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:
-    """The messages that did not end as they should have, and how they did."""
+def _unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:
+    """The messages that were refused or were duplicates."""
     if not (result.refused or result.duplicates):
         return {}
-    late = {held.id: REFUSED for held in result.refused}
-    return late | {held.id: DUPLICATE for held in result.duplicates}
+    refused = {claim.id: REFUSED for claim in result.refused}
+    return refused | {claim.id: DUPLICATE for claim in result.duplicates}
 
 
 def identity(message: Message) -> dict[str, Any]:
-    """What a message is known by; the same in every line about it."""
+    """The fields that identify a message; the same in every line about it."""
     return {
         "message_id": str(message.id),
         "event_id": message.event_id or str(message.id),
@@ -194,3 +303,11 @@ def identity(message: Message) -> dict[str, Any]:
         "batch_id": message.batch_id and str(message.batch_id),
         "attempt": message.attempts + 1,
     }
+
+
+def _change(moved: Moved) -> str:
+    return f"{_format_time(moved.before)} -> {_format_time(moved.after)}"
+
+
+def _format_time(at: datetime | None) -> str:
+    return "none" if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,14 +1,13 @@
-"""Numbers for Prometheus, in a registry of ours.
+"""Prometheus metrics of a worker, and the HTTP server that exposes a registry.
 
-A message costs a few additions: they are kept here as plain numbers, a settlement at a time, and
-only a scrape makes metrics of them. (A histogram of the client library takes a lock for every
-bucket and sum: measured, it would cost each message three times as much.) What can be read when it
-is asked for, such as the slots in use, is not counted at all.
+Counting must be cheap: a message costs a few additions. The numbers are kept as plain integers,
+updated once per settlement, and become metrics only when Prometheus scrapes. (A histogram of the
+client library takes a lock for every bucket and sum; measured, it would cost each message three
+times as much.) What can be read on demand, such as the permits in use, is not counted at all.
 
-Labels are bounded: queues by name, and outcomes. Types and tenants are not among them. All is
-written in the event loop and may be read from any thread.
-
-Metrics over HTTP, from a thread of their own: they answer also while the event loop does not.
+Labels are bounded: queue names and outcomes, never message types or tenants. Counters are written
+in the event loop and may be read from any thread. The HTTP server has its own thread, so metrics
+are available even while the event loop is blocked.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from prometheus_client.registry import Collector
 from tickwork import __version__
 from tickwork.core.model import Fate, Queue, SettleResult
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset
+from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset, Observer
 from tickwork.service.observe.log_events import LogEvent
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ _ACK = Fate.ACK
 
 
 class BucketCounts:
-    """How often something was how large."""
+    """A histogram: the number of values in each bucket, and their sum."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -59,25 +58,25 @@ class BucketCounts:
         self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
 
     def add(self, value: float) -> None:
-        """One more."""
+        """Adds one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def add_all(self, values: list[float]) -> None:
-        """Many more; the list may be sorted by it."""
+        """Adds many values. Sorts the list in place."""
         values.sort()
         below = 0
-        for place, bound in enumerate(self._bounds):
+        for index, bound in enumerate(self._bounds):
             if below == len(values):
                 break
             upto = bisect_right(values, bound, below)
-            self._counts[place] += upto - below
+            self._counts[index] += upto - below
             below = upto
         self._counts[-1] += len(values) - below
         self._sum += sum(values)
 
-    def onto(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
-        """Shows it, as Prometheus wants it: each bucket holds those below it too."""
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
+        """Adds it to a metric. In Prometheus each bucket includes the smaller ones."""
         total, buckets = 0, list[tuple[str, float]]()
         bounds = [*map(str, map(float, self._bounds)), "+Inf"]
         for bound, count in zip(bounds, self._counts.copy(), strict=True):
@@ -87,7 +86,7 @@ class BucketCounts:
 
 
 class QueueCounters:
-    """The numbers of one queue."""
+    """The counters of one queue."""
 
     def __init__(self) -> None:
         self.acked = 0
@@ -98,14 +97,14 @@ class QueueCounters:
         self.settle_sizes = BucketCounts(SIZES)
 
     def outcomes(self) -> Iterator[tuple[str, int]]:
-        """How many messages ended how; every outcome is there from the beginning."""
+        """Number of messages per outcome; every outcome is present from the start."""
         succeeded = OUTCOMES[_ACK]
         for outcome in (*OUTCOMES.values(), REFUSED, DUPLICATE):
             yield outcome, self.others[outcome] + (self.acked if outcome == succeeded else 0)
 
 
-class WorkerMetrics(Collector):
-    """The numbers of one worker; `collect` is what a registry calls."""
+class WorkerMetrics(Observer, Collector):
+    """The metrics of one worker; `collect` is called by a Prometheus registry."""
 
     def __init__(self, clock: ClockOffset) -> None:
         self._clock = clock
@@ -118,70 +117,58 @@ class WorkerMetrics(Collector):
     def watch(
         self, consumers: Sequence[QueueConsumer], isolator: Isolator, watchdog: Watchdog
     ) -> None:
-        """Reads these when it is asked."""
+        """Sets the objects whose state `collect` reads."""
         self._consumers, self._isolator, self._watchdog = consumers, isolator, watchdog
         for each in consumers:
             self._counters.setdefault(each.queue.name, QueueCounters())
 
-    # Told by the worker
+    # Events
 
-    def claimed(self, queue: Queue, count: int) -> None:
-        """A claim, and how much it brought."""
+    def messages_claimed(self, queue: Queue, count: int) -> None:
         self._of(queue).claim_sizes.add(count)
 
-    def handled(self, queue: Queue, took_seconds: float) -> None:
-        """A handler's end."""
+    def handler_finished(self, queue: Queue, took_seconds: float) -> None:
         self._of(queue).handler_seconds.add(took_seconds)
 
-    def settled(self, queue: Queue, ends: Sequence[FinishedMessage], result: SettleResult) -> None:
-        """Messages' ends."""
-        tally = self._of(queue)
-        tally.settle_sizes.add(len(ends))
-        tally.delay_seconds.add_all(self._clock.delays_seconds(ends))
-        fates = [end.ending.fate for end in ends]
+    def messages_settled(
+        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+    ) -> None:
+        counters = self._of(queue)
+        counters.settle_sizes.add(len(finished))
+        counters.delay_seconds.add_all(self._clock.delays_seconds(finished))
+        fates = [each.ending.fate for each in finished]
         acked = fates.count(_ACK)
-        tally.acked += acked
+        counters.acked += acked
         if acked < len(fates):
-            tally.others.update(OUTCOMES[fate] for fate in fates if fate is not _ACK)
+            counters.others.update(OUTCOMES[fate] for fate in fates if fate is not _ACK)
         if result.refused or result.duplicates:
-            self._correct(tally, ends, result)
+            _recount(counters, finished, result)
 
-    def lease_lost(self, _: UUID) -> None:
-        """The node was taken for dead."""
+    def lease_lost(self, node_id: UUID) -> None:  # noqa: ARG002
         self._leases_lost += 1
 
     def _of(self, queue: Queue) -> QueueCounters:
-        tally = self._counters.get(queue.name)
-        if tally is None:
-            tally = self._counters[queue.name] = QueueCounters()
-        return tally
+        counters = self._counters.get(queue.name)
+        if counters is None:
+            counters = self._counters[queue.name] = QueueCounters()
+        return counters
 
-    def _correct(
-        self, tally: QueueCounters, ends: Sequence[FinishedMessage], result: SettleResult
-    ) -> None:
-        """Counts those that did not end so as what they were instead."""
-        fates = {end.ending.claim: end.ending.fate for end in ends}
-        for outcome, odd in ((REFUSED, result.refused), (DUPLICATE, result.duplicates)):
-            for held in odd:
-                tally.others[OUTCOMES[fates[held]]] -= 1
-                tally.others[outcome] += 1
-
-    # Asked by a registry
+    # Prometheus
 
     def collect(self) -> Iterator[Metric]:
-        """Everything."""
+        """All metrics."""
         yield InfoMetricFamily("tickwork", "The program.", value={"version": __version__})
-        tallies = [*self._counters.items()]
-        yield _ended(tallies)
-        yield from _distributions(tallies)
+        counters = [*self._counters.items()]
+        yield _outcomes(counters)
+        yield from _histograms(counters)
         yield from self._gauges()
         yield from self._process()
 
     def _gauges(self) -> Iterator[Metric]:
-        used = _gauge("slots_used", "Handlers that run now.")
-        allowed = _gauge("slots_allowed", "Handlers that may run at a time.")
-        unsettled = _gauge("unsettled_messages", "Messages that ended and are not settled yet.")
-        left = _gauge("handlers_left_behind", "Handlers that were given up and still run.")
+        used = _gauge("slots_used", "Running handlers.")
+        allowed = _gauge("slots_allowed", "Maximum number of running handlers.")
+        unsettled = _gauge("unsettled_messages", "Finished messages that are not settled yet.")
+        left = _gauge("handlers_left_behind", "Abandoned handlers that still run.")
         for each in self._consumers:
             labels = [each.queue.name]
             used.add_metric(labels, each.running)
@@ -194,18 +181,17 @@ class WorkerMetrics(Collector):
     def _process(self) -> Iterator[Metric]:
         if self._isolator is not None:
             total, killed = self._isolator.abandoned.total, self._isolator.processes.killed
-            yield _count("handlers_left_behind_ever", "Handlers that were given up.", total)
-            yield _count("processes_killed", "Handlers' processes that were killed.", killed)
+            yield _count("handlers_left_behind_ever", "Abandoned handlers.", total)
+            yield _count("processes_killed", "Handler processes that were killed or died.", killed)
         if self._watchdog is not None:
             blocked, times = self._watchdog.blocked_seconds(), self._watchdog.times_blocked
-            yield _count("loop_blocked_seconds", "How long the event loop stood still.", blocked)
-            yield _count("loop_blocked", "How often the event loop stood still.", times)
-        yield _count("leases_lost", "How often this process was taken for dead.", self._leases_lost)
+            yield _count("loop_blocked_seconds", "Seconds the event loop was blocked.", blocked)
+            yield _count("loop_blocked", "Times the event loop was blocked.", times)
+        yield _count("leases_lost", "Times this process lost its lease.", self._leases_lost)
 
 
 def registry_of_process() -> CollectorRegistry:
-    """A registry of our own: this process's memory, processor time and files, and what is
-    registered beside them."""
+    """A new registry with the metrics of this process: memory, CPU time and open files."""
     from prometheus_client import PlatformCollector, ProcessCollector
 
     registry = CollectorRegistry()
@@ -217,26 +203,39 @@ def registry_of_process() -> CollectorRegistry:
 AllCounters = Iterable[tuple[str, QueueCounters]]
 
 
-def _ended(tallies: AllCounters) -> Metric:
+def _recount(
+    counters: QueueCounters, finished: Sequence[FinishedMessage], result: SettleResult
+) -> None:
+    """Counts refused messages and duplicates as such, instead of as what was settled."""
+    fates = {each.ending.claim: each.ending.fate for each in finished}
+    for outcome, claims in ((REFUSED, result.refused), (DUPLICATE, result.duplicates)):
+        for claim in claims:
+            counters.others[OUTCOMES[fates[claim]]] -= 1
+            counters.others[outcome] += 1
+
+
+def _outcomes(all_counters: AllCounters) -> Metric:
     family = CounterMetricFamily(
-        "tickwork_messages", "Messages that came to an end.", labels=["queue", "outcome"]
+        "tickwork_messages", "Settled messages by outcome.", labels=["queue", "outcome"]
     )
-    for queue, tally in tallies:
-        for outcome, count in tally.outcomes():
+    for queue, counters in all_counters:
+        for outcome, count in counters.outcomes():
             family.add_metric([queue, outcome], count)
     return family
 
 
-def _distributions(tallies: AllCounters) -> Iterator[Metric]:
-    took = _histogram("handler_seconds", "How long handlers took.")
-    delay = _histogram("pickup_delay_seconds", "From a message's time to its handler's start.")
-    claims = _histogram("claim_messages", "Messages of one claim.")
-    settles = _histogram("settle_messages", "Messages of one settlement.")
-    for queue, tally in tallies:
-        tally.handler_seconds.onto(took, [queue])
-        tally.delay_seconds.onto(delay, [queue])
-        tally.claim_sizes.onto(claims, [queue])
-        tally.settle_sizes.onto(settles, [queue])
+def _histograms(all_counters: AllCounters) -> Iterator[Metric]:
+    took = _histogram("handler_seconds", "Seconds a handler took.")
+    delay = _histogram(
+        "pickup_delay_seconds", "Seconds from a message's visible time to its handler's start."
+    )
+    claims = _histogram("claim_messages", "Messages per claim.")
+    settles = _histogram("settle_messages", "Messages per settlement.")
+    for queue, counters in all_counters:
+        counters.handler_seconds.add_to(took, [queue])
+        counters.delay_seconds.add_to(delay, [queue])
+        counters.claim_sizes.add_to(claims, [queue])
+        counters.settle_sizes.add_to(settles, [queue])
     yield from (took, delay, claims, settles)
 
 
@@ -256,9 +255,9 @@ _log = logging.getLogger("tickwork")
 
 
 @contextmanager
-def serving(registry: CollectorRegistry, *, host: str, port: int) -> Iterator[int]:
-    """Serves meanwhile; gives the port, which is any that is free if it is 0. `InvalidInput` if
-    it cannot be had."""
+def serve_metrics(registry: CollectorRegistry, *, host: str, port: int) -> Iterator[int]:
+    """Serves the registry over HTTP and yields the port (0 selects a free one). Raises
+    `InvalidInput` if the port cannot be used."""
     try:
         server, thread = start_http_server(port, addr=host, registry=registry)
     except (OSError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""The days of calendars, for rules that leave them out: read once for each version."""
+"""A cache of calendar days for rules that exclude them; each calendar version is read once."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from tickwork.errors import NotFound
 from tickwork.store.contract import Store
 
 CALENDARS_MAX = 1_000
-"""So many are remembered; then all but those at hand are read anew."""
+"""Maximum number of cached calendars; beyond it all are dropped except those in use."""
 
 Days = frozenset[date]
 _Key = tuple[str, str, int | None]
 
 
 class CalendarCache:
-    """What calendars say, by tenant, name and version."""
+    """The days of calendars, by tenant, name and version."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[_Key, Days | None] = {}
 
-    async def read(self, dues: Iterable[DueSchedule]) -> None:
-        """Makes sure that the days of all these are known, until anything else is awaited."""
+    async def load(self, dues: Iterable[DueSchedule]) -> None:
+        """Loads the calendars of these schedules. They stay cached until the next await."""
         wanted = {key for due in dues if (key := _key(due)) is not None}
         found = {key: self._known[key] for key in wanted & self._known.keys()}
         for key in wanted - found.keys():
             found[key] = await self._days(key)
-        # Others may have read meanwhile: what is dropped is never of these.
+        # Another task may have loaded more meanwhile. What this call needs is never dropped.
         if len(self._known.keys() | wanted) > CALENDARS_MAX:
             self._known = found
         else:
             self._known |= found
 
     def with_holidays(self, due: DueSchedule) -> DueSchedule:
-        """The schedule with the days of its calendar; `NotFound` if that is gone."""
+        """The schedule with the days of its calendar; `NotFound` if the calendar was deleted."""
         key = _key(due)
         if key is None:
             return due

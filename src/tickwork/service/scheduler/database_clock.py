@@ -1,8 +1,8 @@
-"""The database's time, and whether somebody set it meanwhile.
+"""Reads the database's clock and detects when somebody set it.
 
-Compared with a clock that nobody can set and that goes on while a machine sleeps. What was seen
-and what is known already (`core.clock_jumps`) are balanced at every reading: a jump that another
-node told of is nothing new.
+The database's clock is compared with a local clock that nobody can set and that continues while the
+machine sleeps. Each reading compares the jumps seen here with the jumps that are recorded already
+(`core.schedule.clock_change`): a jump that another node recorded is not new.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwork.store.contract import Store
 
 
 class _Reading(NamedTuple):
-    """What the database said, and between which two instants of our own it said so."""
+    """A time of the database, and the local times before and after the query."""
 
     time: datetime
     asked: float
@@ -26,15 +26,16 @@ class _Reading(NamedTuple):
 
 
 class DatabaseClock:
-    """Asks, and compares the answers with a clock that nobody can set.
+    """Reads the database's clock and compares it with a clock that nobody can set.
 
-    `jump` is one that was seen and that nobody knows of yet; `known` the sum of those that are.
+    `jump` is a jump that was seen here and is not recorded yet; `known` is the sum of the recorded
+    jumps, in microseconds.
     """
 
     def __init__(
-        self, store: Store, jumped: Callable[[float], None], since_boot: Callable[[], float]
+        self, store: Store, on_jump: Callable[[float], None], since_boot: Callable[[], float]
     ) -> None:
-        self._store, self._jumped, self._since_boot = store, jumped, since_boot
+        self._store, self._on_jump, self._since_boot = store, on_jump, since_boot
         self._last: _Reading | None = None
         self._one_at_a_time = asyncio.Lock()
         self._seen_seconds = 0.0
@@ -43,7 +44,7 @@ class DatabaseClock:
         self.jump: ClockJump | None = None
 
     async def now(self) -> datetime:
-        """The time now; tells of a jump since it was last asked."""
+        """The database's time. Calls `on_jump` if it jumped since the last reading."""
         async with self._one_at_a_time:
             asked = self._since_boot()
             reading = await self._store.shards.clock(SYSTEM)
@@ -52,20 +53,20 @@ class DatabaseClock:
             if last is None:
                 self._balanced = self.known
             elif abs(_certain_jump_seconds(last, answer)) > JUMP_SECONDS_MIN:
-                self._jumped(seconds := _estimated_jump_seconds(last, answer))
+                self._on_jump(seconds := _estimated_jump_seconds(last, answer))
                 self._seen_seconds += seconds
                 self._before = self._before or last.time
             self._balance()
         return answer.time
 
     def dismiss(self) -> None:
-        """It was no jump: time did pass, without us."""
+        """Forgets the jump: the time really passed while this machine was suspended."""
         self._seen_seconds, self._balanced = 0.0, self.known
         self._balance()
 
     def _balance(self) -> None:
-        told = (self.known - self._balanced) / 1_000_000
-        left = self._seen_seconds - told if self._before is not None else 0.0
+        recorded = (self.known - self._balanced) / 1_000_000
+        left = self._seen_seconds - recorded if self._before is not None else 0.0
         if abs(left) <= JUMP_SECONDS_MIN or self._before is None:
             self._seen_seconds, self._balanced = 0.0, self.known
             self._before = self.jump = None
@@ -74,14 +75,14 @@ class DatabaseClock:
 
 
 def _certain_jump_seconds(last: _Reading, answer: _Reading) -> float:
-    """By how much it moved beyond what can have passed, however long the answers took."""
+    """Seconds of the jump that are certain, however long the two queries took."""
     moved = (answer.time - last.time).total_seconds()
     least, most = answer.asked - last.answered, answer.answered - last.asked
     return moved - min(max(moved, least), most)
 
 
 def _estimated_jump_seconds(last: _Reading, answer: _Reading) -> float:
-    """By how much, if the answers are from the middle of the time that they took."""
+    """Seconds of the jump, assuming each answer is from the middle of its query."""
     moved = (answer.time - last.time).total_seconds()
     passed = (answer.asked + answer.answered - last.asked - last.answered) / 2
     return moved - passed

@@ -1,17 +1,14 @@
-"""The claims of one node: what it holds is known, or given back.
+"""Claims messages for one node, decides about late ones, and holds what consumers share.
 
-A claim whose answer gets lost may have handed messages out that nobody here knows of; they would
-stay with the node for as long as it lives. So after such a claim, before any other, everything
-that the node holds and nobody here has in hand is given back. All consumers of a node claim this
-way: what one of them does not know another may have in hand.
+A claim whose answer gets lost may have claimed messages that no consumer knows of. They would stay
+with the node as long as it lives. So after such a claim, and before any other, all claims of the
+node that no consumer knows are released. All consumers of a node claim through one `Claimer`: what
+one of them does not know, another may have.
 
-What was claimed too late: whether a handler may still see it.
-
-Workers that were down must not deliver a nine o'clock reminder at two. A claim marks what it hands
-out later than its grace; the schedule's policy for missed slots then says what of it counts, by how
-many newer slots are due as well, whether they wait, somebody has them, or they are done.
-
-What all consumers of a worker share.
+Workers that were down must not deliver a nine o'clock reminder at two. A claim marks messages that
+are later than their grace period. The schedule's policy for missed slots then decides which of them
+are handled, by the number of later slots that are due as well, whether those wait, are claimed or
+are done.
 """
 
 from __future__ import annotations
@@ -30,117 +27,117 @@ from tickwork.core.model import SYSTEM, Claim, ClaimRequest, Ending, Fate, Messa
 from tickwork.core.schedule.slot_outcome import LaterSlots, is_too_late, missed_ending
 from tickwork.errors import StoreUnavailable
 from tickwork.service.isolation import Isolator
-from tickwork.service.observe import Observer
+from tickwork.service.observe import ClockOffset, Observer
 from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import FinishedMessage, Settler
 from tickwork.store.contract import Store
 
 OwnedMessages = Callable[[], Iterable[Message]]
-"""What somebody has in hand."""
+"""Returns the messages that a consumer has."""
 
 
 class Claimer:
-    """Claims for all consumers of a node."""
+    """Claims messages for all consumers of a node."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._in_hand: list[OwnedMessages] = []
+        self._owners: list[OwnedMessages] = []
         self._unanswered_holders: set[UUID] = set()
-        self._under_way = 0
+        self._pending = 0
         self._claim_finished, self._recovery_lock = asyncio.Event(), asyncio.Lock()
 
-    def add(self, in_hand: OwnedMessages) -> None:
-        """Somebody who will have messages in hand."""
-        self._in_hand.append(in_hand)
+    def register(self, owned: OwnedMessages) -> None:
+        """Registers a consumer that will have claimed messages."""
+        self._owners.append(owned)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
-        """As the store does. The answer must be in hand before anything else is awaited."""
+        """Claims messages. The caller must own the answer before it awaits anything else."""
         while self._unanswered_holders:
             await self._release_unknown()
-        self._under_way += 1
+        self._pending += 1
         try:
             return await self._store.messages.claim(scope, request)
         except (StoreUnavailable, asyncio.CancelledError):
             self._unanswered_holders.add(request.holder)
             raise
         finally:
-            self._under_way -= 1
+            self._pending -= 1
             self._claim_finished.set()
 
     async def _release_unknown(self) -> None:
-        """Gives back what is not known. No claim begins meanwhile, and those under way end
-        first: an answer that is still to come is not lost."""
+        """Releases claims that no consumer knows. No claim starts meanwhile, and pending claims
+        finish first, because their answers are not lost."""
         async with self._recovery_lock:
-            while self._under_way:
+            while self._pending:
                 self._claim_finished.clear()
                 await self._claim_finished.wait()
             for holder in [*self._unanswered_holders]:
-                known = [message.id for in_hand in self._in_hand for message in in_hand()]
+                known = [message.id for owned in self._owners for message in owned()]
                 await self._store.nodes.give_back_unknown(SYSTEM, holder, known)
                 self._unanswered_holders.discard(holder)
 
 
 class LateMessages:
-    """What a consumer claimed too late, in hand until it is judged: then it goes where everything
-    else goes, or is settled unseen."""
+    """Late messages of a consumer. Each waits for a decision: it is handled like any other message,
+    or settled without a handler."""
 
-    def __init__(self, store: Store, intake: Prefetch, settler: Settler) -> None:
-        self._store, self._prefetch, self._settler = store, intake, settler
+    def __init__(self, store: Store, prefetch: Prefetch, settler: Settler) -> None:
+        self._store, self._prefetch, self._settler = store, prefetch, settler
         self.waiting: list[Message] = []
-        self._judged: set[Claim] = set()
+        self._deciding: set[Claim] = set()
 
     async def accept(self, found: Sequence[Message]) -> None:
-        """Takes what was claimed. An extra run was asked for, and is never too late. If the
-        database is away, what is late is given back."""
+        """Takes claimed messages. An extra run is never late. If the database is unavailable, late
+        messages are released."""
         self.waiting += [each for each in found if _is_late(each)]
         self._prefetch.add([each for each in found if not _is_late(each)])
-        if late := tuple(each for each in self.waiting if each.current_claim not in self._judged):
-            await self._judge(late, found)
+        if late := tuple(each for each in self.waiting if each.current_claim not in self._deciding):
+            await self._decide(late, found)
 
     def take_all(self) -> list[Message]:
-        """All that wait, for somebody else."""
-        given, self.waiting = self.waiting, []
-        return given
+        """Removes and returns all waiting messages."""
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
-    async def _judge(self, late: Sequence[Message], found: Sequence[Message]) -> None:
-        held = {each.current_claim for each in late}
-        self._judged |= held
+    async def _decide(self, late: Sequence[Message], found: Sequence[Message]) -> None:
+        claims = {each.current_claim for each in late}
+        self._deciding |= claims
         try:
-            judged = await self._too_late(late, found)
+            too_late = await self._find_too_late(late, found)
         except StoreUnavailable:
-            for message in self._take_waiting(held):
+            for message in self._take_waiting(claims):
                 self._settler.add(
                     FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.RELEASE))
                 )
             raise
         finally:
-            self._judged -= held
-        for message in self._take_waiting(held):
-            if message.current_claim in judged:
+            self._deciding -= claims
+        for message in self._take_waiting(claims):
+            if message.current_claim in too_late:
                 self._settler.add(FinishedMessage(message, missed_ending(message)))
             else:
                 self._prefetch.add((message,))
 
-    def _take_waiting(self, held: AbstractSet[Claim]) -> list[Message]:
-        """Those that still wait: some may have been given up meanwhile. They wait no more."""
-        still = [each for each in self.waiting if each.current_claim in held]
-        self.waiting = [each for each in self.waiting if each.current_claim not in held]
+    def _take_waiting(self, claims: AbstractSet[Claim]) -> list[Message]:
+        """Removes and returns those that still wait; some may have been released meanwhile."""
+        still = [each for each in self.waiting if each.current_claim in claims]
+        self.waiting = [each for each in self.waiting if each.current_claim not in claims]
         return still
 
-    async def _too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Claim]:
+    async def _find_too_late(self, late: Sequence[Message], found: Sequence[Message]) -> set[Claim]:
         asked = [
             (each.tenant, each.schedule_id, each.slot)
             for each in late
             if each.schedule_id is not None and each.slot is not None
         ]
-        newer = await self._store.schedules.newer_due(SYSTEM, asked)
-        along = _newer_in_claim(late, {each.id: each for each in (*found, *late)}.values())
+        stored = await self._store.schedules.newer_due(SYSTEM, asked)
+        claimed = _later_in_claim(late, {each.id: each for each in (*found, *late)}.values())
         return {
             message.current_claim
-            for message, there, beside in zip(late, newer, along, strict=True)
-            # What was claimed along is counted there, too, unless it was skipped meanwhile.
+            for message, there, here in zip(late, stored, claimed, strict=True)
+            # The store counts claimed slots too, unless they were skipped meanwhile.
             if is_too_late(
-                message, LaterSlots(max(there.due, beside.due), max(there.missed, beside.missed))
+                message, LaterSlots(max(there.due, here.due), max(there.missed, here.missed))
             )
         }
 
@@ -149,37 +146,38 @@ def _is_late(message: Message) -> bool:
     return message.catch_up and message.is_late and message.run == 0
 
 
-def _newer_in_claim(late: Sequence[Message], along: Iterable[Message]) -> list[LaterSlots]:
-    """For each, the later slots of its schedule among these."""
+def _later_in_claim(late: Sequence[Message], claimed: Iterable[Message]) -> list[LaterSlots]:
+    """For each late message, the later slots of its schedule among the claimed messages."""
     schedules = {(each.tenant, each.schedule_id) for each in late}
     theirs = [
-        each for each in along if each.run == 0 and (each.tenant, each.schedule_id) in schedules
+        each for each in claimed if each.run == 0 and (each.tenant, each.schedule_id) in schedules
     ]
     found: dict[object, LaterSlots] = {}
-    passed: Counter[object] = Counter()
+    due: Counter[object] = Counter()
     missed: Counter[object] = Counter()
     for each in sorted(theirs, key=lambda one: (one.slot is not None, one.slot), reverse=True):
         schedule = (each.tenant, each.schedule_id)
-        found[each.id] = LaterSlots(passed[schedule], missed[schedule])
-        passed[schedule] += 1
+        found[each.id] = LaterSlots(due[schedule], missed[schedule])
+        due[schedule] += 1
         missed[schedule] += each.catch_up
     return [found[each.id] for each in late]
 
 
 class WorkerContext(NamedTuple):
-    """What all consumers of a worker share. With `is_virtual` every delay is exact, and time is
-    what `monotonic` says. After `trusted_until` what was claimed may be somebody else's."""
+    """What all consumers of a worker share. With `is_virtual` there is no jitter, and `monotonic`
+    is a virtual clock. After `trusted_until` the claims may belong to another node."""
 
     store: Store
-    claims: Claimer
+    claimer: Claimer
     holder: Callable[[], UUID]
     compose: Composer
     isolator: Isolator
     observer: Observer
+    clock_offset: ClockOffset
     is_virtual: bool = False
     monotonic: Callable[[], float] = monotonic
     trusted_until: Callable[[], float] = lambda: inf
 
     def is_trusted(self) -> bool:
-        """Whether what was claimed is certainly still ours."""
+        """Whether the claims are certainly still ours."""
         return self.monotonic() <= self.trusted_until()

@@ -1,22 +1,19 @@
-"""One queue: messages into slots, ends into settlements.
+"""Consumes one queue: claims messages, runs handlers, settles the results.
 
 ```
-  claim ahead ──▶ intake ──▶ a slot: one invocation ──▶ ended ──▶ settle, many at a time
-       ▲                                                  │
-       └──────────── free slots, a wake-up ◀──────────────┘
+  prefetch ──▶ a permit: one invocation ──▶ finished ──▶ settle, many at a time
+     ▲                                         │
+     └────── free permits, a wake-up ◀─────────┘
 ```
 
-Claiming, handling and settling overlap; while there is more than a claim takes, so do two claims:
-the store finds the next messages while we take in the last ones. Everything in hand is bounded:
-slots, what is claimed ahead of them, and what waits to be settled.
-
-Messages of a type that nobody handles here: told once for each type.
+Claiming, handling and settling overlap. While the store has more messages than one claim returns,
+two claims overlap too: the store finds the next messages while this process starts the last ones.
+Everything is bounded: permits, prefetched messages, and finished messages that are not settled yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
@@ -44,42 +41,21 @@ from tickwork.service.worker.settle import FinishedMessage, Settler
 from tickwork.store.contract import Watch
 
 TYPES_WARNED_MAX = 1_000
-"""Of so many types somebody is told."""
-
-_log = logging.getLogger("tickwork")
-
-
-class UnhandledTypes:
-    """The types of one queue that were met without a handler."""
-
-    def __init__(self, queue: str) -> None:
-        self._queue = queue
-        self._known: set[str | None] = set()
-
-    def warn(self, type_: str | None) -> None:
-        """Tells of a type, if nobody was told of it yet."""
-        if type_ in self._known or len(self._known) >= TYPES_WARNED_MAX:
-            return
-        self._known.add(type_)
-        _log.warning(
-            "queue %s: no handler here for %s; it is left to other workers for some ten "
-            "minutes, and is then a dead letter. Add @app.on(%r%s) (told once for each type)",
-            self._queue,
-            "a message without a type" if type_ is None else f"the type {type_!r}",
-            self._queue,
-            "" if type_ is None else f", type={type_!r}",
-        )
-
+"""Maximum number of unhandled types that are reported."""
 
 POLL_SECONDS_MIN = 0.05
+"""Seconds between two polls of a queue that had messages."""
+
 POLL_SECONDS_MAX = 1.0
-"""So often we look by ourselves; sooner if a message's time comes, which we ask for when idle."""
+"""Maximum number of seconds between two polls. An idle consumer also asks when the next message
+becomes visible."""
 
 SUSPECTS_MAX = 100
-"""So many at a time run apart: if one of them is deadly, so many have to run alone."""
+"""Maximum number of suspects that run together: if one of them kills the process, all of them have
+to run alone."""
 
 UNSETTLED_MAX = 5_000
-"""With so many ends that are not settled yet, nothing new is begun."""
+"""Number of unsettled messages at which no more messages are claimed."""
 
 
 class QueueConsumer:
@@ -100,20 +76,20 @@ class QueueConsumer:
             consumer,
             queue,
             next_work=self._next_work,
-            end=self._on_finished,
+            on_finished=self._on_finished,
             on_permit_freed=self._dispatch,
         )
         self._settler = Settler(context.store, queue, context.observer, self._on_settled)
         self._late = LateMessages(context.store, self._prefetch, self._settler)
-        self._unhandled = UnhandledTypes(queue.name)
+        self._types_reported: set[str | None] = set()
         self._is_draining = self._is_paused = self._more_waiting = self._more_suspects = False
         self._has_capacity = asyncio.Event()
-        context.claims.add(self._in_hand)
+        context.claimer.register(self._owned_messages)
 
-    # What it takes in
+    # Claiming
 
     async def run(self, watch: Watch) -> None:
-        """Claims and handles, for good; when it is told to drain it claims no more."""
+        """Claims and handles messages in an endless loop. Claims nothing while draining."""
         pause = POLL_SECONDS_MIN
         while True:
             if self._claim_limit() <= 0:
@@ -128,15 +104,15 @@ class QueueConsumer:
                 if not await watch.wait(await self._wait_seconds(pause)):
                     pause = min(pause * 2, POLL_SECONDS_MAX)
             except NodeExpired:
-                # The node takes a new identity by itself; a moment later the claim is its.
+                # The node takes a new identity by itself, and the next claim uses it.
                 await asyncio.sleep(POLL_SECONDS_MIN)
             except StoreUnavailable as error:
-                self._context.observer.trouble("claim", error)
+                self._context.observer.error_occurred("claim", error)
                 await asyncio.sleep(POLL_SECONDS_MAX)
             self._dispatch()
 
     async def run_second_claims(self) -> None:
-        """Claims beside `run`, for good, while there is more than one claim takes."""
+        """Claims concurrently with `run` while the store has more than one claim returns."""
         while True:
             if not self._more_waiting or self._claim_limit() <= 0:
                 self._has_capacity.clear()
@@ -145,10 +121,10 @@ class QueueConsumer:
             try:
                 await self.step()
             except (NodeExpired, StoreUnavailable):
-                self._more_waiting = False  # `run` meets the same, and tells.
+                self._more_waiting = False  # `run` gets the same error and reports it.
 
     async def step(self) -> int:
-        """Claims as much as there is room for, and begins what fits; how much it claimed."""
+        """Claims as much as fits and starts handlers; returns the number of claimed messages."""
         claim_limit = self._claim_limit()
         claimed = await self._claim(claim_limit) if claim_limit > 0 else 0
         self._dispatch()
@@ -159,46 +135,51 @@ class QueueConsumer:
         request = ClaimRequest(queue=self.queue.name, holder=holder, limit=claim_limit)
         self._pending += claim_limit
         try:
-            found = await self._context.claims.claim(self.scope, request)
+            found = await self._context.claimer.claim(self.scope, request)
         finally:
             self._pending -= claim_limit
             self._has_capacity.set()
-        self._context.observer.claimed(self.queue, len(found))
+        self._context.observer.messages_claimed(self.queue, len(found))
         self._more_waiting = len(found) >= claim_limit
-        # What a lost identity claimed is not mixed with the next one's: an invocation's messages
-        # are all held, or all lost.
+        # Messages of a lost identity are not mixed with those of the next one: the claims of an
+        # invocation are all valid, or all lost.
         if self._is_draining or holder != self._context.holder():
-            self.give_back(found)
+            self.release(found)
         else:
             await self._late.accept(found)
         return len(found)
 
-    def _in_hand(self) -> list[Stored]:
+    def _owned_messages(self) -> list[Stored]:
         running = [each.stored for each in self._permits.messages()]
-        return [*self._prefetch.peek(), *self._late.waiting, *running, *self._settler.unsettled()]
+        return [
+            *self._prefetch.peek(),
+            *self._late.waiting,
+            *running,
+            *self._settler.unsettled_messages(),
+        ]
 
     def _claim_limit(self) -> int:
-        if self._is_draining or self._is_paused or self._settler.waiting >= UNSETTLED_MAX:
+        if self._is_draining or self._is_paused or self._settler.unsettled >= UNSETTLED_MAX:
             return 0
         return self._prefetch.claim_limit(
             self._free_capacity(), self._pending + len(self._late.waiting)
         )
 
     def _free_capacity(self) -> int:
-        """How many messages would find a free slot."""
+        """Number of messages that the free permits can take."""
         return self._permits.free * self._batch_size
 
     def release_overdue(self) -> None:
-        """Gives back what has waited too long for a slot: somebody else may have one, and what
-        is more urgent may come first."""
-        self.give_back(self._prefetch.take_overdue(max(self._free_capacity(), 0)))
+        """Releases messages that have waited too long for a permit: another worker may have a free
+        one, and more urgent messages may come first."""
+        self.release(self._prefetch.take_overdue(max(self._free_capacity(), 0)))
 
-    def _on_settled(self, _: int) -> None:
+    def _on_settled(self) -> None:
         self._has_capacity.set()
 
     async def _wait_seconds(self, pause: float) -> float:
-        """Until the next look; until the batch that is being gathered must go; or, when nothing
-        came for a while, until the time of the next message comes."""
+        """Seconds until the next poll, or until the collected batch must start. After a while
+        without messages also: until the next message becomes visible."""
         due = self.batch_due()
         if due is not None:
             pause = min(max(due - self._now(), 0.0), pause)
@@ -211,22 +192,22 @@ class QueueConsumer:
         return min(max((at - await store.now()).total_seconds(), 0.0), pause)
 
     def batch_due(self) -> float | None:
-        """When the batch that is being gathered must go, if there is one and a slot for it."""
+        """When the collected batch must start, if there is one and a permit is free."""
         if not (self._consumer.batch and self._prefetch and self._permits.free > 0):
             return None
         return self._now() - self._prefetch.oldest_wait_seconds() + self._batch_seconds
 
-    # Into slots
+    # Starting handlers
 
     def _dispatch(self) -> None:
-        """Begins what fits."""
+        """Starts as many handlers as permits allow."""
         self._permits.start_waiting()
         more = self._more_waiting or self._more_suspects
         self._permits.scale(waiting=bool(self._prefetch), more_waiting=more)
 
     def _next_work(self) -> Work | None:
-        """What a free slot may begin with. While the lease is not trusted nothing begins: it is
-        renewed, or the node finds that it is lost and forgets."""
+        """The next invocation for a free permit. While the lease is not trusted nothing starts:
+        either it is renewed, or the node finds that it is lost and drops its claims."""
         while self._prefetch and self._context.is_trusted():
             if self._consumer.batch is None:
                 claimed = self._prefetch.take_one()
@@ -246,7 +227,7 @@ class QueueConsumer:
         )
 
     def _make_work(self, claimed: Sequence[Stored]) -> Work | None:
-        """One invocation with these, as far as a handler may see them."""
+        """One invocation with the messages that a handler may see; None if there are none."""
         deadline = self._now() + self._settings.timeout_seconds
         opened = [self._open_message(each, deadline) for each in claimed]
         messages = [message for message in opened if message is not None]
@@ -261,14 +242,14 @@ class QueueConsumer:
         return Work(handler, messages, given)
 
     def _open_message(self, stored: Stored, deadline: float) -> ClaimedMessage[Any] | None:
-        """The message with its payload; None if no handler may see it."""
+        """The message with its decoded payload; None if it is settled without a handler."""
         handler = self._consumer.handler_for(stored.type)
         unseen = decide.early_outcome(stored) if handler else UnhandledType()
         if handler is None or unseen is not None:
             assert unseen is not None
             self._finish_unhandled(stored, unseen)
             if isinstance(unseen, UnhandledType):
-                self._unhandled.warn(stored.type)
+                self._report_unhandled(stored.type)
             return None
         try:
             body = decode_payload(handler, stored)
@@ -283,44 +264,51 @@ class QueueConsumer:
             deadline=deadline,
         )
 
+    def _report_unhandled(self, type_: str | None) -> None:
+        if type_ not in self._types_reported and len(self._types_reported) < TYPES_WARNED_MAX:
+            self._types_reported.add(type_)
+            self._context.observer.type_unhandled(self.queue, type_)
+
     def stop_overdue(self) -> None:
-        """Stops what has run for longer than the queue allows, and goes on."""
+        """Stops handlers that exceed the queue's timeout, and starts others."""
         self._permits.stop_overdue()
-        self._has_capacity.set()  # What was left behind may have ended, and its slot be back;
-        self._dispatch()  # or the lease is trusted again.
+        # An abandoned handler may have finished and returned its permit, or the lease may be
+        # trusted again.
+        self._has_capacity.set()
+        self._dispatch()
 
     def overdue_at(self) -> float | None:
-        """When `stop_overdue` will next have something to do, if what runs goes on."""
+        """When `stop_overdue` next has something to do, if no handler finishes before."""
         return self._permits.overdue_at()
 
-    # Into settlements
+    # Settling
 
-    def _on_finished(self, invoked: InvocationResult, started: float) -> None:
-        self._prefetch.count_finished(len(invoked.said))
+    def _on_finished(self, result: InvocationResult, started: float) -> None:
+        self._prefetch.count_finished(len(result.outcomes))
         took = self._now() - started
-        self._context.observer.handled(self.queue, took)
-        ends = [self._finished_message(said, started, took) for said in invoked.said]
-        self._settler.add_invocation(ends, invoked.made)
+        self._context.observer.handler_finished(self.queue, took)
+        finished = [self._finished_message(each, started, took) for each in result.outcomes]
+        self._settler.add_invocation(finished, result.made)
 
     def _finished_message(
-        self, said: MessageOutcome, started: float, took_seconds: float
+        self, handled: MessageOutcome, started: float, took_seconds: float
     ) -> FinishedMessage:
-        stored = said.message.stored
-        spread, (sends, batches) = self._spread(stored, said.outcome), said.made
+        stored = handled.message.stored
+        spread, (sends, batches) = self._spread(stored, handled.outcome), handled.made
         ending = decide.settle(
             stored,
-            said.outcome,
+            handled.outcome,
             self._settings,
             jitter=spread,
             sends=sends,
             batches=batches,
             took_seconds=took_seconds,
         )
-        rows = said.message.rows if ending.fate is Fate.ACK else None
+        rows = handled.message.rows if ending.fate is Fate.ACK else None
         return FinishedMessage(stored, ending, rows, started, took_seconds)
 
     def _spread(self, stored: Stored, outcome: Outcome) -> float:
-        # Most are done and never come back; a hash for each of them would be dear.
+        # A success is never retried, and hashing each of them would be expensive.
         if self._context.is_virtual or isinstance(outcome, Succeeded):
             return 0.0
         return decide.jitter_of(stored)
@@ -330,64 +318,64 @@ class QueueConsumer:
         ending = decide.settle(stored, outcome, self._settings, jitter=spread)
         self._settler.add(FinishedMessage(stored, ending))
 
-    def give_back(self, given: Sequence[Stored]) -> None:
-        """Somebody else is to have them, at no cost."""
-        for stored in given:
+    def release(self, messages: Sequence[Stored]) -> None:
+        """Releases claimed messages; it does not count as an attempt."""
+        for stored in messages:
             self._settler.add(
                 FinishedMessage(stored, Ending(claim=stored.current_claim, fate=Fate.RELEASE))
             )
 
-    # What is to be seen of it
+    # State, for metrics and the watchdog
 
     @property
     def permits(self) -> int:
-        """How many invocations may run at a time."""
-        return self._permits.allowed
+        """Maximum number of running invocations."""
+        return self._permits.limit
 
     @property
     def running(self) -> int:
-        """How many do."""
+        """Number of running invocations."""
         return len(self._permits)
 
     @property
     def unsettled(self) -> int:
-        """How many messages have ended, and are not settled."""
-        return self._settler.waiting
+        """Number of finished messages that are not settled yet."""
+        return self._settler.unsettled
 
     @property
     def timeout_seconds(self) -> float:
-        """How long a handler may run."""
+        """Maximum number of seconds a handler may run."""
         return self._settings.timeout_seconds
 
     def running_invocations(self) -> dict[asyncio.Task[None], Invocation]:
-        """What runs now; may be asked from any thread."""
+        """The running invocations. May be called from any thread."""
         return self._permits.running_invocations()
 
-    # With nothing beside it
+    # Pausing, and running suspects
 
     def pause(self) -> None:
-        """Claims nothing more, and does what it has in hand."""
+        """Stops claiming, and handles the messages it has."""
         self._is_paused = True
         self._dispatch()
 
     def resume(self) -> None:
-        """Goes on."""
+        """Claims again."""
         self._is_paused = False
         self._has_capacity.set()
         self._dispatch()
 
     @property
     def is_working(self) -> bool:
-        """Whether something runs, or waits for that."""
+        """Whether a handler runs or a claimed message waits for one."""
         return len(self._permits) + len(self._prefetch) + len(self._late.waiting) > 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether it holds nothing, and nothing is coming."""
-        return not self.is_working and self._pending + self._settler.waiting == 0
+        """Whether it has no messages and no pending claim."""
+        return not self.is_working and self._pending + self._settler.unsettled == 0
 
     async def wait_until_idle(self, seconds: float) -> bool:
-        """Waits, for so long, until it has nothing in hand; whether it has nothing."""
+        """Waits up to `seconds` until it is idle; returns whether it is."""
         until = monotonic() + seconds
         while not self.is_idle and (left := until - monotonic()) > 0:
             if not await self._permits.wait_until_idle(left):
@@ -399,7 +387,7 @@ class QueueConsumer:
         return self.is_idle
 
     async def wait_until_quiet(self, seconds: float) -> bool:
-        """Waits, for so long, until nothing runs and all is settled; False if something runs."""
+        """Waits until nothing runs and all is settled; False if none finishes for `seconds`."""
         if not await self._permits.wait_until_quiet(seconds):
             return False
         await self._settler.drain()
@@ -407,16 +395,16 @@ class QueueConsumer:
 
     @property
     def started_count(self) -> int:
-        """How many invocations have begun since it is there."""
+        """Number of invocations ever started."""
         return self._permits.started_count
 
     @property
     def suspects_max(self) -> int:
-        """How many suspects to claim at a time: no handler waits for another one."""
-        return min(max(self._permits.allowed, 1) * self._batch_size, SUSPECTS_MAX)
+        """Maximum number of suspects to claim at once, so that each gets a permit."""
+        return min(max(self._permits.limit, 1) * self._batch_size, SUSPECTS_MAX)
 
     async def run_suspects(self, suspects: Sequence[Stored], limit: int, seconds: float) -> None:
-        """Handles what was claimed for that, at most so many, and waits for it for so long."""
+        """Handles claimed suspects (`limit` is the size of the claim) and waits up to `seconds`."""
         self._more_suspects = len(suspects) >= limit
         for start in range(0, len(suspects), self._batch_size):
             work = self._make_work(suspects[start : start + self._batch_size])
@@ -425,17 +413,17 @@ class QueueConsumer:
         await self._permits.wait_until_idle(seconds)
         self._more_suspects = False
 
-    # The end
+    # Shutdown
 
     async def drain(self, seconds: float, settled_until: float = inf) -> None:
-        """Gives back what has not begun, and lets what runs finish, for so long; what is not
-        settled by a time of the local clock is left as it is."""
+        """Releases messages whose handlers have not started, and lets running handlers finish for
+        `seconds`. What is not settled by `settled_until` (monotonic) stays unsettled."""
         self._is_draining = True
-        self.give_back([*self._prefetch.take_all(), *self._late.take_all()])
+        self.release([*self._prefetch.take_all(), *self._late.take_all()])
         await self._permits.finish(seconds)
         await self._settler.drain(settled_until)
 
-    def forget(self) -> None:
-        """The node's identity is lost, and with it all that was claimed: somebody else has it."""
+    def drop_claims(self) -> None:
+        """The node lost its identity and all its claims: other workers have the messages."""
         self._prefetch.take_all()
         self._late.take_all()

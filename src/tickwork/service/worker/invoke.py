@@ -1,6 +1,6 @@
-"""One invocation of a handler, and what it said.
+"""Runs one invocation of a handler and turns its result into outcomes.
 
-Whatever a handler raises ends here and becomes an outcome; nothing of it reaches the worker.
+Whatever a handler raises becomes an outcome here; no error of a handler reaches the worker.
 """
 
 from __future__ import annotations
@@ -32,27 +32,30 @@ from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snooz
 from tickwork.core.model import Message as Stored
 
 TRACEBACK_FRAMES_MAX = 20
+"""Maximum number of frames in a stored traceback."""
+
 TICKWORK_CODE = str(Path(__file__).parents[2])
+"""Path prefix of our own frames, which are left out of tracebacks."""
 
 _log = logging.getLogger("tickwork")
 
 CANCELLED_BY_HANDLER = Failed("the handler was cancelled from within")
 
 SETTLED_BEFORE_ERROR: dict[type[Outcome], str] = {
-    Succeeded: "acked; the ack counts, and the error for nothing",
-    RetryRequested: "asked for a retry; the retry counts, and the error is told with it",
+    Succeeded: "message.ack(); the message stays acked and the error is ignored",
+    RetryRequested: "message.retry(); the message is retried and the error is stored with it",
 }
-"""Words of a handler that it may say before it raises, and what counts then."""
+"""What a handler may have called before it raised, and which of the two takes effect."""
 
 HandlerArgument: TypeAlias = ClaimedMessage[Any] | ClaimedBatch[Any]
-"""What a handler is given."""
+"""What a handler is called with."""
 
 Run: TypeAlias = Callable[[Handling, HandlerArgument], Awaitable[Outcome | None]]
-"""Runs a handler to its end: None if it returned, else what its error means."""
+"""Runs a handler until it finishes: None if it returned, otherwise the outcome of its error."""
 
 
 class MessageOutcome(Struct, frozen=True):
-    """What came of a message: the outcome, and what was sent and made with it."""
+    """The outcome of a message, and what was sent with it."""
 
     message: ClaimedMessage[Any]
     outcome: Outcome
@@ -60,18 +63,18 @@ class MessageOutcome(Struct, frozen=True):
 
 
 class InvocationResult(Struct, frozen=True):
-    """What came of an invocation; `is_failed` if the handler raised or was stopped.
+    """The result of an invocation. `is_failed`: the handler raised or was stopped.
 
-    `made` is what belongs to the invocation as a whole, which happens if it returned.
+    `made` is what the invocation sends as a whole, stored if the handler returned.
     """
 
-    said: Sequence[MessageOutcome]
+    outcomes: Sequence[MessageOutcome]
     made: Made
     is_failed: bool
 
 
 def decode_payload(handler: HandlerDeclaration, stored: Stored) -> Any:
-    """The payload for a handler; `PayloadInvalid` whatever the app's own types raise."""
+    """The payload for a handler. Any error of the app's own types becomes `PayloadInvalid`."""
     try:
         return handler.payload.decode(stored.body, stored.content_type)
     except PayloadInvalid:
@@ -81,12 +84,12 @@ def decode_payload(handler: HandlerDeclaration, stored: Stored) -> Any:
 
 
 async def invoke(run: Run, given: HandlerArgument) -> InvocationResult:
-    """One invocation; what it sends meanwhile is its own."""
+    """Runs one invocation and collects what it sends."""
     handling = given.handling = Handling(given)
     before = enter(handling)
     try:
         failure = await run(handling, given)
-    except Exception as error:  # A fault of ours: it costs no slot.
+    except Exception as error:  # An error of ours must not cost a permit.
         failure = Failed(describe(error))
     finally:
         made = handling.end()
@@ -95,44 +98,46 @@ async def invoke(run: Run, given: HandlerArgument) -> InvocationResult:
 
 
 def result_of(given: HandlerArgument, made: Made, failure: Outcome | None) -> InvocationResult:
-    """What comes of an invocation that returned, or (`failure`) did not."""
+    """The result of an invocation that returned, or that ended with `failure`."""
     given.end()
     is_failed = False
     if failure is not None:
         _warn_if_settled_before(given, failure)
         is_failed = not isinstance(failure, Snoozed)
         if isinstance(given, ClaimedBatch) or not isinstance(given.outcome, Succeeded):
-            made = NOTHING_MADE  # Else it is acked, with all that was done until then.
+            made = NOTHING_MADE  # An acked message keeps what was sent before the error.
     if isinstance(given, ClaimedBatch):
-        said = [
+        each_outcome = [
             _message_outcome(each, each.outcome or given.outcome, failure) for each in given.claimed
         ]
-        return InvocationResult(said, made, is_failed)
-    said = [_message_outcome(given, given.outcome, failure, made)]
-    return InvocationResult(said, NOTHING_MADE, is_failed)
+        return InvocationResult(each_outcome, made, is_failed)
+    outcome = _message_outcome(given, given.outcome, failure, made)
+    return InvocationResult([outcome], NOTHING_MADE, is_failed)
 
 
 def _warn_if_settled_before(given: HandlerArgument, failure: Outcome) -> None:
-    """A handler that raises after its word contradicts it: the word counts. After an ack nobody
-    would hear of the error, and after a retry not that it would have ended otherwise."""
+    """Warns if a handler raised after ack() or retry(), which take precedence: otherwise the error
+    after an ack would be lost, and a permanent error would be retried without notice."""
     if not isinstance(failure, Failed | outcomes.Permanent):
         return
     messages = given.claimed if isinstance(given, ClaimedBatch) else [given]
-    for word, contradicted in SETTLED_BEFORE_ERROR.items():
-        spoken = [each for each in messages if isinstance(each.outcome or given.outcome, word)]
-        if spoken:
+    for settled_as, text in SETTLED_BEFORE_ERROR.items():
+        settled = [
+            each for each in messages if isinstance(each.outcome or given.outcome, settled_as)
+        ]
+        if settled:
             _log.warning(
-                "a handler failed after it had %s (message %s%s)\n%s",
-                contradicted,
-                spoken[0].id,
-                f", and {len(spoken) - 1} more" if len(spoken) > 1 else "",
+                "a handler raised after %s (message %s%s)\n%s",
+                text,
+                settled[0].id,
+                f", and {len(settled) - 1} more" if len(settled) > 1 else "",
                 failure.error,
             )
 
 
 def result_when_stopped(given: HandlerArgument, outcome: Outcome) -> InvocationResult:
-    """What comes of an invocation that was stopped from outside: what it had said counts, and
-    the rest ends so. What it does from here on, if it goes on, it is told is too late."""
+    """The result of an invocation that the worker stopped. Messages that were settled before keep
+    their outcome; the others get this one. If the handler continues, its calls raise an error."""
     made = NOTHING_MADE if given.handling is None else given.handling.end()
     return result_of(given, made, outcome)
 
@@ -140,7 +145,7 @@ def result_when_stopped(given: HandlerArgument, outcome: Outcome) -> InvocationR
 async def invoke_guarded(
     invocation: Awaitable[InvocationResult], given: HandlerArgument
 ) -> InvocationResult:
-    """An invocation that goes through more than its handler: no fault of ours costs a slot."""
+    """Runs an invocation in another process; an error of ours must not cost a permit."""
     try:
         return await invocation
     except Exception as error:
@@ -148,22 +153,22 @@ async def invoke_guarded(
 
 
 def report_safely(
-    end: Callable[[InvocationResult, float], None], invoked: InvocationResult, started: float
+    on_finished: Callable[[InvocationResult, float], None], result: InvocationResult, started: float
 ) -> None:
-    """Hands on what came of an invocation; if that cannot be, that it failed, so that its messages
-    are settled at all."""
+    """Passes on the result of an invocation. If that raises, passes on a failure instead, so that
+    the messages are settled in any case."""
     try:
-        end(invoked, started)
+        on_finished(result, started)
     except Exception as error:
         failed = Failed(describe(error))
-        said = [MessageOutcome(each.message, failed, NOTHING_MADE) for each in invoked.said]
-        end(InvocationResult(said, NOTHING_MADE, is_failed=True), started)
+        failures = [MessageOutcome(each.message, failed, NOTHING_MADE) for each in result.outcomes]
+        on_finished(InvocationResult(failures, NOTHING_MADE, is_failed=True), started)
 
 
 async def run_coroutine(
     function: Callable[[Any], Awaitable[Any]], handling: Handling, given: Any
 ) -> Outcome | None:
-    """Awaits a coroutine function and what it began in the background."""
+    """Awaits a coroutine function and its background tasks."""
     handling.loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     try:
@@ -174,16 +179,16 @@ async def run_coroutine(
             if returned is not None:
                 return _failure(return_fault(returned))
         finally:
-            # Who is closed can wait for nothing any more.
+            # A coroutine that is being closed cannot await.
             if handling.has_background and not isinstance(sys.exception(), GeneratorExit):
                 await handling.abandon()
     except asyncio.CancelledError:
         if task.cancelling():
-            raise  # We are stopped from outside; whoever does it knows why.
+            raise  # The worker stops this task.
         return CANCELLED_BY_HANDLER
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # Also sys.exit(): it would end the worker.
+    except BaseException as error:  # Including sys.exit(), which would end the worker.
         if is_task_closing(task, error):
             raise
         return outcome_of_error(error)
@@ -191,13 +196,13 @@ async def run_coroutine(
 
 
 def is_task_closing(task: asyncio.Task[Any], error: BaseException) -> bool:
-    """Whether this is the end of a task that is thrown away, and not raised by what it runs."""
+    """Whether the task itself is being closed, and not its handler that raised GeneratorExit."""
     return isinstance(error, GeneratorExit) and asyncio.current_task(task.get_loop()) is not task
 
 
 def run_safely(call: Callable[[], Outcome | None]) -> Outcome | None:
-    """Calls what turns a handler's error into an outcome: should that fail, it is an outcome too,
-    since whoever calls this must go on."""
+    """Runs a call that returns an outcome. If it raises, the error becomes the outcome, so that the
+    calling thread survives."""
     try:
         return call()
     except BaseException as error:
@@ -205,7 +210,7 @@ def run_safely(call: Callable[[], Outcome | None]) -> Outcome | None:
 
 
 def run_function(function: Callable[[Any], Any], given: Any) -> Outcome | None:
-    """Calls a plain function."""
+    """Calls a plain function handler."""
     try:
         return _failure(return_fault(function(given)))
     except BaseException as error:
@@ -217,8 +222,8 @@ def _failure(fault: str | None) -> Failed | None:
 
 
 def outcome_of_error(error: BaseException) -> Outcome:
-    """What it means that a handler raised this. Errors are an app's own classes, and may not even
-    be able to say what they are; this never raises."""
+    """The outcome of an error that a handler raised. Never raises, even if the app's error class
+    fails to describe itself."""
     match single_error(error):
         case Snooze() as snooze:
             return _snoozed(snooze)
@@ -237,10 +242,10 @@ def _snoozed(error: Snooze) -> Outcome:
         out_of_range.__cause__ = error
         return Failed(describe(out_of_range))
     except Exception:
-        fault = "a Snooze that does not say its seconds; a subclass calls super().__init__(seconds)"
-        told = TypeError(fault)
-        told.__cause__ = error
-        return Failed(describe(told))
+        fault = "a Snooze without seconds; a subclass must call super().__init__(seconds)"
+        without_seconds = TypeError(fault)
+        without_seconds.__cause__ = error
+        return Failed(describe(without_seconds))
 
 
 def _text(error: BaseException) -> str:
@@ -251,33 +256,33 @@ def _text(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An error for whoever looks at a dead letter: what it was, and where. It never raises."""
+    """The text of an error for a dead letter: its type, message and traceback. Never raises."""
     try:
         return _describe(error)
     except Exception as another:
-        kind, hindered = type(error).__qualname__, type(another).__qualname__
-        return f"{kind}: an error that cannot be described ({hindered})"
+        kind, cause = type(error).__qualname__, type(another).__qualname__
+        return f"{kind}: an error that cannot be described ({cause})"
 
 
 def _describe(error: BaseException) -> str:
-    """It begins with the app's own code: how that was called says nothing about the error."""
+    """Leaves out our own frames before the app's code: they say nothing about the error."""
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(TICKWORK_CODE):
         frame = frame.tb_next
     shown = frame or error.__traceback__
     return "".join(
         traceback.format_exception(type(error), error, shown, limit=-TRACEBACK_FRAMES_MAX)
-    ).rstrip()  # The blanks before a group are part of how it is drawn.
+    ).rstrip()  # Leading blanks belong to the drawing of an exception group.
 
 
 def _message_outcome(
     message: ClaimedMessage[Any],
-    said: Outcome | None,
+    settled: Outcome | None,
     failure: Outcome | None,
     made: Made = NOTHING_MADE,
 ) -> MessageOutcome:
-    """What came of a message; `made` is what its handler made beside it."""
-    outcome = outcomes.effective_outcome(said, failure)
+    """The outcome of a message; `made` is what its handler sent besides."""
+    outcome = outcomes.effective_outcome(settled, failure)
     if message.sends and isinstance(outcome, Succeeded):
         made = made._replace(sends=(*message.sends, *made.sends))
     return MessageOutcome(message, outcome, made)

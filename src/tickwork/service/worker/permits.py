@@ -1,15 +1,13 @@
-"""The slots of one queue: handlers under way, how many may be, and what is stopped.
+"""The permits of one queue: how many handlers may run, which ones run, and stopping them.
 
-Every invocation runs in a task, in a copy of the context in which the worker was started. What a
-handler sets there (a `ContextVar`) ends with it: neither the next message nor what settles this one
-sees it.
+Each invocation runs in a task, in a copy of the context in which the worker was started. What a
+handler sets there (a `ContextVar`) ends with it: neither the next message nor the settlement sees
+it.
 
-A task costs more than many a handler, and is needed only by one that waits. So there is one scout:
-it runs one handler after the other, for a moment, and for as long as they end without waiting for
-anything and leave nothing behind in the context. The first that waits keeps the task to itself, and
-then all that fits begins at once, each in its own, until one ends again without having waited.
-
-Awaiting something, and noticing whether it really waits.
+Creating a task costs more than many handlers do, and only a handler that waits needs one. So there
+is one scout: a task that runs one handler after another for a short time, as long as they finish
+without waiting and leave the context unchanged. The first handler that waits keeps the task. From
+then on each handler starts in its own task, until one finishes again without having waited.
 """
 
 from __future__ import annotations
@@ -42,19 +40,19 @@ from tickwork.service.worker.invoke import (
 )
 
 T = TypeVar("T")
-Told = TypeVar("Told")
+Argument = TypeVar("Argument")
 
 
 @coroutine
 def notify_first_wait(
-    work: Coroutine[Any, Any, T], waits: Callable[[Told], None], told: Told
+    work: Coroutine[Any, Any, T], on_first_wait: Callable[[Argument], None], argument: Argument
 ) -> Generator[Any, Any, T]:
-    """Awaits; calls `waits(told)` before it waits for the first time, if it ever does."""
+    """Awaits `work`, and calls `on_first_wait(argument)` before it waits for the first time."""
     try:
         wanted = work.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-    waits(told)
+    on_first_wait(argument)
     while True:
         sent: Any = None
         error: BaseException | None = None
@@ -63,49 +61,49 @@ def notify_first_wait(
         except GeneratorExit:
             work.close()
             raise
-        except BaseException as thrown:  # Whatever it is, it is meant for the one who waits.
+        except BaseException as thrown:  # It is meant for `work`.
             error = thrown
         try:
             wanted = work.send(sent) if error is None else work.throw(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
-            error = None  # It knows this frame; were it known here, nobody would let go of it.
+            error = None  # It refers to this frame: a reference cycle otherwise.
 
 
 CANCEL_GRACE_SECONDS = 5.0
-"""So long a handler that is stopped may take to end; then it is left behind."""
+"""Seconds a cancelled handler may take to finish; then it is abandoned."""
 
-LOOK_SECONDS = 1.0
-"""Who waits for handlers to end looks so often: one that is left behind meanwhile never does."""
+CHECK_SECONDS = 1.0
+"""Seconds between two checks while waiting for handlers; an abandoned handler never finishes."""
 
 SCOUT_SECONDS_MAX = 0.002
-"""So long handlers that do not wait may follow each other in one task, before anybody else has a
-turn."""
+"""Maximum number of seconds the scout runs handlers before other tasks get a turn."""
 
 RELEASED = Snoozed(0.0)
-"""It comes back at once, and at no cost."""
+"""The outcome of a handler stopped by a shutdown: its message is available again at once."""
 
 
 class Work(Struct, frozen=True):
-    """What is to be done by one invocation."""
+    """One invocation to start."""
 
     handler: HandlerDeclaration
     messages: Sequence[ClaimedMessage[Any]]
-    given: HandlerArgument
+    argument: HandlerArgument
 
 
 class Invocation(Struct, frozen=True):
-    """A handler under way."""
+    """A running handler."""
 
     messages: Sequence[ClaimedMessage[Any]]
-    given: HandlerArgument
+    argument: HandlerArgument
     started: float
 
 
 class Permits:
-    """Runs handlers. `next_work` is asked for what a free slot may begin with; `end` is called with
-    what came of each and when it began, and `on_permit_freed` when there may be a free slot."""
+    """Runs handlers. `next_work` returns what a free permit may start. `on_finished` receives the
+    result of each invocation and its start time. `on_permit_freed` is called when a permit may have
+    become free."""
 
     def __init__(
         self,
@@ -114,12 +112,13 @@ class Permits:
         queue: Queue,
         *,
         next_work: Callable[[], Work | None],
-        end: Callable[[InvocationResult, float], None],
+        on_finished: Callable[[InvocationResult, float], None],
         on_permit_freed: Callable[[], None],
     ) -> None:
         self._isolator, self._now = context.isolator, context.monotonic
         self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
-        self._next_work, self._on_finished, self._on_permit_freed = next_work, end, on_permit_freed
+        self._next_work, self._on_finished = next_work, on_finished
+        self._on_permit_freed = on_permit_freed
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
         self._scout: asyncio.Task[None] | None = None
@@ -127,9 +126,9 @@ class Permits:
         self._last_waited = False
         self._base_context = copy_context()
         self._is_auto = consumer.max_concurrency is None
-        self._wanted = consumer.max_concurrency or AUTO_CONCURRENCY_MIN
+        self._target = consumer.max_concurrency or AUTO_CONCURRENCY_MIN
         self._auto_max = auto_permits_max(consumer)
-        self._ended = self._failed = 0
+        self._finished = self._failed = 0
         self._was_full = False
         self.started_count = 0
 
@@ -137,25 +136,25 @@ class Permits:
         return len(self._running)
 
     @property
-    def allowed(self) -> int:
-        """How many invocations may run at a time."""
-        return self._wanted - self._isolator.abandoned.permits_lost(self._queue)
+    def limit(self) -> int:
+        """Maximum number of running invocations."""
+        return self._target - self._isolator.abandoned.permits_lost(self._queue)
 
     @property
     def free(self) -> int:
-        """How many more; below 0 if there are too many now."""
-        return self.allowed - len(self._running)
+        """Number of free permits; negative if more invocations run than the limit allows."""
+        return self.limit - len(self._running)
 
     def running_invocations(self) -> dict[asyncio.Task[None], Invocation]:
-        """What runs now; may be asked from any thread."""
+        """The running invocations. May be called from any thread."""
         return self._running.copy()
 
     def messages(self) -> list[ClaimedMessage[Any]]:
-        """What they have in hand."""
+        """The messages of all running invocations."""
         return [each for one in self._running.values() for each in one.messages]
 
     def start_waiting(self) -> None:
-        """Begins what there is, as far as slots are free."""
+        """Starts waiting work while permits are free."""
         if self._scout is not None and not self._scout.done():
             return
         while self.free > 0 and (work := self._next_work()) is not None:
@@ -165,21 +164,21 @@ class Permits:
                 return
 
     def start(self, work: Work) -> asyncio.Task[None]:
-        """One invocation, in a task of its own."""
-        # Not by the loop's own way of making tasks: that may run it before we know of it.
+        """Starts one invocation in its own task."""
+        # Not create_task: an eager task factory would run it before it is registered.
         task = asyncio.Task(self._run(work), context=self._base_context.copy())
         self._record_start(task, work)
         return task
 
     def _record_start(self, task: asyncio.Task[None], work: Work) -> None:
         self.started_count += 1
-        self._running[task] = Invocation(work.messages, work.given, self._now())
+        self._running[task] = Invocation(work.messages, work.argument, self._now())
         self._was_full = self._was_full or self.free <= 0
 
     async def _run(self, work: Work | None) -> None:
         task = asyncio.current_task()
         assert task is not None
-        turn_ends = monotonic() + SCOUT_SECONDS_MAX
+        scout_until = monotonic() + SCOUT_SECONDS_MAX
         try:
             while work is not None:
                 try:
@@ -193,7 +192,7 @@ class Permits:
                     self._base_context.copy().run(self._finish, invocation, invoked)
                     break
                 self._finish(invocation, invoked)
-                if monotonic() >= turn_ends:
+                if monotonic() >= scout_until:
                     break
                 work = self._next_work() if self.free > 0 else None
                 if work is not None:
@@ -204,13 +203,15 @@ class Permits:
 
     async def _invoke(self, task: asyncio.Task[None], work: Work) -> InvocationResult:
         try:
-            invocation = self._isolator.invoke(work.handler, work.given)
+            invocation = self._isolator.invoke(work.handler, work.argument)
             invoked = await notify_first_wait(invocation, self._on_first_wait, task)
         except asyncio.CancelledError:
-            invoked = result_when_stopped(work.given, self._stopped.get(task, CANCELLED_BY_HANDLER))
+            invoked = result_when_stopped(
+                work.argument, self._stopped.get(task, CANCELLED_BY_HANDLER)
+            )
         else:
-            if task in self._stopped:  # It took no notice, and went on until it was done.
-                invoked = result_when_stopped(work.given, self._stopped[task])
+            if task in self._stopped:  # It ignored the cancellation and returned.
+                invoked = result_when_stopped(work.argument, self._stopped[task])
         self._stopped.pop(task, None)
         if task not in self._waited:
             self._last_waited = False
@@ -219,25 +220,25 @@ class Permits:
     def _result_of_generator_exit(
         self, task: asyncio.Task[None], work: Work, error: GeneratorExit
     ) -> InvocationResult:
-        """A handler awaited a task that had raised this: everything between it and its own task is
-        closed by then, and only here it can be told."""
-        return result_when_stopped(work.given, self._stopped.pop(task, Failed(describe(error))))
+        """A handler awaited a task that raised GeneratorExit. That has closed every coroutine
+        between the handler and its task, so it can only be handled here."""
+        return result_when_stopped(work.argument, self._stopped.pop(task, Failed(describe(error))))
 
     def _on_first_wait(self, task: asyncio.Task[None]) -> None:
-        """A handler waits for something, for the first time."""
+        """A handler waits for the first time."""
         self._waited.add(task)
         self._last_waited = True
         if self._scout is task:
             self._release_scout(task)
 
     def _release_scout(self, task: asyncio.Task[None]) -> None:
-        """From here on the task is no scout: others begin what there is, if a slot is free."""
+        """The task is no longer the scout; other tasks may use free permits."""
         if self._scout is task:
             self._scout = None
         self._base_context.copy().run(self._on_permit_freed)
 
     def _is_context_unchanged(self) -> bool:
-        """Whether the context of this task is as it was before its handler."""
+        """Whether the handler left the context of this task unchanged."""
         context, clean = copy_context(), self._base_context
         if len(context) != len(clean):
             return False
@@ -250,38 +251,38 @@ class Permits:
             self._count(invoked, invocation.started)
 
     def _count(self, invoked: InvocationResult, started: float) -> None:
-        self._ended += 1
+        self._finished += 1
         self._failed += invoked.is_failed
         report_safely(self._on_finished, invoked, started)
 
     # Stopping
 
     def stop_overdue(self) -> None:
-        """Stops what has run for longer than the queue allows; what will not be stopped is left
-        behind a little later."""
+        """Stops handlers that exceed the queue's timeout, and abandons those that do not stop in
+        time."""
         limit = self._limit_seconds
-        late = Failed(f"took longer than {seconds_text(limit)}, and was stopped")
-        began = self._now() - limit
-        # They stand in the order in which they began.
-        overdue = takewhile(lambda each: each[1].started <= began, self._running.items())
+        timed_out = Failed(f"took longer than {seconds_text(limit)}, and was stopped")
+        started_before = self._now() - limit
+        # They are in the order of their start.
+        overdue = takewhile(lambda each: each[1].started <= started_before, self._running.items())
         for task, invocation in list(overdue):
             if task not in self._stopped:
-                self._stop(task, late)
-            elif invocation.started <= began - CANCEL_GRACE_SECONDS:
+                self._stop(task, timed_out)
+            elif invocation.started <= started_before - CANCEL_GRACE_SECONDS:
                 self._abandon(task)
 
     def overdue_at(self) -> float | None:
-        """When `stop_overdue` will next have something to do, if what runs goes on."""
-        ends = (
+        """When `stop_overdue` next has something to do, if no handler finishes before."""
+        times = (
             each.started
             + self._limit_seconds
             + (CANCEL_GRACE_SECONDS if task in self._stopped else 0.0)
             for task, each in self._running.items()
         )
-        return min(ends, default=None)
+        return min(times, default=None)
 
     async def finish(self, seconds: float) -> None:
-        """Lets what runs come to its end, for so long; then it is stopped, and given back."""
+        """Lets handlers finish for `seconds`, then stops them and releases their messages."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
         for task in self._running:
@@ -296,42 +297,42 @@ class Permits:
         task.cancel()
 
     def _abandon(self, task: asyncio.Task[None]) -> None:
-        """Ends an invocation without its handler, which goes on; nothing of that counts."""
+        """Finishes an invocation without its handler, which still runs and has no more effect."""
         invocation, outcome = self._running.pop(task), self._stopped.pop(task)
-        if not task.done():  # Else it was stopped before it began.
+        if not task.done():  # Otherwise it was stopped before it started.
             self._isolator.abandoned.add(self._queue)
-        self._count(result_when_stopped(invocation.given, outcome), invocation.started)
+        self._count(result_when_stopped(invocation.argument, outcome), invocation.started)
 
     # Waiting
 
     async def wait_until_idle(self, seconds: float) -> bool:
-        """Waits, for at most so long, until nothing runs; whether nothing does."""
+        """Waits up to `seconds` until nothing runs; returns whether nothing runs."""
         until = monotonic() + seconds
         while self._running and (left := until - monotonic()) > 0:
-            await asyncio.wait(self._running, timeout=min(left, LOOK_SECONDS))
+            await asyncio.wait(self._running, timeout=min(left, CHECK_SECONDS))
         return not self._running
 
     async def wait_until_quiet(self, seconds: float) -> bool:
-        """The same, but for as long as one after the other ends within so many seconds."""
+        """The same, but the timeout starts again whenever a handler finishes."""
         while self._running:
             done, _ = await asyncio.wait(self._running, timeout=seconds)
             if not done:
                 return False
         return True
 
-    # How many at a time
+    # Automatic concurrency
 
     def scale(self, *, waiting: bool, more_waiting: bool) -> None:
-        """Gives the queue more slots, or less, by what became of the last ones; `waiting` is what
-        is in hand, `more_waiting` what is in the store."""
-        if self._ended < self._wanted or not self._is_auto:
-            return  # Not all slots have been round yet; or by hand.
+        """Raises or lowers the limit by the results of the last invocations. `waiting`: claimed
+        messages wait here; `more_waiting`: the store has more."""
+        if self._finished < self._target or not self._is_auto:
+            return  # Too few results yet, or the limit is fixed.
         load = Load(
-            finished=self._ended,
+            finished=self._finished,
             failed=self._failed,
             all_busy=self._was_full or waiting,
             more_waiting=more_waiting or waiting,
         )
-        self._wanted = min(next_concurrency(self._wanted, load), self._auto_max)
-        self._ended = self._failed = 0
+        self._target = min(next_concurrency(self._target, load), self._auto_max)
+        self._finished = self._failed = 0
         self._was_full = self.free <= 0

@@ -1,9 +1,9 @@
-"""Claiming ahead: messages in hand before their slot is free, and not more than that.
+"""Prefetch: messages claimed before their permit is free, and how many to claim next.
 
-What is claimed by this process no other can have. So it claims what its free slots take, and
-beyond that only what they will get to in a moment, by the pace they kept lately; and never more
-bytes than a bound, if the next messages are as large as the last. The pace may change after the
-claim: what has waited too long all the same is given back.
+A message that this process has claimed is not available to other workers. So it claims what its
+free permits can take, plus what they will need within a moment at their recent throughput; and
+never more bytes than a limit, assuming the next messages are as large as the last. Throughput may
+drop after the claim: a message that has waited too long is released.
 """
 
 from __future__ import annotations
@@ -16,20 +16,30 @@ from tickwork.clock import monotonic
 from tickwork.core.model import Message
 
 CLAIM_MAX = 1_000
+"""Maximum number of messages in one claim."""
+
 PREFETCH_MAX = 2_500
+"""Maximum number of messages claimed beyond the free permits."""
+
 PREFETCH_SECONDS = 0.1
+"""Seconds of throughput to claim beyond the free permits."""
+
 PREFETCH_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum number of body bytes that wait for a permit."""
+
 THROUGHPUT_SECONDS = 0.1
+"""Seconds over which throughput is measured."""
+
 FIRST_THROUGHPUT_SECONDS = 0.01
-"""Over so long the pace is measured; the first one sooner, so that a backlog is not begun with one
-message at a time."""
+"""Seconds before the first measurement, shorter so that a backlog does not start with single
+messages."""
 
 WAIT_SECONDS_MAX = 2.0
-"""So long something may wait for a slot that is not free."""
+"""Maximum number of seconds a message may wait for a permit before it is released."""
 
 
 class Prefetch:
-    """The messages in hand that wait for a slot, and how many more may be claimed."""
+    """Claimed messages that wait for a permit, and the number of messages to claim next."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
@@ -37,7 +47,7 @@ class Prefetch:
         self._waiting_bytes = self._bytes_each = 0
         self._since: deque[float] = deque()
         self._throughput = 0.0
-        self._ended = 0
+        self._finished = 0
         self._measured_at = now()
 
     def __len__(self) -> int:
@@ -47,20 +57,20 @@ class Prefetch:
         return bool(self._waiting)
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Takes what was claimed."""
+        """Adds claimed messages."""
         self._put(messages, [self._now()] * len(messages))
         if messages:
             self._bytes_each = sum(len(each.body) for each in messages) // len(messages)
 
     def take_one(self) -> list[Message]:
-        """The next one."""
+        """Removes and returns the next message, as a list."""
         message = self._waiting.popleft()
         self._since.popleft()
         self._waiting_bytes -= len(message.body)
         return [message]
 
     def take(self, count: int) -> list[Message]:
-        """The next ones: so many, or all there are."""
+        """Removes and returns up to `count` messages."""
         messages = list(islice(self._waiting, count))
         for message in messages:
             self._waiting.popleft()
@@ -69,24 +79,24 @@ class Prefetch:
         return messages
 
     def oldest_wait_seconds(self) -> float:
-        """How long the first one has been waiting."""
+        """Seconds the first message has been waiting."""
         return self._now() - self._since[0] if self._since else 0.0
 
     def peek(self) -> list[Message]:
-        """All that wait."""
+        """All waiting messages."""
         return list(self._waiting)
 
     def take_all(self) -> list[Message]:
-        """All of them, for somebody else."""
-        given = list(self._waiting)
+        """Removes and returns all waiting messages."""
+        waiting = list(self._waiting)
         self._waiting.clear()
         self._since.clear()
         self._waiting_bytes = 0
-        return given
+        return waiting
 
     def take_overdue(self, free: int) -> list[Message]:
-        """What has waited too long, but for those that so many free places are for; no longer in
-        hand."""
+        """Removes and returns messages that have waited too long, except the first `free` ones,
+        which get the free permits."""
         too_long = self._now() - WAIT_SECONDS_MAX
         if len(self._since) <= free or self._since[0] > too_long:
             return []
@@ -103,29 +113,29 @@ class Prefetch:
         self._waiting_bytes += sum(len(each.body) for each in messages)
 
     def count_finished(self, messages: int) -> None:
-        """Keeps the pace. What was given back does not belong to it: nothing was done there."""
-        self._ended += messages
+        """Counts handled messages for the throughput; released messages do not count."""
+        self._finished += messages
         self._measure()
 
     def _measure(self) -> None:
         now = self._now()
-        passed = now - self._measured_at
-        if passed >= (THROUGHPUT_SECONDS if self._throughput else FIRST_THROUGHPUT_SECONDS):
-            self._throughput = self._ended / passed
-            self._ended, self._measured_at = 0, now
+        elapsed = now - self._measured_at
+        if elapsed >= (THROUGHPUT_SECONDS if self._throughput else FIRST_THROUGHPUT_SECONDS):
+            self._throughput = self._finished / elapsed
+            self._finished, self._measured_at = 0, now
 
-    def claim_limit(self, free: int, coming: int = 0) -> int:
-        """How many to claim now, if so many would find a free place in a slot, and so many more
-        are coming."""
+    def claim_limit(self, free: int, pending: int = 0) -> int:
+        """Number of messages to claim now, with capacity for `free` messages and `pending`
+        messages in claims that are not answered yet."""
         if self._waiting_bytes >= PREFETCH_BYTES_MAX:
             return 0
-        self._measure()  # Also when nothing ends: then there is no pace.
+        self._measure()  # Also if nothing finished: then the throughput is 0.
         ahead = min(int(self._throughput * PREFETCH_SECONDS), PREFETCH_MAX)
-        in_hand = len(self._waiting) + coming
-        # Rather many at once than one as soon as another is done.
-        is_enough = in_hand > free + ahead // 2
+        claimed = len(self._waiting) + pending
+        # One large claim is cheaper than a small one whenever a handler finishes.
+        is_enough = claimed > free + ahead // 2
         if is_enough:
             return 0
-        bytes_free = PREFETCH_BYTES_MAX - self._waiting_bytes - coming * self._bytes_each
+        bytes_free = PREFETCH_BYTES_MAX - self._waiting_bytes - pending * self._bytes_each
         fits = max(bytes_free // max(self._bytes_each, 1), 1)
-        return min(free + ahead - in_hand, fits, CLAIM_MAX)
+        return min(free + ahead - claimed, fits, CLAIM_MAX)

@@ -1,19 +1,20 @@
-"""Ends into settlements: many in one call, two calls under way at a time.
+"""Settles finished messages: many in one call, two calls at a time.
 
-Plain ends travel together. One that sends goes by itself into the store's own grouping, so that
-a fault of its own (a full queue, one that is gone) is its own; so does one with rows of its
-handler's own. Whatever cannot be settled as it should is settled as a failure.
+Plain settlements are stored together. A message whose handler sent messages is settled by its own
+call, which the store groups, so that an error of it (a full or deleted queue) concerns only itself.
+The same holds for a message whose handler writes its own rows. What cannot be settled as it should
+be is settled as a failure.
 
-What an invocation of several messages made as a whole is carried by one of its ends, which goes
-first: if that one came too late, or its event was done before, the next one carries it. So it
-happens once if any of them counts, and not at all if none does. While it is not known what became
-of one that carried it (`patience.py`), there is no next one.
+What a batch handler sends for its invocation as a whole is stored together with one of its
+messages, the carrier, which is settled first. If the carrier's claim was lost, or its event was
+processed before, the next message becomes the carrier. So it is stored once if any of the messages
+is acked, and not at all if none is. While the result of a carrier is unknown (`settle_retry`), no
+other message may carry it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -34,23 +35,26 @@ from tickwork.service.worker.settle_retry import CannotSettle, SettleRetry
 from tickwork.store.contract import Store
 
 SETTLE_BATCH_MAX = 1_000
-CONCURRENT_SETTLES_MAX = 2
+"""Maximum number of messages in one settlement."""
 
-LOOK_SECONDS = 1.0
-"""So often who drains looks at the time; and so long what is abandoned may take to end."""
+CONCURRENT_SETTLES_MAX = 2
+"""Maximum number of concurrent calls for plain settlements."""
+
+CHECK_SECONDS = 1.0
+"""Seconds between two checks of the deadline while draining, and seconds that abandoned calls may
+take to finish."""
 
 HOPS_WARNED = 3
-"""More hops than this are a chain that somebody should know of; once for each type."""
+"""Number of hops above which a message counts as part of a long chain; reported once per type."""
 
 TYPES_WARNED_MAX = 1_000
-
-_log = logging.getLogger("tickwork")
+"""Maximum number of types that are reported."""
 
 
 class FinishedMessage(Struct, frozen=True):
-    """A message, how it ends, and the rows that its handler wants along.
+    """A message to settle, its ending, and the rows that its handler writes with it.
 
-    `started` is when its handler was begun, on the worker's clock; None if none was.
+    `started` is when its handler started, on the worker's clock; None if no handler was started.
     """
 
     message: Message
@@ -61,208 +65,199 @@ class FinishedMessage(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Nothing comes with it that could be refused."""
+        """Whether it stores nothing else that could be refused."""
         return self.rows is None and not self.ending.sends and not self.ending.batches
 
     def carrying(self, made: Made) -> FinishedMessage:
-        """The same, with more that it brings about."""
+        """The same, with what the whole invocation sends."""
         return structs.replace(self, ending=decide.with_effects(self.message, self.ending, *made))
 
 
 class SettleOutcome(NamedTuple):
-    """What came of an end: it counts with all that it carried, or (`error`) it is settled as
-    failed, or it came to nothing."""
+    """The result of settling one message: stored as intended (`is_stored`), stored as a failure
+    (`error`), or neither because the claim was lost."""
 
-    counted: bool
+    is_stored: bool
     error: Exception | None = None
 
 
 class Settler:
-    """Settles the ends of one consumer."""
+    """Settles the finished messages of one consumer."""
 
     def __init__(
         self,
         store: Store,
         queue: Queue,
         observer: Observer,
-        settled: Callable[[int], None],
+        on_settled: Callable[[], None],
     ) -> None:
         self._store, self._queue, self._observer = store, queue, observer
-        self._settled = settled
-        self._retry = SettleRetry(store.nodes, observer.trouble)
-        self._ends: deque[FinishedMessage] = deque()
-        self._under_way: dict[asyncio.Task[None], Sequence[FinishedMessage]] = {}
+        self._on_settled = on_settled
+        self._retry = SettleRetry(store.nodes, observer.error_occurred)
+        self._queued: deque[FinishedMessage] = deque()
+        self._settling: dict[asyncio.Task[None], Sequence[FinishedMessage]] = {}
         self._invocations: dict[asyncio.Task[None], Sequence[FinishedMessage]] = {}
         self._types_warned: set[str | None] = set()
 
     @property
-    def waiting(self) -> int:
-        """How many ends are not settled yet."""
-        running_invocations = [*self._under_way.values(), *self._invocations.values()]
-        return len(self._ends) + sum(map(len, running_invocations))
+    def unsettled(self) -> int:
+        """Number of finished messages that are not settled yet."""
+        in_progress = [*self._settling.values(), *self._invocations.values()]
+        return len(self._queued) + sum(map(len, in_progress))
 
-    def unsettled(self) -> list[Message]:
-        """The messages of those."""
-        running_invocations = [*self._under_way.values(), *self._invocations.values()]
-        return [end.message for ends in (self._ends, *running_invocations) for end in ends]
+    def unsettled_messages(self) -> list[Message]:
+        """The finished messages that are not settled yet."""
+        in_progress = [*self._settling.values(), *self._invocations.values()]
+        return [each.message for part in (self._queued, *in_progress) for each in part]
 
-    def add(self, *ends: FinishedMessage) -> None:
-        """Settles soon."""
-        self._warn_about_hops(ends)
-        self._ends.extend(ends)
+    def add(self, *finished: FinishedMessage) -> None:
+        """Queues messages to be settled soon."""
+        self._report_chains(finished)
+        self._queued.extend(finished)
         self._start_settling()
 
-    def add_invocation(self, ends: Sequence[FinishedMessage], made: Made) -> None:
-        """Settles soon the ends of one invocation, with what it made as a whole."""
+    def add_invocation(self, finished: Sequence[FinishedMessage], made: Made) -> None:
+        """Settles the messages of one invocation soon, with what it sends as a whole."""
         if not made:
-            self.add(*ends)
+            self.add(*finished)
             return
-        self._warn_about_hops(ends)
-        task = asyncio.create_task(self._settle_invocation(ends, made))
-        self._invocations[task] = ends
+        self._report_chains(finished)
+        task = asyncio.create_task(self._settle_invocation(finished, made))
+        self._invocations[task] = finished
         task.add_done_callback(self._invocations.pop)
 
     async def drain(self, until: float = inf) -> None:
-        """Returns when all are settled, or at a time of the local clock: then the rest is left as
-        it is. Nothing of it is lost; it is handed out again when the lease has ended."""
-        while running_invocations := [*self._under_way, *self._invocations]:
+        """Returns when all messages are settled, or at the deadline `until` (monotonic). The rest
+        is not lost: it is delivered again when the lease has expired."""
+        while tasks := [*self._settling, *self._invocations]:
             left = until - monotonic()
             if left <= 0:
-                await self._abandon(running_invocations)
+                await self._abandon(tasks)
                 return
-            await asyncio.wait(running_invocations, timeout=min(left, LOOK_SECONDS))
+            await asyncio.wait(tasks, timeout=min(left, CHECK_SECONDS))
 
-    async def _abandon(self, running_invocations: Sequence[asyncio.Task[None]]) -> None:
-        _log.warning(
-            "queue %s: %d messages have ended and could not be settled; they will be handed out "
-            "again",
-            self._queue.name,
-            self.waiting,
-        )
-        self._ends.clear()
-        for task in running_invocations:
+    async def _abandon(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        self._observer.settling_abandoned(self._queue, self.unsettled)
+        self._queued.clear()
+        for task in tasks:
             task.cancel()
-        await asyncio.wait(running_invocations, timeout=LOOK_SECONDS)
+        await asyncio.wait(tasks, timeout=CHECK_SECONDS)
 
     def _start_settling(self) -> None:
-        # The last flight takes along whatever comes until its turn.
-        if self._ends and len(self._under_way) < CONCURRENT_SETTLES_MAX:
+        # A running task also settles what is queued later.
+        if self._queued and len(self._settling) < CONCURRENT_SETTLES_MAX:
             task = asyncio.Task(
                 self._settle_batches()
-            )  # Which does not begin before we know of it.
-            self._under_way[task] = ()
+            )  # Unlike create_task, it never starts before it is registered.
+            self._settling[task] = ()
             task.add_done_callback(self._on_settling_done)
 
     def _on_settling_done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task, None)
+        self._settling.pop(task, None)
         self._start_settling()
 
     async def _settle_batches(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        while self._ends:
-            ends = [self._ends.popleft() for _ in range(min(len(self._ends), SETTLE_BATCH_MAX))]
-            self._under_way[task] = ends
-            await self._settle(ends)
-            self._under_way[task] = ()
-            self._settled(len(ends))
+        while self._queued:
+            count = min(len(self._queued), SETTLE_BATCH_MAX)
+            batch = [self._queued.popleft() for _ in range(count)]
+            self._settling[task] = batch
+            await self._settle(batch)
+            self._settling[task] = ()
+            self._on_settled()
 
-    async def _settle(self, ends: Sequence[FinishedMessage]) -> None:
-        special = [end for end in ends if not end.is_plain]
+    async def _settle(self, finished: Sequence[FinishedMessage]) -> None:
+        special = [each for each in finished if not each.is_plain]
         if not special:
-            await self._settle_plain(ends)
+            await self._settle_plain(finished)
             return
-        plain = [end for end in ends if end.is_plain]
+        plain = [each for each in finished if each.is_plain]
         await asyncio.gather(self._settle_plain(plain), *map(self._settle_special, special))
 
-    async def _settle_invocation(self, ends: Sequence[FinishedMessage], made: Made) -> None:
-        # The others wait: were all of them settled, nobody would be left to carry it.
-        left = deque(sorted(ends, key=_carrier_order))
+    async def _settle_invocation(self, finished: Sequence[FinishedMessage], made: Made) -> None:
+        # One after the other: if all were settled at once, no carrier would be left.
+        left = deque(sorted(finished, key=_carrier_order))
         while left:
-            end = left.popleft()
-            came = await self._settle_special(end.carrying(made))
-            if came.counted:
+            carrier = left.popleft()
+            outcome = await self._settle_special(carrier.carrying(made))
+            if outcome.is_stored:
                 break
-            if came.error is not None and end.is_plain:
-                # With nothing of its own, it is what all of them made that cannot be stored.
-                failing = _done(left)
+            if outcome.error is not None and carrier.is_plain:
+                # The carrier has nothing of its own, so `made` itself cannot be stored.
+                failing = _acked(left)
                 left = deque(each for each in left if each.ending.fate is not Fate.ACK)
-                await asyncio.gather(*(self._fail(each, came.error) for each in failing))
+                await asyncio.gather(*(self._fail(each, outcome.error) for each in failing))
                 break
         await self._settle(left)
-        self._settled(len(ends))
+        self._on_settled()
 
-    async def _settle_plain(self, ends: Sequence[FinishedMessage]) -> None:
-        if ends:
-            answer = await self._retry.settle(partial(self._ask, ends))
-            self._observer.settled(self._queue, ends, answer.result)
+    async def _settle_plain(self, finished: Sequence[FinishedMessage]) -> None:
+        if finished:
+            answer = await self._retry.settle(partial(self._store_settlement, finished))
+            self._observer.messages_settled(self._queue, finished, answer.result)
 
-    async def _settle_special(self, end: FinishedMessage) -> SettleOutcome:
-        """Settles an end with all that comes with it; as failed, if that cannot be stored."""
-        ask = partial(self._ask, [end])
-        if end.rows is not None:
-            ask = partial(self._settle_with_rows, end, end.rows)
+    async def _settle_special(self, finished: FinishedMessage) -> SettleOutcome:
+        """Settles a message with all that it stores; as a failure if that cannot be stored."""
+        attempt = partial(self._store_settlement, [finished])
+        if finished.rows is not None:
+            attempt = partial(self._store_with_rows, finished, finished.rows)
         try:
-            answer = await self._retry.settle_special(ask)
-        except CannotSettle as why:
-            if isinstance(why.error, EventDone):
-                plain = Ending(claim=end.ending.claim, fate=Fate.ACK)
-                await self._settle_plain([structs.replace(end, ending=plain, rows=None)])
-                return SettleOutcome(counted=False)
-            return await self._fail(end, why.error, may_be_settled=why.may_be_settled)
-        self._observer.settled(self._queue, [end], answer.result)
-        return SettleOutcome(counted=not answer.result.refused and not answer.result.duplicates)
+            answer = await self._retry.settle_special(attempt)
+        except CannotSettle as failure:
+            if isinstance(failure.error, EventDone):
+                plain = Ending(claim=finished.ending.claim, fate=Fate.ACK)
+                await self._settle_plain([structs.replace(finished, ending=plain, rows=None)])
+                return SettleOutcome(is_stored=False)
+            return await self._fail(finished, failure.error, may_be_settled=failure.may_be_settled)
+        self._observer.messages_settled(self._queue, [finished], answer.result)
+        return SettleOutcome(is_stored=not answer.result.refused and not answer.result.duplicates)
 
     async def _fail(
-        self, end: FinishedMessage, error: Exception, *, may_be_settled: bool = False
+        self, finished: FinishedMessage, error: Exception, *, may_be_settled: bool = False
     ) -> SettleOutcome:
-        """Settles an end as failed, unless it turns out that it was settled as it should be."""
-        told = str(error) if isinstance(error, TickworkError) else describe(error)
-        ending = decide.settle(end.message, Failed(told), self._queue.settings)
-        failed = structs.replace(end, ending=ending, rows=None)
+        """Settles a message as failed, unless an earlier call has settled it as intended."""
+        text = str(error) if isinstance(error, TickworkError) else describe(error)
+        ending = decide.settle(finished.message, Failed(text), self._queue.settings)
+        failed = structs.replace(finished, ending=ending, rows=None)
         answer = await self._retry.settle(
-            partial(self._ask, [failed]), may_be_settled=may_be_settled
+            partial(self._store_settlement, [failed]), may_be_settled=may_be_settled
         )
-        # If this had no answer at first either, it may have been this: rather twice than never.
-        is_done = may_be_settled and bool(answer.before) and not answer.is_repeated
-        self._observer.settled(self._queue, [end if is_done else failed], answer.result)
-        return SettleOutcome(counted=True) if is_done else SettleOutcome(counted=False, error=error)
+        # If this call was retried too, it may be the one that settled the message, as failed.
+        # Then the message counts as failed: rather processed twice than never.
+        is_stored = may_be_settled and bool(answer.settled_before) and not answer.is_retried
+        settled = finished if is_stored else failed
+        self._observer.messages_settled(self._queue, [settled], answer.result)
+        return SettleOutcome(is_stored=is_stored, error=None if is_stored else error)
 
-    async def _ask(self, ends: Sequence[FinishedMessage]) -> SettleResult:
-        settlement = Settlement(tuple([end.ending for end in ends]))
+    async def _store_settlement(self, finished: Sequence[FinishedMessage]) -> SettleResult:
+        settlement = Settlement(tuple([each.ending for each in finished]))
         return await self._store.messages.settle(SYSTEM, settlement)
 
-    async def _settle_with_rows(self, end: FinishedMessage, rows: Written) -> SettleResult:
-        settlement = Settlement((end.ending,))
+    async def _store_with_rows(self, finished: FinishedMessage, rows: Written) -> SettleResult:
+        settlement = Settlement((finished.ending,))
         try:
             await self._store.messages.settle_jointly(SYSTEM, settlement, rows.joined)
         except ClaimLost:
-            return SettleResult(refused=(end.ending.claim,))
+            return SettleResult(refused=(finished.ending.claim,))
         return SettleResult()
 
-    def _warn_about_hops(self, ends: Iterable[FinishedMessage]) -> None:
-        for end in ends:
-            message = end.message
+    def _report_chains(self, finished: Iterable[FinishedMessage]) -> None:
+        for each in finished:
+            message = each.message
             if (
                 message.hops > HOPS_WARNED
                 and message.type not in self._types_warned
                 and len(self._types_warned) < TYPES_WARNED_MAX
             ):
                 self._types_warned.add(message.type)
-                _log.warning(
-                    "queue %s: a message of type %s has %d hops behind it; does a handler cause "
-                    "what it handles? (correlation id %s; told once for each type)",
-                    self._queue.name,
-                    message.type,
-                    message.hops,
-                    message.correlation_id or message.id,
-                )
+                self._observer.chain_found(self._queue, message)
 
 
-def _done(ends: Iterable[FinishedMessage]) -> list[FinishedMessage]:
-    return [end for end in ends if end.ending.fate is Fate.ACK]
+def _acked(finished: Iterable[FinishedMessage]) -> list[FinishedMessage]:
+    return [each for each in finished if each.ending.fate is Fate.ACK]
 
 
-def _carrier_order(end: FinishedMessage) -> tuple[bool, bool]:
-    """What is done carries first, and of that what has nothing to be refused for itself."""
-    return end.ending.fate is not Fate.ACK, not end.is_plain
+def _carrier_order(finished: FinishedMessage) -> tuple[bool, bool]:
+    """Acked messages carry first, and among them those that store nothing of their own."""
+    return finished.ending.fate is not Fate.ACK, not finished.is_plain

@@ -1,8 +1,8 @@
-"""Settling with a store that may be away, or whose answer got lost.
+"""Retries settlements while the store is unavailable, also when an answer got lost.
 
-A call without an answer may have been carried out, or may still be. So it is made again, and a
-refusal of it is looked at twice: what a node holds is taken from it only together with its
-lease. If nobody has ended that, it was an earlier call of ours that settled the message.
+A call without an answer may have been carried out, or may still be. So it is repeated, and a
+refusal of the repeated call is checked: a claim is taken from a node only together with its lease.
+If the node's lease is still valid, an earlier call of ours has settled the message.
 """
 
 from __future__ import annotations
@@ -16,30 +16,34 @@ from msgspec import structs
 
 from tickwork.core.model import SYSTEM, Claim, SettleResult
 from tickwork.errors import StoreError, StoreUnavailable
+from tickwork.service.loop import ReportError
 from tickwork.store.contract import Nodes
 from tickwork.store.ids import new_id
 
 PAUSE_SECONDS_MIN = 0.1
+"""Seconds to pause after the first error."""
+
 PAUSE_SECONDS_MAX = 5.0
+"""Maximum number of seconds to pause after repeated errors."""
 
 UNAVAILABLE_TRIES_MAX = 8
-"""A settlement that fails so often, though the store does other work each time, is itself what
-the database cannot do."""
+"""Maximum number of attempts that fail although other writes succeed. After that, the settlement
+itself is what the database cannot store."""
 
-Ask = Callable[[], Awaitable[SettleResult]]
+Attempt = Callable[[], Awaitable[SettleResult]]
 
 
 class SettleAnswer(NamedTuple):
-    """What the store said at last. `before` was settled by a call that had no answer; the result
-    does not name it as refused."""
+    """The store's final answer. `settled_before` are claims that an earlier call without an answer
+    has settled; the result does not name them as refused."""
 
     result: SettleResult
-    before: frozenset[Claim] = frozenset()
-    is_repeated: bool = False
+    settled_before: frozenset[Claim] = frozenset()
+    is_retried: bool = False
 
 
 class CannotSettle(Exception):
-    """It cannot be settled as it is. If `may_be_settled`, an earlier call may have settled it."""
+    """A settlement cannot be stored. If `may_be_settled`, an earlier call may have stored it."""
 
     def __init__(self, error: Exception, *, may_be_settled: bool) -> None:
         super().__init__(str(error))
@@ -47,63 +51,64 @@ class CannotSettle(Exception):
 
 
 class SettleRetry:
-    """Asks again and again while the database is away: what is held is held, or is refused."""
+    """Repeats settlements while the database is unavailable. A lost claim is refused in the end."""
 
-    def __init__(self, nodes: Nodes, tell: Callable[[str, Exception], None]) -> None:
-        self._nodes, self._tell = nodes, tell
+    def __init__(self, nodes: Nodes, report: ReportError) -> None:
+        self._nodes, self._report = nodes, report
 
-    async def settle(self, ask: Ask, *, may_be_settled: bool = False) -> SettleAnswer:
-        """Asks until there is an answer; `may_be_settled` if something like it was asked before."""
-        pause, is_repeated = PAUSE_SECONDS_MIN, False
+    async def settle(self, attempt: Attempt, *, may_be_settled: bool = False) -> SettleAnswer:
+        """Repeats until there is an answer. `may_be_settled`: another settlement of the same
+        message was attempted before."""
+        pause, is_retried = PAUSE_SECONDS_MIN, False
         while True:
             try:
-                result = await ask()
+                result = await attempt()
             except StoreError as error:
-                self._tell("settle", error)
+                self._report("settle", error)
             else:
-                return await self._answer(result, is_repeated, may_be_settled or is_repeated)
-            is_repeated, pause = True, await _back_off(pause)
+                return await self._answer(result, is_retried, may_be_settled or is_retried)
+            is_retried, pause = True, await _back_off(pause)
 
-    async def settle_special(self, ask: Ask) -> SettleAnswer:
-        """The same for what carries more than an end, and may itself be what cannot be stored:
-        then `CannotSettle`."""
-        pause, is_repeated, tries = PAUSE_SECONDS_MIN, False, 0
+    async def settle_special(self, attempt: Attempt) -> SettleAnswer:
+        """The same for a settlement that stores more than endings. Raises `CannotSettle` if the
+        settlement itself is what cannot be stored."""
+        pause, is_retried, attempts = PAUSE_SECONDS_MIN, False, 0
         while True:
             try:
-                result = await ask()
+                result = await attempt()
             except StoreUnavailable as error:
-                self._tell("settle", error)
-                if tries >= UNAVAILABLE_TRIES_MAX:
+                self._report("settle", error)
+                if attempts >= UNAVAILABLE_TRIES_MAX:
                     raise CannotSettle(error, may_be_settled=True) from error
             except Exception as error:
-                raise CannotSettle(error, may_be_settled=is_repeated) from error
+                raise CannotSettle(error, may_be_settled=is_retried) from error
             else:
-                return await self._answer(result, is_repeated, is_repeated)
-            is_repeated, pause = True, await _back_off(pause)
-            tries = tries + 1 if await self._is_store_writable() else 0
+                return await self._answer(result, is_retried, is_retried)
+            is_retried, pause = True, await _back_off(pause)
+            attempts = attempts + 1 if await self._is_store_writable() else 0
 
     async def _answer(
-        self, result: SettleResult, is_repeated: bool, may_be_settled: bool
+        self, result: SettleResult, is_retried: bool, may_be_settled: bool
     ) -> SettleAnswer:
         if not result.refused or not may_be_settled:
-            return SettleAnswer(result, is_repeated=is_repeated)
-        there = await self._live_node_ids()
-        before = frozenset(held for held in result.refused if held.holder in there)
-        refused = tuple(held for held in result.refused if held not in before)
-        return SettleAnswer(structs.replace(result, refused=refused), before, is_repeated)
+            return SettleAnswer(result, is_retried=is_retried)
+        live = await self._live_node_ids()
+        before = frozenset(claim for claim in result.refused if claim.holder in live)
+        refused = tuple(claim for claim in result.refused if claim not in before)
+        return SettleAnswer(structs.replace(result, refused=refused), before, is_retried)
 
     async def _live_node_ids(self) -> set[UUID]:
-        """The nodes that nobody ended; asked after a refusal: who is there now was there then."""
+        """The ids of all live nodes. A node that is live now was live when the call was refused."""
         pause = PAUSE_SECONDS_MIN
         while True:
             try:
                 return {node.id for node in await self._nodes.list(SYSTEM)}
             except StoreError as error:
-                self._tell("settle", error)
+                self._report("settle", error)
             pause = await _back_off(pause)
 
     async def _is_store_writable(self) -> bool:
-        """Whether a write that changes nothing succeeds: nobody holds what it gives back."""
+        """Whether a write that changes nothing succeeds: releasing the claims of a new id."""
         try:
             await self._nodes.give_back_unknown(SYSTEM, new_id(), ())
         except StoreError:
@@ -112,6 +117,6 @@ class SettleRetry:
 
 
 async def _back_off(pause: float) -> float:
-    """Rests, and says for how long the next time."""
+    """Pauses and returns the length of the next pause."""
     await asyncio.sleep(pause)
     return min(pause * 2, PAUSE_SECONDS_MAX)

@@ -41,7 +41,7 @@ from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
 from tickwork.core.model import SYSTEM, ClaimRequest, Scope
 from tickwork.errors import NodeExpired
-from tickwork.service.loop import run_forever
+from tickwork.service.loop import Step, run_forever
 from tickwork.service.maintenance import maintenance_tasks
 from tickwork.service.node import SCHEDULER_ROLE, Node
 from tickwork.service.process_lifecycle import check_may_run
@@ -51,41 +51,41 @@ from tickwork.service.worker.consumer import QueueConsumer
 from tickwork.store.shared.waiting import within
 
 LEAVE_SECONDS = 10.0
-"""So long after the drain it may take to stop what has not ended, to settle what has, and to
-leave. What is not settled then is not lost: the lease ends, and others have it."""
+"""Seconds after the drain to stop handlers, settle finished messages and leave the cluster. What is
+not settled then is not lost: the lease expires, and other workers get the messages."""
 
 LEAVE_SECONDS_MIN = 2.0
-"""Of that, what is kept for the node: if it can leave, others need not wait for its lease."""
+"""Seconds of `LEAVE_SECONDS` reserved for the node to leave, so that others need not wait for its
+lease to expire."""
 
 HAND_OVER_SECONDS = 3.0
-"""So long we wait until others may lead; then it is tried again, beside what is drained."""
+"""Seconds to wait for the scheduler to give up its shards; after that it is retried during the
+drain."""
 
 OVERDUE_SECONDS = 0.2
-"""So often we look for what is overdue."""
+"""Seconds between two checks for handlers that exceed their timeout."""
 
 NEVER_AGAIN_SECONDS = 86_400.0
-"""Until a process that stops has surely stopped."""
+"""Seconds that a stopping process does not outlive."""
 
 SUSPECT_POLL_SECONDS = 1.0
-"""So often we look for suspects, when there were none."""
+"""Seconds between two polls for suspects."""
 
 SUSPECT_WAIT_SECONDS = 5.0
-"""So long we stand still for them, at first."""
+"""Seconds the worker stays paused to get idle, at first."""
 
 SUSPECT_REST_FACTOR = 4.0
-"""So many times as long we go on afterwards: we stand still for a fifth of the time at most."""
+"""Multiple of a pause that must pass before the next one: at most a fifth of the time is paused."""
 
 SUSPECT_DEFER_FACTORS = (1.0, 10.0)
-"""So many times as long a worker that is busy leaves them to others."""
+"""Range of the multiple of `SUSPECT_POLL_SECONDS` for which a busy worker defers suspects."""
 
-REST_STEP_SECONDS = 0.05
-"""So often we look whether anything else was there to do meanwhile."""
-
-Step = Callable[[], Awaitable[float]]
+REST_CHECK_SECONDS = 0.05
+"""Seconds between two checks whether the worker had other work since the pause."""
 
 
 class Worker:
-    """Consumers at work."""
+    """Runs consumers, maintenance and, if there is one, a scheduler, on one node."""
 
     def __init__(
         self,
@@ -105,32 +105,32 @@ class Worker:
 
     @property
     def consumers(self) -> Sequence[QueueConsumer]:
-        """One for each queue."""
+        """One consumer per queue."""
         return self._consumers
 
     async def start(self) -> None:
-        """Begins to claim; raises `InvalidInput` for a handler that cannot run. If it fails, or is
-        cancelled, nothing of it is left: a node that nobody stops would lead for good."""
+        """Starts all loops. Raises `InvalidInput` for a handler that cannot run. If it fails or is
+        cancelled, everything is stopped again: a node that nobody stops would lead forever."""
         check_may_run()
-        async with AsyncExitStack() as failed:
-            failed.push_async_callback(self.stop, 0.0)
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self.stop, 0.0)
             await self._start()
-            failed.pop_all()
+            on_failure.pop_all()
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def lost(node_id: UUID) -> None:
-            loop.call_soon_threadsafe(self.forget)
+        def on_lease_lost(node_id: UUID) -> None:
+            loop.call_soon_threadsafe(self.drop_claims)
             if self.scheduler is not None:
-                loop.call_soon_threadsafe(self.scheduler.forget, node_id)
+                loop.call_soon_threadsafe(self.scheduler.forget_node, node_id)
 
-        self._node.on_lease_lost(lost)
+        self._node.on_lease_lost(on_lease_lost)
         store = self._context.store
         if self._consumers:
             await store.make_ready()
-            # Before the first message: what ends before anyone has looked has no delay to tell.
-            await self._context.observer.look(store)
+            # Before the first message: without the offset its pickup delay is unknown.
+            await self._context.clock_offset.measure(store)
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
             watches = [
@@ -145,16 +145,17 @@ class Worker:
                 f"second claims of {each.queue.name}", _endless(each.run_second_claims)
             )
         self._start_loop("time limits", self._enforce_time_limits)
-        self._start_loop("suspects", self._look_for_suspects)
-        for keeper in maintenance_tasks(store, self._context.observer):
-            self._start_loop(*keeper)
+        self._start_loop("suspects", self._poll_suspects)
+        context = self._context
+        for task in maintenance_tasks(store, context.observer, context.clock_offset):
+            self._start_loop(*task)
         if self.scheduler is not None:
             await self.scheduler.start()
 
     async def stop(self, drain_seconds: float) -> None:
-        """Finishes what has begun, for so long, and gives back the rest; whatever the database
-        and the handlers do, it takes `LEAVE_SECONDS` longer at most. Cancelled, it does not wait
-        for what runs, but leaves all the same."""
+        """Lets running handlers finish for `drain_seconds` and releases all other messages. Takes
+        at most `LEAVE_SECONDS` longer, whatever the database and the handlers do. If cancelled, it
+        does not wait for handlers but still leaves the cluster."""
         self._is_stopping = True
         until, is_drained = monotonic() + drain_seconds + LEAVE_SECONDS, False
         try:
@@ -184,23 +185,23 @@ class Worker:
             await self._node.stop(_remaining_seconds(until))
 
     async def _hand_over(self, scheduler: Scheduler) -> None:
-        """Others lead from now on; if the database is away, as soon as it is back: this node lives
-        on for as long as its handlers run, and nobody would take what it leads."""
+        """Gives up all shards. If the database is unavailable, retries in the background: this node
+        lives as long as its handlers run, and no other node would take its shards."""
         self._node.drop_role(SCHEDULER_ROLE)
         if not await within(HAND_OVER_SECONDS, scheduler.stop()):
             self._start_loop("hand-over", partial(_once, scheduler.leadership.give_up))
 
     def _start_loop(self, name: str, step: Step) -> None:
-        tell = self._context.observer.trouble
-        self._tasks.append(asyncio.create_task(run_forever(name, step, tell=tell)))
+        report = self._context.observer.error_occurred
+        self._tasks.append(asyncio.create_task(run_forever(name, step, report=report)))
 
-    def forget(self) -> None:
-        """The node lost its identity, and all it held."""
+    def drop_claims(self) -> None:
+        """The node lost its identity and all its claims."""
         for each in self._consumers:
-            each.forget()
+            each.drop_claims()
 
     def guarded(self) -> AbstractAsyncContextManager[None]:
-        """Ends what goes on meanwhile, with `HeartbeatEnded`, should there be no heartbeat."""
+        """Raises `HeartbeatEnded` in the calling task if the heartbeat thread ends."""
         return self._node.guarded()
 
     async def _enforce_time_limits(self) -> float:
@@ -210,20 +211,22 @@ class Worker:
         return OVERDUE_SECONDS
 
     async def run_suspects(self, patience_seconds: float = inf) -> int:
-        """Runs suspects of one queue, each queue in turn, and waits for them for so long; how many
-        they were."""
+        """Runs the suspects of one queue, each queue in turn, and waits for them up to
+        `patience_seconds`; returns their number."""
         if self._is_stopping or not self._consumers:
             return 0
-        waiting = await self._queues_with_suspects()
-        if waiting and any(each.is_working for each in self._consumers):
+        suspected = await self._queues_with_suspects()
+        if suspected and any(each.is_working for each in self._consumers):
             await asyncio.sleep(self._defer_seconds())
-            waiting = await self._queues_with_suspects()
-        if not waiting:
+            suspected = await self._queues_with_suspects()
+        if not suspected:
             self._suspect_wait_seconds = SUSPECT_WAIT_SECONDS
             return 0
-        places = [place for place, each in enumerate(self._consumers) if each.queue.id in waiting]
+        indexes = [
+            index for index, each in enumerate(self._consumers) if each.queue.id in suspected
+        ]
         self._last_suspect_index = next(
-            (p for p in places if p > self._last_suspect_index), places[0]
+            (i for i in indexes if i > self._last_suspect_index), indexes[0]
         )
         consumer = self._consumers[self._last_suspect_index]
         paused_at = monotonic()
@@ -240,41 +243,41 @@ class Worker:
                 each.resume()
             self._paused_seconds = monotonic() - paused_at
 
-    async def _look_for_suspects(self) -> float:
+    async def _poll_suspects(self) -> float:
         has_more = self._started_count() > self._started_before or not self._is_idle
         if monotonic() < self._rest_until and has_more:
-            return REST_STEP_SECONDS
+            return REST_CHECK_SECONDS
         ran, self._paused_seconds = 0, 0.0
         with suppress(NodeExpired):  # The node takes a new identity by itself.
             ran = await self.run_suspects()
         rest_seconds = self._paused_seconds * SUSPECT_REST_FACTOR
         self._rest_until, self._started_before = monotonic() + rest_seconds, self._started_count()
-        return REST_STEP_SECONDS if ran else max(rest_seconds, SUSPECT_POLL_SECONDS)
+        return REST_CHECK_SECONDS if ran else max(rest_seconds, SUSPECT_POLL_SECONDS)
 
     async def _run_suspects_alone(self, consumer: QueueConsumer, patience_seconds: float) -> int:
-        """How many suspects ran: all that were claimed, or none."""
+        """Claims and runs suspects; returns their number."""
         if not self._may_start():
             return 0
         holder = self._context.holder()
         limit = consumer.suspects_max
         request = ClaimRequest(queue=consumer.queue.name, holder=holder, limit=limit, separate=True)
-        found = await self._context.claims.claim(consumer.scope, request)
+        found = await self._context.claimer.claim(consumer.scope, request)
         if not self._may_start() or holder != self._context.holder():
-            consumer.give_back(found)
+            consumer.release(found)
             return 0
         await consumer.run_suspects(found, limit, patience_seconds)
         return len(found)
 
     async def _queues_with_suspects(self) -> frozenset[UUID]:
-        """The queues that have suspects."""
+        """The ids of the queues that have suspects."""
         queue_ids = [each.queue.id for each in self._consumers]
         return await self._context.store.messages.suspects(SYSTEM, queue_ids)
 
     def _defer_seconds(self) -> float:
-        """How long to leave suspects to others: another time for each node."""
+        """Seconds to leave suspects to other workers; differs from node to node."""
         least, most = SUSPECT_DEFER_FACTORS
-        chance = self._context.holder().int % 1_000 / 1_000
-        return (least + (most - least) * chance) * SUSPECT_POLL_SECONDS
+        fraction = self._context.holder().int % 1_000 / 1_000
+        return (least + (most - least) * fraction) * SUSPECT_POLL_SECONDS
 
     @property
     def _is_idle(self) -> bool:
@@ -287,7 +290,7 @@ class Worker:
         return not self._is_stopping and self._context.is_trusted()
 
     async def _wait_until_idle(self) -> bool:
-        """Waits until nothing is in hand; False if that takes too long."""
+        """Waits until all consumers are idle; False if that takes too long."""
         until = monotonic() + self._suspect_wait_seconds
         for each in self._consumers:
             if not await each.wait_until_idle(until - monotonic()):
@@ -302,7 +305,7 @@ async def open_worker(
     scope_of: Callable[[str], Scope],
     scheduler: Scheduler | None = None,
 ) -> Worker:
-    """A worker for these consumers, whose queues are in the store already."""
+    """A worker for these consumers. Their queues must exist in the store."""
     opened = []
     for each in consumers:
         scope = SYSTEM if each.queue.is_shared else scope_of(each.queue.name)
