@@ -259,7 +259,7 @@ async def test_an_app_handles_messages_until_it_is_told_to_stop(
     lines = [json.loads(line) for line in child.stderr().splitlines()]
     assert [each["event"] for each in lines] == [
         "handling",
-        "stopping: what runs is finished, the rest is given back",
+        "stopping: running handlers finish, other messages are released",
     ]
     assert lines[0]["queues"] == ["work"]
     assert lines[0]["roles"] == ["scheduler", "worker"]

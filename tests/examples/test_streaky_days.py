@@ -163,4 +163,4 @@ async def test_a_check_that_exceeds_its_cpu_limit_fails_and_the_others_finish(
     letters = await store.dead_letters.list(DEFAULT, "checks", Selection(limit=10))
     assert await store.queues.counts(DEFAULT, "checks") == Counts(dead=2)
     await store.close()
-    assert all("processor time" in str(letter.error) for letter in letters), letters
+    assert all("CPU time" in str(letter.error) for letter in letters), letters

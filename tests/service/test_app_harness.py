@@ -37,9 +37,9 @@ def test_a_virtual_clock_stands_still_until_it_is_moved() -> None:
     clock.advance(seconds=1.5)
     assert (clock.now(), clock.monotonic()) == (START + timedelta(seconds=1.5), 1.5)
     assert clock.at(1.5) == clock.now()
-    with pytest.raises(ValueError, match="time does not go back"):
+    with pytest.raises(ValueError, match="cannot move back"):
         clock.move_to(START)
-    with pytest.raises(ValueError, match="with its zone"):
+    with pytest.raises(ValueError, match="must have a time zone"):
         VirtualClock(datetime(2026, 1, 1))  # noqa: DTZ001
 
 

@@ -47,7 +47,7 @@ class Misread(SyntaxError):
         self.lineno, self.text = 1, 5  # type: ignore[assignment]
 
 
-NO_SECONDS = "TypeError: a Snooze that does not say its seconds"
+NO_SECONDS = "TypeError: a Snooze without seconds"
 OUT_OF_RANGE = "ValueError: seconds must be from 0 to 31536000"
 
 

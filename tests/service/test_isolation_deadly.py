@@ -51,7 +51,7 @@ async def test_in_processes_each_costs_its_own_message_on_either_store(home: Hom
     place = Workplace(home.url)
     bad = {
         "raise": "ValueError: no luck",
-        "burn": "used more than 0.5 seconds of processor time",
+        "burn": "used more than 0.5 seconds of CPU time",
         "allocate": "used more than 128 MiB of memory",
         "_exit": "with exit code 3",
         "kill": "killed from outside",

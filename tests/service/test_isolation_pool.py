@@ -176,9 +176,9 @@ async def test_values_of_every_plain_kind_cross(pool: ProcessPool) -> None:
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (b'"burn"', "used more than 0.2 seconds of processor time, and was stopped"),
+        (b'"burn"', "used more than 0.2 seconds of CPU time, and was stopped"),
         (b'"allocate"', "used more than 128 MiB of memory"),
-        (b'"_exit"', "its process ended by itself, with exit code 3"),
+        (b'"_exit"', "its process exited with code 3"),
         (b'"raise"', "ValueError: no luck"),
         (b'"cancel"', "cancelled from within"),
     ],
@@ -197,14 +197,14 @@ async def test_processor_time_counts_for_each_message(pool: ProcessPool) -> None
     for _ in range(3):
         assert not isinstance(await outcome(pool, handler, b"0.6"), Failed)
     ended = await outcome(pool, handler, b"60")
-    assert ended == Failed("used more than 1 second of processor time, and was stopped")
+    assert ended == Failed("used more than 1 second of CPU time, and was stopped")
 
 
 async def test_who_takes_the_signal_of_the_limit_for_himself_meets_another(
     pool: ProcessPool,
 ) -> None:
     ended = await outcome(pool, declared(handlers.ignore_and_burn, cpu_seconds=0.5))
-    assert ended == Failed("used more than 0.5 seconds of processor time, and was stopped")
+    assert ended == Failed("used more than 0.5 seconds of CPU time, and was stopped")
 
 
 async def test_what_a_carried_row_may_hold() -> None:
@@ -249,16 +249,16 @@ async def test_when_no_process_can_be_started_the_message_fails(
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     ended = await outcome(pool, declared(handlers.plain))
-    assert ended == Failed("no process could be started for it: [Errno 11] no more of them")
+    assert ended == Failed("could not start a process: [Errno 11] no more of them")
 
 
 async def test_a_handler_that_cannot_be_imported_is_refused(pool: ProcessPool) -> None:
     def local(_: Any) -> None: ...
 
     refusals: dict[Callable[..., Any], str] = {
-        local: "is made inside a function",
-        handlers.ENDS["kill"]: "is made inside a function",
-        handlers.wrapped: "is not what tests.service.programs.handlers:plain names",
+        local: "is defined inside a function",
+        handlers.ENDS["kill"]: "is defined inside a function",
+        handlers.wrapped: "is not the object at tests.service.programs.handlers:plain",
     }
     with pytest.raises(InvalidInput) as refused:
         await pool.start([declared(each) for each in refusals])
@@ -294,7 +294,7 @@ async def test_a_module_that_runs_the_app_when_it_is_imported_is_refused(
 async def test_a_module_that_ends_the_process_is_refused(pool: ProcessPool) -> None:
     from tests.service.programs import exiting
 
-    with pytest.raises(InvalidInput, match="ended by itself, with exit code 4"):
+    with pytest.raises(InvalidInput, match="exited with code 4"):
         await pool.start([declared(exiting.handle)])
     assert pool.pids == []
 

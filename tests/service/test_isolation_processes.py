@@ -39,14 +39,14 @@ def pids(worker: Worker) -> list[int]:
         ("raise", "ValueError: no luck"),
         ("cancel", "cancelled from within"),
         ("exit", "SystemExit: that is all"),
-        ("burn", "used more than 0.5 seconds of processor time, and was stopped"),
+        ("burn", "used more than 0.5 seconds of CPU time, and was stopped"),
         ("allocate", "used more than 128 MiB of memory"),
-        ("_exit", "its process ended by itself, with exit code 3"),
-        ("crash", "its process died of SIGSEGV"),
+        ("_exit", "its process exited with code 3"),
+        ("crash", "its process was ended by SIGSEGV"),
         ("kill", "its process was killed from outside"),
-        ("abort", "its process died of SIGABRT"),
+        ("abort", "its process was ended by SIGABRT"),
         ("hang", "took longer than 2 seconds, and was stopped"),
-        ("fork", "its process ended by itself, with exit code 5"),
+        ("fork", "its process exited with code 5"),
     ],
 )
 async def test_whatever_a_handler_does_only_its_message_fails(
@@ -197,8 +197,8 @@ async def test_rows_of_its_own_cross_and_commit_with_the_ack(tmp_path: Path) -> 
     ("handler", "error"),
     [
         (handlers.write_by_itself, "which is in another process; use execute(statement, *values)"),
-        (handlers.write_anything, "value 1 is a object, which does not cross to another process"),
-        (handlers.send_too_much, "bytes, and 67108864 is the most"),
+        (handlers.write_anything, "value 1 is a object, which cannot be sent to another process"),
+        (handlers.send_too_much, "bytes; the maximum is 67108864"),
     ],
 )
 async def test_what_cannot_cross_is_refused(tmp_path: Path, handler: Any, error: str) -> None:

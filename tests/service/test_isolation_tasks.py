@@ -134,9 +134,9 @@ async def test_who_will_not_be_cancelled_is_left_behind(
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
-        assert (behind.of("work"), behind.total, said) == (1, 1, [])
+        assert (behind.count("work"), behind.total, said) == (1, 1, [])
         let_go.set()
-        await eventually(lambda: behind.of("work") == 0)
+        await eventually(lambda: behind.count("work") == 0)
         assert said == [HandlerEnded]
         assert await place.out() == ["a"]
 
@@ -265,12 +265,12 @@ async def test_stopping_the_worker_gives_back_what_does_not_end(
     async with asyncio.timeout(WAIT_SECONDS):
         async with place.app._engine.running(drain_seconds=0) as worker:
             await eventually(lambda: len(begun) == 2)
-        assert worker._context.isolator.abandoned.of("work") == 1
+        assert worker._context.isolator.abandoned.count("work") == 1
     waiting = await place.waiting()
     assert [(each.attempts, each.holder) for each in waiting] == [(0, None)] * 2
     await place.app.close()
     let_go.set()
-    await eventually(lambda: worker._context.isolator.abandoned.of("work") == 0)
+    await eventually(lambda: worker._context.isolator.abandoned.count("work") == 0)
 
 
 async def test_who_is_closed_is_not_taken_for_one_who_failed() -> None:

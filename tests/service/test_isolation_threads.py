@@ -206,9 +206,9 @@ async def test_a_function_that_hangs_is_left_behind(
         behind = worker._context.isolator.abandoned
         assert await place.until_dead() == ["took longer than 1 second, and was stopped"]
         assert await place.until_out() == ["a"]  # In the only slot there is.
-        assert (behind.of("work"), behind.total) == (1, 1)
+        assert (behind.count("work"), behind.total) == (1, 1)
         door.set()
-        await eventually(lambda: behind.of("work") == 0)
+        await eventually(lambda: behind.count("work") == 0)
         assert said == [HandlerEnded] * 5
         assert await place.out() == ["a"]
     await eventually(lambda: not handler_threads())
@@ -269,11 +269,11 @@ async def test_whoever_is_left_behind_costs_slots_beyond_a_bound(
         await eventually(lambda left=left: len(handler_threads()) == left)  # type: ignore[misc]
         task.cancel()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
-        assert behind.of("work") == left
+        assert behind.count("work") == left
         assert behind.permits_lost("work") == max(left - 2, 0)
     assert behind.permits_lost("another") == 0
     door.set()
-    await eventually(lambda: behind.of("work") == 0)
+    await eventually(lambda: behind.count("work") == 0)
     assert behind.permits_lost("work") == 0
     await eventually(lambda: not handler_threads())
 
@@ -308,7 +308,7 @@ async def test_when_no_thread_can_be_started_the_message_fails(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     outcome: Outcome | None = await ThreadPool(AbandonedHandlers()).run(declared(raises), None)
-    assert outcome == Failed("no thread could be started for it: can't start new thread")
+    assert outcome == Failed("could not start a thread: can't start new thread")
 
 
 @pytest.mark.parametrize("kind", ["thread", "task"])

@@ -1,30 +1,41 @@
-"""What runs in the background: one noun per process, each with a loop of its own.
+"""The engine that runs in the background: worker, scheduler, node, and what observes them.
 
 ```
-  node.py       this process's identity and its heartbeat, in a thread of its own
-  claims.py     what a node claims: known to somebody here, or given back
-  intake.py     claims ahead of the slots that are free
-  context.py    what all consumers of a worker share
-  consumer.py   one queue: messages into slots, ends into settlements
-  slots.py      the handlers of a queue under way, how many may be, and what is stopped
-  stepping.py   whether what is awaited really waits
-  invoking.py   one invocation of a handler, and what it said
-  settling.py   ends into settlements, many in one call
-  patience.py   a store that is away, and answers that got lost
-  isolating.py  where a handler runs: a task, threads.py, or processes.py
-  worker.py     all consumers of an app, and the keepers of the store
-  leadership.py which shards are ours; the protocol is written there
-  scheduler.py  slots that come up into messages
-  zones.py      stored times under new zone data
-  clock_jumps.py whether somebody set the database's clock
-  lateness.py   what was claimed too late: to be handled, or not any more
-  keeping.py    reaper, pruner, tallies: what keeps a store in order
-  observing.py  what a worker tells, to lines.py for people and metrics.py for Prometheus
-  watchdog.py   a thread that sees the event loop stand still
-  watched.py    a worker with all who watch it
-  logs.py       how lines look in a process that is ours
-  running.py    a process that runs until it is told to stop
-  daemons.py    its threads, which keep it from ending for no one
-  loop.py       doing something again and again, whatever happens
+  loop                 runs a step forever, whatever it raises
+  node                 this process's identity, lease and heartbeat thread
+  maintenance          reaper, pruner, counters: background tasks that maintain a store
+  process_lifecycle    runs a process until a signal stops it
+
+  worker/worker        all consumers of an app on one node; suspects; shutdown
+  worker/consumer      one queue: claims messages, runs handlers, settles results
+  worker/claim         claims of a node whose answers may get lost; late messages; shared context
+  worker/prefetch      how many messages to claim before a permit is free
+  worker/permits       how many handlers may run, which ones run, and stopping them
+  worker/invoke        one invocation of a handler, and its outcome
+  worker/settle        settles finished messages, many in one call
+  worker/settle_retry  retries settlements while the store is unavailable
+
+  isolation            runs a handler in a task, a thread or a process
+  isolation/threads            threads for plain functions; abandoned handlers
+  isolation/process_pool       handler processes: reused, killed, replaced
+  isolation/process_handle     one handler process, from the worker's side
+  isolation/process_main       one handler process, from the inside
+  isolation/protocol           what the two send each other
+  isolation/function_location  the import path of a handler
+
+  scheduler/scheduler       turns due slots into messages
+  scheduler/leadership      which shards this node leads; the protocol is described there
+  scheduler/calendars       a cache of calendar days
+  scheduler/tzdata          recomputes stored times under new tzdata
+  scheduler/database_clock  detects when somebody set the database's clock
+
+  observe                   Observer: one method per event; Observers: passes events to the sinks
+  observe/log_events        log lines
+  observe/log_format        the format of log lines in a process of ours
+  observe/metrics           Prometheus metrics of a worker, and their HTTP server
+  observe/schedule_metrics  Prometheus metrics of slots and the scheduler
+  observe/watchdog          a thread that notices a blocked event loop
 ```
+
+`wiring.assemble` puts these parts together.
 """

@@ -1,10 +1,10 @@
 """Where a handler runs: in a task, a thread, or a process.
 
-| where | a handler that does not end | what it cannot do |
+| where | a handler that does not finish | what it cannot do |
 |---|---|---|
-| task | is cancelled; if it will not have that, left behind and counted | – |
-| thread | is left behind and counted | hold up the others' event loop |
-| process | is killed | cost the others memory, processor time or their lives |
+| task | is cancelled; if it ignores that, it is abandoned and counted | – |
+| thread | is abandoned and counted | block the event loop of other handlers |
+| process | is killed | take memory, CPU time or the process of other handlers |
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tickwork.service.worker.invoke import (
 )
 
 PROCESSES_PER_CORE = 4
-"""So many processes a queue may have unless somebody says how many (`max_concurrency`)."""
+"""Maximum number of processes per core for a queue without `max_concurrency`."""
 
 
 class Isolator:
-    """Runs the handlers of a worker, each where it wants to run; open while it is entered."""
+    """Runs the handlers of a worker, each with its declared isolation. Open inside its context."""
 
     def __init__(self, handlers: Sequence[HandlerDeclaration]) -> None:
         self._handlers = handlers
@@ -48,14 +48,14 @@ class Isolator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends every thread that can be ended, and every process."""
+        """Stops all idle threads and all processes."""
         self.threads.stop()
         await self.processes.stop()
 
     def invoke(
         self, handler: HandlerDeclaration, given: HandlerArgument
     ) -> Coroutine[Any, Any, InvocationResult]:
-        """One invocation. Cancelled, it ends soon unless it is a coroutine that will not."""
+        """Runs one invocation. It ends soon when cancelled, unless a coroutine ignores that."""
         if handler.isolation is Isolation.PROCESS:
             assert isinstance(given, ClaimedMessage)
             return invoke_guarded(self.processes.invoke(handler, given), given)
@@ -65,7 +65,7 @@ class Isolator:
 
 
 def auto_permits_max(consumer: Consumer) -> int:
-    """How many slots a queue gets at most when nobody says how many."""
+    """Maximum number of permits of a queue without `max_concurrency`."""
     handlers = [consumer.batch] if consumer.batch else [*consumer.by_type.values()]
     if any(each.isolation is Isolation.PROCESS for each in handlers):
         return min(PROCESSES_PER_CORE * (os.cpu_count() or 1), AUTO_CONCURRENCY_MAX)

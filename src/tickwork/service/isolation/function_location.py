@@ -1,8 +1,8 @@
-"""Where a function is to be found: the name under which another process imports it.
+"""The import path of a function, by which another process imports it.
 
-A handler that runs in a process of its own is not carried there. The process imports its module,
-as this one did, and finds it by name. A script that was started itself (`__main__`) is imported
-there by its path, under another name: what stands under `if __name__ == "__main__"` does not run.
+A handler that runs in its own process is not pickled. The process imports its module, as this one
+did, and finds it by name. A script that was started directly (`__main__`) is imported by its path,
+under another module name, so code under `if __name__ == "__main__"` does not run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from msgspec import Struct
 
 MAIN = "__tickwork_main__"
-"""The name of a script that is imported."""
+"""The module name of an imported script."""
 
 
 class FunctionLocation(Struct, frozen=True, array_like=True):
-    """A module, by its name or (`path`) by its file, and a name within it."""
+    """A module, by its name or (`path`) its file, and a qualified name in it."""
 
     module: str
     qualname: str
@@ -31,17 +31,19 @@ class FunctionLocation(Struct, frozen=True, array_like=True):
 
 
 class NotImportable(Exception):
-    """A function that no other process can import; the text says why and what to do."""
+    """No other process can import this function; the text says why and what to do."""
 
 
 def location_of(function: Callable[..., Any]) -> FunctionLocation:
-    """The place at which another process finds this very function; else `NotImportable`."""
+    """Where another process finds this function. Raises `NotImportable` if it cannot."""
     module, qualname = function.__module__, function.__qualname__
     if "<" in qualname:
-        raise NotImportable("is made inside a function; define it at the top level of its module")
+        raise NotImportable(
+            "is defined inside a function; define it at the top level of its module"
+        )
     if _found(sys.modules.get(module), qualname) is not function:
         raise NotImportable(
-            f"is not what {module}:{qualname} names, so no other process finds it there; put "
+            f"is not the object at {module}:{qualname}, so another process cannot import it; put "
             "the app's decorator above all others"
         )
     if module != "__main__":
@@ -50,12 +52,14 @@ def location_of(function: Callable[..., Any]) -> FunctionLocation:
     if main.__spec__ is not None:  # python -m package.module
         return FunctionLocation(main.__spec__.name, qualname)
     if getattr(main, "__file__", None) is None:
-        raise NotImportable("was typed in; define it in a file, which another process can import")
+        raise NotImportable(
+            "was defined interactively; define it in a file, which another process can import"
+        )
     return FunctionLocation(MAIN, qualname, str(Path(str(main.__file__)).resolve()))
 
 
 def import_function(location: FunctionLocation) -> Callable[..., Any]:
-    """The function at a place; raises whatever importing its module raises, or `NotImportable`."""
+    """Imports a function. Raises `NotImportable`, or whatever importing its module raises."""
     module = (
         _import_script(location.path) if location.path else importlib.import_module(location.module)
     )

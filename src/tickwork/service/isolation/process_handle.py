@@ -1,7 +1,7 @@
-"""A handler's process, from without: started, asked, killed, and always buried.
+"""The worker's side of a handler process: starts it, sends requests, kills it and reaps it.
 
-It has a process group of its own. Signals of a terminal do not reach it, and whatever a handler
-started there is killed along with it.
+The process has its own process group. Signals of a terminal do not reach it, and whatever a handler
+started there is killed with it.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from tickwork.service.isolation.protocol import (
     encode_frame,
 )
 
-LOOK_SECONDS = 1.0
-"""So often we look whether it lives: its own children may keep its end of the socket open."""
+CHECK_SECONDS = 1.0
+"""Seconds between two checks whether it lives: its children may keep its end of the socket open."""
 
 STOP_SECONDS = 2.0
-"""So long it may take to end by itself."""
+"""Seconds it may take to exit by itself."""
 
 REAP_SECONDS = 10.0
-"""So long the system may take to end a killed one."""
+"""Seconds the system may take to remove a killed process."""
 
-_PAUSE_SECONDS = 0.005
+_POLL_SECONDS = 0.005
+"""Seconds between two checks whether it has exited."""
 
 A = TypeVar("A")
 
 
 class ProcessEnded(Exception):
-    """It gives no answer any more."""
+    """The process has exited without an answer."""
 
 
 class HandlerProcess:
-    """One process, for one message at a time."""
+    """One process, which handles one message at a time."""
 
     def __init__(self) -> None:
-        """Starts it; `OSError` if there can be no more."""
+        """Starts the process; `OSError` if the system allows no more."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 descriptor = theirs.fileno()
-                self._process = subprocess.Popen(  # noqa: S603 (it is this very Python)
+                self._process = subprocess.Popen(  # noqa: S603 (this Python itself)
                     [
                         sys.executable,
                         "-P",
@@ -82,11 +83,12 @@ class HandlerProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it lives, as far as can be known."""
+        """Whether it seems to be alive."""
         return not self._has_ended and not (self._streams and self._streams[0].at_eof())
 
     async def ask(self, request: Request, kind: type[A]) -> A:
-        """Its answer; `ProcessEnded` if there is none, `ValueError` if it makes no sense."""
+        """Sends a request and returns the answer. `ProcessEnded` if the process exited,
+        `ValueError` if the answer is invalid."""
         self._asked += 1
         frame = encode_frame(request, self._asked)
         if self._streams is None:
@@ -95,15 +97,15 @@ class HandlerProcess:
         self._streams[1].write(frame)
         length, number = HEAD.unpack(await self._read(HEAD.size))
         if number != self._asked:
-            # Two may speak there, and who does now is not known. None of it can be used.
-            raise ValueError("its process answered what it was not asked, and is not used again")
+            # A forked copy may write to the same socket: nothing from it can be trusted.
+            raise ValueError("its process sent an answer to no request, and is not used again")
         return decode_frame(await self._read(length), kind)
 
     async def _read(self, count: int) -> bytes:
         assert self._streams is not None
         while True:
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(CHECK_SECONDS):
                     return await self._streams[0].readexactly(count)
             except TimeoutError:
                 if self._has_ended:
@@ -112,38 +114,38 @@ class HandlerProcess:
                 raise ProcessEnded from None
 
     def kill(self) -> None:
-        """Ends it and all that it started. It must not have been buried."""
+        """Kills it and all processes it started. It must not have been reaped."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     async def reap(self, *, wait_seconds: float = STOP_SECONDS) -> int | None:
-        """Lets it end by itself, for so long, and clears away what is left; returns its exit
-        code (a signal's number below 0), or None if it had to be killed."""
+        """Lets it exit by itself for `wait_seconds`, then kills what is left. Returns its exit code
+        (negative for a signal), or None if it had to be killed."""
         if self._streams is not None:
             self._streams[1].close()
         else:
             self._socket.close()
         is_ended = await _until(lambda: self._has_ended, wait_seconds)
-        self.kill()  # Before it is reaped: until then nobody else can have its number.
+        self.kill()  # Before it is reaped: until then its pid cannot be reused.
         await _until(lambda: self._process.poll() is not None, REAP_SECONDS)
         return self._process.returncode if is_ended else None
 
     @property
     def _has_ended(self) -> bool:
-        """It is dead; where it can be seen, it is not reaped by that."""
+        """Whether it has exited. Where the system allows, the check does not reap it."""
         if not hasattr(os, "waitid"):
             return self._process.poll() is not None
         try:
-            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self.pid, look) is not None
-        except ChildProcessError:  # Somebody else has buried it.
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.pid, options) is not None
+        except ChildProcessError:  # Somebody else has reaped it.
             return True
 
 
 async def _until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came to hold within so long."""
+    """Waits up to `seconds` for a condition; returns whether it holds."""
     until = monotonic() + seconds
-    # That a process is dead, and not reaped yet, no system tells: one has to look.
+    # No system notifies about a process that has exited without reaping it: poll.
     while not (holds := condition()) and monotonic() < until:  # noqa: ASYNC110
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
     return holds

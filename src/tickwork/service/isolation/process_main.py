@@ -1,16 +1,14 @@
-"""A handler's process, from within: `python -m tickwork.service.isolation.process_main DESCRIPTOR`.
+"""The main module of a handler process: `python -m tickwork.service.isolation.process_main FD`.
 
-It handles one message at a time, as its worker says, over the socket that it was given. When the
-worker is gone the socket ends, and then it ends too, whatever it is doing.
+It handles one message at a time, as its worker requests over the inherited socket. When the worker
+exits, the socket is closed, and this process exits too, whatever it is doing.
 
-What a handler's process may use up for one message, held by the system itself.
+The system enforces the limits of a message. CPU time: a system timer counts it for all threads, and
+its signal ends the process whatever the code does; if the code has replaced that signal's handler,
+a resource limit some seconds later ends the process anyway. Memory, where the system counts it (as
+on Linux): allocations fail, and Python raises MemoryError.
 
-Processor time: a timer of the system counts it, of all threads, and its signal ends the process
-whatever the code is doing; should the code have taken that signal for itself, a limit some seconds
-further on ends it all the same. Memory, where the system counts it (Linux does): there is no more,
-and Python raises MemoryError.
-
-This very process, and no copy that a handler forked.
+A handler may fork. Only the original process may answer the worker, never a forked copy.
 """
 
 from __future__ import annotations
@@ -65,30 +63,30 @@ from tickwork.service.worker.invoke import (
     run_function,
 )
 
-CPU_SPARE_SECONDS = 2
-"""So much later the second limit of processor time comes."""
+CPU_EXTRA_SECONDS = 2
+"""Seconds between the first and the second limit of CPU time."""
 
 _MEBIBYTE = 1024 * 1024
 
 
 class MemoryLimitExceeded(Exception):
-    """The handler wanted more memory than it may have."""
+    """The handler exceeded its memory limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(f"used more than {limit_bytes / _MEBIBYTE:g} MiB of memory")
 
 
 class ResourceLimits:
-    """Limits while it is entered; afterwards there are none, so that the end can be told."""
+    """Sets limits inside its context, and removes them so that the result can be sent."""
 
     def __init__(self, *, cpu_seconds: float, memory_bytes: int) -> None:
         self._cpu_seconds, self._memory_bytes = cpu_seconds, memory_bytes
-        self.is_used_up = False
+        self.is_memory_exceeded = False
 
     def __enter__(self) -> None:
         signal.setitimer(signal.ITIMER_PROF, self._cpu_seconds)
         used = resource.getrusage(resource.RUSAGE_SELF)
-        until = used.ru_utime + used.ru_stime + self._cpu_seconds + CPU_SPARE_SECONDS
+        until = used.ru_utime + used.ru_stime + self._cpu_seconds + CPU_EXTRA_SECONDS
         _limit(resource.RLIMIT_CPU, math.ceil(until))
         _limit(resource.RLIMIT_DATA, self._memory_bytes)
 
@@ -102,7 +100,7 @@ class ResourceLimits:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         _limit(resource.RLIMIT_CPU, None)
         if isinstance(error, MemoryError):
-            self.is_used_up = True
+            self.is_memory_exceeded = True
             raise MemoryLimitExceeded(self._memory_bytes) from error
 
 
@@ -114,15 +112,16 @@ def _limit(which: int, soft: int | None) -> None:
     resource.setrlimit(which, (soft, hard))
 
 
-_FAILED = 1
+_EXIT_FAILED = 1
+"""Exit code of a forked copy that raised an error."""
 
 
 class OriginalProcess:
-    """What is entered is left by the process that made this, and by no other.
+    """A context that only the process which created it leaves.
 
-    A copy has the same stack and the same socket. One that comes back up (its program could not
-    be started, or it just returned) would answer for us, and so it ends here: with the code that
-    it would have ended with elsewhere, and nothing flushed or closed that is ours.
+    A forked copy has the same stack and the same socket. If it returned from the handler (because
+    it could not start its program, or just returned), it would answer in our place. So it exits
+    here, with the exit code it would have had elsewhere, without flushing or closing what is ours.
     """
 
     def __init__(self) -> None:
@@ -139,14 +138,14 @@ class OriginalProcess:
     ) -> None:
         if os.getpid() == self._pid:
             return
-        code = _code(error)
+        code = _exit_code(error)
         if code is None:
-            traceback.print_exception(error)  # Nobody else will tell.
-        os._exit(_FAILED if code is None else code)
+            traceback.print_exception(error)  # Nothing else reports it.
+        os._exit(_EXIT_FAILED if code is None else code)
 
 
-def _code(error: BaseException | None) -> int | None:
-    """What it ends with; None for what nobody chose."""
+def _exit_code(error: BaseException | None) -> int | None:
+    """The exit code of an error; None for an error that is no exit."""
     if error is None:
         return 0
     if not isinstance(error, SystemExit):
@@ -156,28 +155,28 @@ def _code(error: BaseException | None) -> int | None:
 
 
 EXIT_SECONDS = 2.0
-"""So long it may take to end by itself when the worker is gone."""
+"""Seconds an idle process may take to exit by itself when the worker is gone."""
 
 _PR_SET_PDEATHSIG = 1
-_LOST = 1
+_EXIT_WORKER_GONE = 1
 
 
 class LoadedHandler(NamedTuple):
-    """A handler that was imported, and what makes its messages."""
+    """An imported handler, and the composer of the messages it sends."""
 
     handler: HandlerDeclaration
     compose: Composer
 
 
 class HandlerGuards(NamedTuple):
-    """What a handler may use up, and who may come back from it."""
+    """The contexts in which a handler runs."""
 
-    budget: ResourceLimits
+    limits: ResourceLimits
     origin: OriginalProcess
 
 
 class HandlerServer:
-    """Handles what its worker sends."""
+    """Answers the requests of the worker."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -188,7 +187,7 @@ class HandlerServer:
         self._is_busy = False
 
     def serve(self) -> None:
-        """Returns when the worker wants no more."""
+        """Answers requests until the worker closes the socket."""
         threading.Thread(target=self._read_all, name="tickwork-requests", daemon=True).start()
         with self._runner:
             while (asked := self._requests.get()) is not None:
@@ -209,7 +208,7 @@ class HandlerServer:
             case HandleMessage():
                 return self._handle(request, number)
 
-    # Reading, in a thread of its own: a handler may keep us busy when the worker goes away
+    # Reading, in its own thread: the worker may exit while a handler runs
 
     def _read_all(self) -> None:
         while (head := self._read(HEAD.size)) is not None:
@@ -221,7 +220,7 @@ class HandlerServer:
         self._requests.put(None)
         if not self._is_busy:
             threading.Event().wait(EXIT_SECONDS)
-        os._exit(_LOST)
+        os._exit(_EXIT_WORKER_GONE)
 
     def _read(self, count: int) -> bytes | None:
         parts = bytearray()
@@ -238,7 +237,7 @@ class HandlerServer:
     # Handling
 
     def _load(self, load: LoadHandler) -> str | None:
-        """Imports a handler; returns why it cannot be."""
+        """Imports a handler; returns the error if it fails."""
         found: list[Callable[..., Any]] = []
 
         def find(location: FunctionLocation) -> None:
@@ -249,17 +248,17 @@ class HandlerServer:
         if failure is not None:
             return str(encode_outcome(failure)[0])
         registry, handler = _declared(found[0], load)
-        registry.made.update(registry.queues)  # By the worker: it was here before us.
+        registry.made.update(registry.queues)  # The worker has created them.
         self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
         return None
 
     def _handle(self, work: HandleMessage, number: int) -> bytes:
-        budget = ResourceLimits(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
+        limits = ResourceLimits(cpu_seconds=work.cpu_seconds, memory_bytes=work.memory_bytes)
         deadline = monotonic() + work.seconds_left
         try:
-            invoked = self._invoke(work, budget, deadline)
-            return encode_frame(_ended(invoked, is_worn_out=budget.is_used_up), number)
-        except (PayloadInvalid, ValueError) as error:  # Or what was said cannot cross.
+            invoked = self._invoke(work, limits, deadline)
+            return encode_frame(_ended(invoked, is_worn_out=limits.is_memory_exceeded), number)
+        except (PayloadInvalid, ValueError) as error:  # Or the result cannot be encoded.
             failed = Failed(str(error))
             return encode_frame(
                 MessageHandled(
@@ -269,7 +268,7 @@ class HandlerServer:
             )
 
     def _invoke(
-        self, work: HandleMessage, budget: ResourceLimits, deadline: float
+        self, work: HandleMessage, limits: ResourceLimits, deadline: float
     ) -> InvocationResult:
         handler, compose = self._known[work.load]
         message = ClaimedMessage(
@@ -281,14 +280,14 @@ class HandlerServer:
             make_rows=BufferedRows,
         )
         handling = Handling(message, has_store=False)
-        limits = HandlerGuards(budget, self._origin)
-        # A copy for each message: what a handler sets there ends with it.
+        guards = HandlerGuards(limits, self._origin)
+        # A copy per message: what a handler sets there ends with it.
         context, function = copy_context(), handler.function
         if inspect.iscoroutinefunction(function):
-            running = _run_coroutine(function, handling, message, limits)
+            running = _run_coroutine(function, handling, message, guards)
             failure = self._runner.run(running, context=context)
         else:
-            failure = context.run(_run_function, function, handling, message, limits)
+            failure = context.run(_run_function, function, handling, message, guards)
         return result_of(message, handling.end(), failure)
 
 
@@ -296,12 +295,12 @@ async def _run_coroutine(
     function: Callable[[Any], Any],
     handling: Handling,
     message: ClaimedMessage[Any],
-    limits: HandlerGuards,
+    guards: HandlerGuards,
 ) -> Outcome | None:
     enter(handling)
 
     async def limited(given: Message[Any]) -> Any:
-        with limits.budget, limits.origin:
+        with guards.limits, guards.origin:
             returned = await function(given)
             await handling.finish()
         return returned
@@ -313,25 +312,25 @@ def _run_function(
     function: Callable[[Any], Any],
     handling: Handling,
     message: ClaimedMessage[Any],
-    limits: HandlerGuards,
+    guards: HandlerGuards,
 ) -> Outcome | None:
     enter(handling)
 
     def limited(given: Message[Any]) -> Any:
-        with limits.budget, limits.origin:
+        with guards.limits, guards.origin:
             return function(given)
 
     return run_function(limited, message)
 
 
 def _ended(invoked: InvocationResult, *, is_worn_out: bool) -> MessageHandled:
-    (said,) = invoked.outcomes
+    (handled,) = invoked.outcomes
     return MessageHandled(
-        outcome=type(said.outcome).__name__,
-        values=encode_outcome(said.outcome),
-        sends=said.made.sends,
-        batches=said.made.batches,
-        statements=statements_of(said.message.rows),
+        outcome=type(handled.outcome).__name__,
+        values=encode_outcome(handled.outcome),
+        sends=handled.made.sends,
+        batches=handled.made.batches,
+        statements=statements_of(handled.message.rows),
         is_failed=invoked.is_failed,
         is_worn_out=is_worn_out,
     )
@@ -340,7 +339,7 @@ def _ended(invoked: InvocationResult, *, is_worn_out: bool) -> MessageHandled:
 def _declared(
     function: Callable[..., Any], load: LoadHandler
 ) -> tuple[Registry, HandlerDeclaration]:
-    """The app that importing the handler made, if it made one, and what it declares."""
+    """The registry that importing the handler created, if any, and the handler's declaration."""
     for registry in Registry.known():
         for each in registry.handlers:
             if each.function is function and (each.queue, each.type) == (load.queue, load.type):
@@ -353,17 +352,17 @@ def _declared(
 
 
 def _die_with_worker() -> None:
-    """The system ends us with our worker, where it can. The reading thread sees its end too, but
-    may never have its turn: code that is not Python's can keep it out."""
+    """Lets the system kill this process with its worker, where possible. The reading thread notices
+    too, but native code that holds the interpreter's lock can keep it from running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _leave_signals_to_worker() -> None:
-    """A signal to all processes of a service is the worker's to answer; it lets us finish.
+    """Leaves SIGTERM and SIGINT, sent to all processes of a service, to the worker, which drains.
 
-    They are not ignored, but answered with nothing: what is ignored, a program that a handler
-    starts would ignore too.
+    They get an empty handler instead of being ignored: a program that a handler starts would
+    inherit an ignored signal.
     """
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)
@@ -372,7 +371,7 @@ def _leave_signals_to_worker() -> None:
 
 
 def main() -> None:
-    """A process's life."""
+    """Runs the process."""
     _die_with_worker()
     _leave_signals_to_worker()
     forbid_apps()

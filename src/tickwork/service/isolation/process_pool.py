@@ -1,14 +1,14 @@
-"""Processes for handlers: kept and used again, killed when they overrun, replaced when they die.
+"""A pool of handler processes: reused, killed when they overrun, replaced when they die.
 
 ```
-  started ──▶ idle ◀──▶ at work ──▶ worn out (so many messages, or memory used up) ──▶ ended
-               │           ├─────▶ died by itself ──▶ its message failed, with what happened
-               │           └─────▶ stopped (wall limit, shutdown) ──▶ killed
-               └─ for too long ──▶ ended
+  started ──▶ idle ◀──▶ working ──▶ worn out (message count, or memory limit hit) ──▶ stopped
+               │           ├─────▶ died by itself ──▶ its message fails, with the cause
+               │           └─────▶ stopped (timeout, shutdown) ──▶ killed
+               └─ idle for too long ──▶ stopped
 ```
 
-One is started when a handler needs it and none is idle; so there are never more at work than
-slots. What a process said before it died is lost with it: its message counts as failed.
+A process is started when a handler needs one and none is idle, so there are never more working
+processes than permits. What a handler did before its process died is lost: its message fails.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from tickwork.service.isolation.protocol import (
 from tickwork.service.worker.invoke import InvocationResult, MessageOutcome, result_when_stopped
 
 MESSAGES_MAX = 1_000
-"""So many a process handles: what a handler leaks does not add up for ever."""
+"""Maximum number of messages a process handles, so that leaks do not add up forever."""
 
 IDLE_SECONDS = 60.0
-"""So long a process may have nothing to do …"""
+"""Seconds after which an idle process is stopped."""
 
 IDLE_KEPT = 1
-"""… but for so many of them."""
+"""Number of idle processes that are kept."""
 
 LOAD_SECONDS = 60.0
-"""So long it may take to start, and to import a handler."""
+"""Seconds a process may take to start and import a handler."""
 
 CPU_SIGNALS = ("SIGPROF", "SIGXCPU")
-"""A process that died of one of these used up its processor time."""
+"""Signals that end a process that used up its CPU time."""
 
 
 class LoadFailed(Exception):
-    """A process could not import a handler; the text is what it raised."""
+    """A process could not import a handler; the text says why."""
 
 
 class ProcessPool:
@@ -69,21 +69,22 @@ class ProcessPool:
         self._living: set[HandlerProcess] = set()
         self._idle: list[HandlerProcess] = []
         self._reaping: dict[HandlerProcess, asyncio.Task[int | None]] = {}
-        self._looking: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self.killed = 0
 
     @property
     def pids(self) -> list[int]:
-        """Those that are not buried yet."""
+        """The pids of all processes that are not reaped."""
         return [each.pid for each in self._living]
 
     async def start(self, handlers: Sequence[HandlerDeclaration]) -> None:
-        """Refuses handlers that no process can run (`InvalidInput`): a first one tries."""
+        """Starts a first process and imports all handlers there. Raises `InvalidInput` for
+        handlers that cannot run in a process."""
         if not handlers:
             return
         if os.name != "posix":
             faults = [
-                FieldError(each.name, "wants a process: this system knows no limits of one")
+                FieldError(each.name, "needs a process, and this system cannot limit processes")
                 for each in handlers
             ]
             raise InvalidInput(faults)
@@ -97,23 +98,21 @@ class ProcessPool:
             raise InvalidInput(faults)
 
     async def stop(self) -> None:
-        """Ends all of them; nothing is left when it returns."""
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+        """Stops all processes; none is left when it returns."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         self._idle.clear()
         await asyncio.gather(*map(self._reap, [*self._living]))
 
     async def invoke(
         self, handler: HandlerDeclaration, message: ClaimedMessage[object]
     ) -> InvocationResult:
-        """One invocation; its process is killed if it is cancelled."""
+        """Runs one invocation. Cancelling it kills its process."""
         try:
             process = self._take()
         except OSError as error:
-            return result_when_stopped(
-                message, Failed(f"no process could be started for it: {error}")
-            )
+            return result_when_stopped(message, Failed(f"could not start a process: {error}"))
         try:
             await self._load(process, handler)
             ended = await process.ask(self._work(handler, message), MessageHandled)
@@ -127,7 +126,9 @@ class ProcessPool:
             return result_when_stopped(message, Failed(str(error)))
         except (ValueError, msgspec.DecodeError) as error:
             self._reap(process)
-            return result_when_stopped(message, Failed(f"it did not end as handlers do: {error}"))
+            return result_when_stopped(
+                message, Failed(f"its process sent no valid answer: {error}")
+            )
         except asyncio.CancelledError:
             self.killed += 1
             process.kill()
@@ -145,11 +146,11 @@ class ProcessPool:
             memory_bytes=handler.memory_bytes,
         )
 
-    # Who is there
+    # Taking and returning processes
 
     def _take(self) -> HandlerProcess:
         while self._idle:
-            # The last one: so those that are not needed stay idle for long.
+            # The most recent one, so that unneeded ones stay idle and are stopped.
             process = self._idle.pop()
             if process.is_usable:
                 return process
@@ -165,24 +166,24 @@ class ProcessPool:
             return
         process.idle_since = monotonic()
         self._idle.append(process)
-        if self._looking is None:
+        if self._idle_timer is None:
             loop = asyncio.get_running_loop()
-            self._looking = loop.call_later(self._idle_seconds, self._end_idle)
+            self._idle_timer = loop.call_later(self._idle_seconds, self._stop_idle)
 
-    def _end_idle(self) -> None:
-        """Ends those that have had nothing to do for too long."""
-        self._looking = None
-        long_ago = monotonic() - self._idle_seconds
-        tired = [each for each in self._idle[IDLE_KEPT:] if each.idle_since <= long_ago]
-        for process in tired:
+    def _stop_idle(self) -> None:
+        """Stops processes that were idle for too long."""
+        self._idle_timer = None
+        idle_since_max = monotonic() - self._idle_seconds
+        expired = [each for each in self._idle[IDLE_KEPT:] if each.idle_since <= idle_since_max]
+        for process in expired:
             self._idle.remove(process)
             self._reap(process)
         if len(self._idle) > IDLE_KEPT:
             loop = asyncio.get_running_loop()
-            self._looking = loop.call_later(self._idle_seconds, self._end_idle)
+            self._idle_timer = loop.call_later(self._idle_seconds, self._stop_idle)
 
     def _reap(self, process: HandlerProcess) -> asyncio.Task[int | None]:
-        """Sees to its end; returns what tells its exit code."""
+        """Stops and reaps a process; the task returns its exit code."""
         if process not in self._reaping:
             task = self._reaping[process] = asyncio.create_task(process.reap())
             task.add_done_callback(lambda _: self._reaped(process))
@@ -192,10 +193,10 @@ class ProcessPool:
         del self._reaping[process]
         self._living.discard(process)
 
-    # What they know
+    # Loading handlers
 
     async def _try_loading(self, handlers: Sequence[HandlerDeclaration]) -> list[FieldError]:
-        """What one process says to all of them; it stays, for the first message."""
+        """Loads all handlers in one process, which stays for a first message; returns errors."""
         faults = []
         process = self._take()
         for each in handlers:
@@ -220,7 +221,7 @@ class ProcessPool:
         except TimeoutError:
             raise LoadFailed(f"was not imported within {LOAD_SECONDS:g} seconds") from None
         if loaded.fault is not None:
-            raise LoadFailed(f"cannot be imported by a process of its own: {loaded.fault}")
+            raise LoadFailed(f"cannot be imported in its own process: {loaded.fault}")
         process.loaded.add(load)
 
     def _load_of(self, handler: HandlerDeclaration) -> LoadHandler:
@@ -231,11 +232,11 @@ class ProcessPool:
 
 
 def _fault(handler: HandlerDeclaration) -> FieldError | None:
-    """Why no other process can find a handler."""
+    """The reason why no other process can import a handler."""
     try:
         location_of(handler.function)
     except NotImportable as error:
-        return FieldError(handler.name, f"wants a process of its own, but {error}")
+        return FieldError(handler.name, f"needs its own process, but {error}")
     return None
 
 
@@ -244,23 +245,23 @@ def _invoked(message: ClaimedMessage[object], ended: MessageHandled) -> Invocati
     if ended.statements:
         write_statements(ended.statements, message.transaction())
     message.end()
-    said = MessageOutcome(message, outcome, Made(ended.sends, ended.batches))
-    return InvocationResult([said], Made(), ended.is_failed)
+    outcome_of_message = MessageOutcome(message, outcome, Made(ended.sends, ended.batches))
+    return InvocationResult([outcome_of_message], Made(), ended.is_failed)
 
 
 def _cause(code: int | None, handler: HandlerDeclaration) -> str:
-    """What a process died of, by its exit code."""
+    """Why a process ended, by its exit code."""
     if code is None:
-        return "its process gave no answer any more, and was killed"
+        return "its process did not answer, and was killed"
     if code >= 0:
-        return f"its process ended by itself, with exit code {code}"
+        return f"its process exited with code {code}"
     name = _signal_name(-code)
     if name in CPU_SIGNALS:
         used = seconds_text(handler.cpu_seconds)
-        return f"used more than {used} of processor time, and was stopped"
+        return f"used more than {used} of CPU time, and was stopped"
     if name == "SIGKILL":
-        return "its process was killed from outside: by the system for want of memory, or by hand"
-    return f"its process died of {name}"
+        return "its process was killed from outside: by the system (out of memory), or by hand"
+    return f"its process was ended by {name}"
 
 
 def _signal_name(number: int) -> str:

@@ -1,21 +1,21 @@
-"""What crosses between a worker and a handler's process: frames of msgpack, each behind a head.
+"""The protocol between a worker and a handler process: msgpack frames, each after a header.
 
 ```
-  worker ── Hello ─▶ process        once
-         ── Load ──▶                once for each handler: import it
-         ◀─ Loaded ─
-         ── Work ──▶                one message at a time
-         ◀─ Ended ──                what the handler said, sent, made and wrote
+  worker ── SetModulePath ─▶ process        once
+         ── LoadHandler ───▶                once per handler: import it
+         ◀─ LoadResult ─────
+         ── HandleMessage ─▶                one message at a time
+         ◀─ MessageHandled ─                the outcome, and what the handler sent and wrote
 ```
 
-A head is a frame's length and a number: an answer has that of its question, so that no answer is
-ever taken for another's. No code crosses, and no object: only these values. Times do not cross
-either, since two processes need not agree on a monotonic clock; seconds that are left do.
+A header has the length of its frame and the number of the request; an answer repeats the number, so
+that it is never taken for the answer to another request. No code and no objects are sent, only
+these values. Times are sent as remaining seconds, because two processes need not share a monotonic
+clock.
 
-Rows of a handler's own, said in one process and written in another.
-
-A statement crosses if its values are plain: the kinds of `VALUE_TYPES`. A function that wants the
-connection cannot cross, and is refused where it is said.
+Rows of a handler are recorded in one process and written in the other. A statement can be sent if
+its values have one of the types in `VALUE_TYPES`. A function that needs the connection cannot be
+sent and is refused.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.service.isolation.function_location import FunctionLocation
 
 HEAD = struct.Struct(">IQ")
-"""How long a frame is, and which question it is about."""
+"""The header: length of the frame, and number of the request."""
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""As much as a handler may say at once, with all that it sends and writes."""
+"""Maximum number of bytes in a frame, with all that a handler sends and writes."""
 
 F = TypeVar("F")
 
 
 class SetModulePath(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
-    """Where the worker finds its modules."""
+    """The worker's `sys.path`."""
 
     module_path: list[str]
 
 
 class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
-    """A handler that will be called: of this queue and type."""
+    """Imports the handler of this queue and type."""
 
     location: FunctionLocation
     queue: str
@@ -61,13 +61,13 @@ class LoadHandler(Struct, frozen=True, array_like=True, tag=True, tag_field="fra
 
 
 class LoadResult(Struct, frozen=True, array_like=True):
-    """It can be called; or why not."""
+    """None if the handler can be called, otherwise why not."""
 
     fault: str | None = None
 
 
 class HandleMessage(Struct, frozen=True, array_like=True, tag=True, tag_field="frame"):
-    """A message for a handler, and what it may use up."""
+    """Handles a message, with limits of time, CPU and memory."""
 
     load: LoadHandler
     message: Message
@@ -77,14 +77,14 @@ class HandleMessage(Struct, frozen=True, array_like=True, tag=True, tag_field="f
 
 
 class Statement(Struct, frozen=True, array_like=True):
-    """A write of the handler's own; each value with the name of its kind."""
+    """A statement of the handler; each value with the name of its type."""
 
     text: str
     values: tuple[tuple[str, Any], ...]
 
 
 class MessageHandled(Struct, frozen=True, array_like=True, kw_only=True):
-    """What came of a message. `is_worn_out`: the process should not be used again."""
+    """The result for a message. `is_worn_out`: the process must not be used again."""
 
     outcome: str
     values: tuple[float | str | None, ...] = ()
@@ -107,34 +107,35 @@ OUTCOMES: dict[str, type[Outcome]] = {
         outcomes.Snoozed,
     )
 }
-"""What a handler can say of a message."""
+"""The outcomes that a handler process can return, by name."""
 
 
 def encode_frame(frame: object, number: int) -> bytes:
-    """A frame as it is written, about a question; `ValueError` if it is too long or holds what
-    cannot cross."""
+    """Encodes a frame with its header; `ValueError` if it is too long or cannot be encoded."""
     try:
         body = msgspec.msgpack.encode(frame)
     except (TypeError, OverflowError, msgspec.EncodeError) as error:
-        raise ValueError(f"it holds what cannot cross to another process: {error}") from None
+        raise ValueError(
+            f"it contains a value that cannot be sent to another process: {error}"
+        ) from None
     if len(body) > FRAME_BYTES_MAX:
-        raise ValueError(f"it has {len(body)} bytes, and {FRAME_BYTES_MAX} is the most")
+        raise ValueError(f"it has {len(body)} bytes; the maximum is {FRAME_BYTES_MAX}")
     return HEAD.pack(len(body), number) + body
 
 
 def decode_frame(body: bytes, kind: type[F]) -> F:
-    """A frame as it was read; `msgspec.DecodeError` if it is none of that kind."""
+    """Decodes a frame; `msgspec.DecodeError` if it is not of this type."""
     return msgspec.msgpack.decode(body, type=kind)
 
 
 def decode_outcome(ended: MessageHandled) -> Outcome:
-    """What the handler said."""
+    """The outcome of a message."""
     kind = OUTCOMES[ended.outcome]
     return msgspec.convert(dict(zip(kind.__struct_fields__, ended.values, strict=True)), kind)
 
 
 def encode_outcome(outcome: Outcome) -> tuple[float | str | None, ...]:
-    """The fields of an outcome, as they cross: texts in a form that can."""
+    """The fields of an outcome, with texts that can be stored."""
     values = [getattr(outcome, name) for name in outcome.__struct_fields__]
     return tuple(clean_error(each) if isinstance(each, str) else each for each in values)
 
@@ -145,11 +146,11 @@ INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 
 
 class ValueType(NamedTuple):
-    """How values of a type cross."""
+    """How to encode and decode values of a type."""
 
     type: type
-    carry: Callable[[Any], Plain]
-    take: Callable[[Any], Any]
+    encode: Callable[[Any], Plain]
+    decode: Callable[[Any], Any]
 
 
 def _same(value: Any) -> Any:
@@ -181,43 +182,43 @@ _NAMES = {kind.type: name for name, kind in VALUE_TYPES.items()}
 
 
 class BufferedRows(Rows):
-    """Keeps statements until they are carried to whoever writes them."""
+    """Keeps statements until they are sent to the worker, which writes them."""
 
     def execute(self, statement: str, *values: Any) -> Noted:
         check_statement(statement)
-        carried = tuple(_encode_value(index, value) for index, value in enumerate(values, start=1))
-        return self._note(Statement(statement, carried))
+        encoded = tuple(_encode_value(index, value) for index, value in enumerate(values, start=1))
+        return self._note(Statement(statement, encoded))
 
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> Noted:
         raise TypeError(
-            f"{write!r} wants the connection, which is in another process; use "
+            f"{write!r} needs the connection, which is in another process; use "
             "execute(statement, *values), or a handler with isolation='task' or 'thread'"
         )
 
 
 def statements_of(written: Written | None) -> tuple[Statement, ...]:
-    """What is to be carried, in order."""
+    """The recorded statements, in order."""
     return () if written is None else tuple(each.what for each in written.writes)
 
 
 def write_statements(statements: tuple[Statement, ...], rows: Rows) -> None:
-    """Writes carried statements where they belong."""
+    """Adds statements from another process to the rows of a message."""
     for each in statements:
-        rows.execute(each.text, *(VALUE_TYPES[kind].take(value) for kind, value in each.values))
+        rows.execute(each.text, *(VALUE_TYPES[kind].decode(value) for kind, value in each.values))
 
 
 def _encode_value(number: int, value: Any) -> tuple[str, Plain]:
-    # Also of a kind: an enum of texts, or an UUID as a driver gives it.
+    # Subclasses are allowed: a str enum, or the UUID class of a driver.
     bases = (_NAMES[base] for base in type(value).__mro__ if base in _NAMES)
     name = next(bases, None)
     if name is None:
         kinds = ", ".join(kind.type.__name__ for kind in VALUE_TYPES.values())
         raise TypeError(
-            f"value {number} is a {type(value).__name__}, which does not cross to another "
+            f"value {number} is a {type(value).__name__}, which cannot be sent to another "
             f"process; use {kinds}"
         )
     if name == "int" and not INTEGER_MIN <= value <= INTEGER_MAX:
         raise TypeError(f"value {number} has more than 64 bits; use a Decimal")
     if name == "str":
         check_text(f"value {number}", value)
-    return name, VALUE_TYPES[name].carry(value)
+    return name, VALUE_TYPES[name].encode(value)

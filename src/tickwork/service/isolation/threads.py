@@ -1,21 +1,17 @@
-"""Threads for plain functions: reused, and left behind when they do not end.
+"""Threads for plain function handlers, abandoned handlers, and a daemon thread executor.
 
-They are daemons of our own and not an executor's: one that hangs keeps neither its place in the
-pool nor the process from ending. A thread cannot be killed. When its handler is stopped it is left
-to itself, and a new thread takes its place; when it ends after all it is not used again.
+A thread cannot be killed, and a coroutine can ignore its cancellation. When such a handler is
+stopped, it is abandoned: its message is settled without it, its permit is free, and whatever it
+does later has no effect. It still costs memory. So a queue may have some abandoned handlers at no
+cost, and each one beyond takes a permit until it finishes; without permits the queue stops.
 
-Handlers that did not end when they were stopped: counted, and bounded.
+Handler threads are our own daemon threads instead of an executor's: a hanging one blocks neither
+the pool nor the exit of the process. A new thread replaces an abandoned one, which is not reused
+even if it finishes.
 
-A thread cannot be killed, and a coroutine can refuse to be cancelled. Such a handler is left to
-itself: its message is settled without it, its slot is free, and whatever it says later counts for
-nothing. It costs memory all the same. So a queue may have some of them at no cost, and each one
-beyond takes one of the queue's slots until it ends; without a slot the queue stands still.
-
-The executor of a process of ours: its threads keep nobody from ending.
-
-`asyncio.to_thread` in a handler goes to the event loop's executor. A thread cannot be stopped, and
-those of the standard library's executor are waited for when a process ends, however long they take.
-These are daemons: what they do when the process ends is cut off, as by a kill.
+`DaemonThreadExecutor` is the default executor of a process of ours, used by `asyncio.to_thread` in
+handlers. A process waits for the threads of the standard executor when it exits, however long they
+take. These threads are daemons: on exit they are cut off, as by a kill.
 """
 
 from __future__ import annotations
@@ -35,11 +31,11 @@ from tickwork.core.message.outcome import Failed, Outcome
 from tickwork.service.worker.invoke import run_function, run_safely
 
 ABANDONED_FREE = 32
-"""So many of a queue cost it no slot."""
+"""Number of abandoned handlers of a queue that cost it no permit."""
 
 
 class AbandonedHandlers:
-    """How many handlers of each queue were left behind, and still run."""
+    """Counts the abandoned handlers of each queue that still run."""
 
     def __init__(self, free: int = ABANDONED_FREE) -> None:
         self._free = free
@@ -47,83 +43,86 @@ class AbandonedHandlers:
         self.total = 0
 
     def add(self, queue: str) -> None:
-        """One more, which nobody waits for any longer."""
+        """Counts an abandoned handler."""
         self._running[queue] += 1
         self.total += 1
 
     def remove(self, queue: str) -> None:
-        """One came to its end after all."""
+        """An abandoned handler finished."""
         self._running[queue] -= 1
         if not self._running[queue]:
             del self._running[queue]
 
-    def of(self, queue: str) -> int:
-        """How many of this queue still run."""
+    def count(self, queue: str) -> int:
+        """Number of abandoned handlers of this queue that still run."""
         return self._running[queue]
 
     def permits_lost(self, queue: str) -> int:
-        """How many slots they cost their queue."""
+        """Number of permits they cost their queue."""
         if not self._running:
             return 0
         return max(self._running[queue] - self._free, 0)
 
 
 IDLE_THREADS_MAX = 32
-"""So many wait for work; those beyond end when they have nothing to do."""
+"""Maximum number of threads of the executor."""
+"""Maximum number of idle threads; others end when they have no work."""
 
 
 class Job(NamedTuple):
-    """A call for a thread, and who waits for its end."""
+    """A call for a thread, and the future of its outcome."""
 
     queue: str
     call: Callable[[], Outcome | None]
-    ended: asyncio.Future[Outcome | None]
+    finished: asyncio.Future[Outcome | None]
 
 
 class ThreadPool:
-    """Runs plain functions; belongs to one event loop."""
+    """Runs plain functions in threads; belongs to one event loop."""
 
     def __init__(self, abandoned: AbandonedHandlers, *, idle_max: int = IDLE_THREADS_MAX) -> None:
         self._abandoned, self._idle_max = abandoned, idle_max
         self._idle: list[SimpleQueue[Job | None]] = []
 
     async def run(self, handler: HandlerDeclaration, given: Any) -> Outcome | None:
-        """None if the function returned, else what its error means; it runs in a copy of the
-        caller's context. Cancelled, this ends at once and leaves the thread behind."""
+        """Runs a handler in a copy of the caller's context: None if it returned, otherwise the
+        outcome of its error. Cancelling it abandons the thread at once."""
         loop = asyncio.get_running_loop()
         call = partial(copy_context().run, run_function, handler.function, given)
         job = Job(handler.queue, call, loop.create_future())
         try:
             jobs = self._idle.pop() if self._idle else self._start(loop)
-        except RuntimeError as error:  # There are as many as the system allows.
-            return Failed(f"no thread could be started for it: {error}")
+        except RuntimeError as error:  # The system allows no more threads.
+            return Failed(f"could not start a thread: {error}")
         jobs.put(job)
         try:
-            return await job.ended
+            return await job.finished
         except asyncio.CancelledError:
-            if job.ended.cancelled():  # Else it ended in the moment in which it was stopped.
+            if job.finished.cancelled():  # Otherwise it finished just before the cancellation.
                 self._abandoned.add(job.queue)
             raise
 
     def stop(self) -> None:
-        """Ends those that wait for work."""
+        """Stops all idle threads."""
         self._idle_max = 0
         while self._idle:
             self._idle.pop().put(None)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> SimpleQueue[Job | None]:
         jobs: SimpleQueue[Job | None] = SimpleQueue()
-        work = partial(_work, jobs, loop, partial(self._ended, jobs))
+        work = partial(_work, jobs, loop, partial(self._on_finished, jobs))
         threading.Thread(target=work, name="tickwork-handler", daemon=True).start()
         return jobs
 
-    def _ended(self, jobs: SimpleQueue[Job | None], job: Job, outcome: Outcome | None) -> None:
-        """On the loop: what a thread has to say."""
-        if job.ended.cancelled():
+    def _on_finished(
+        self, jobs: SimpleQueue[Job | None], job: Job, outcome: Outcome | None
+    ) -> None:
+        """Receives the outcome of a thread, in the event loop."""
+        if job.finished.cancelled():
             self._abandoned.remove(job.queue)
             jobs.put(None)
             return
-        job.ended.set_result(outcome)
+        job.finished.set_result(outcome)
         if len(self._idle) < self._idle_max:
             self._idle.append(jobs)
         else:
@@ -133,25 +132,26 @@ class ThreadPool:
 def _work(
     jobs: SimpleQueue[Job | None],
     loop: asyncio.AbstractEventLoop,
-    ended: Callable[[Job, Outcome | None], None],
+    on_finished: Callable[[Job, Outcome | None], None],
 ) -> None:
-    """A thread's life."""
+    """Runs jobs in a thread until it gets None."""
     while (job := jobs.get()) is not None:
         outcome = run_safely(job.call)
         try:
-            loop.call_soon_threadsafe(ended, job, outcome)
-        except RuntimeError:  # The loop is closed: nobody waits any more.
+            loop.call_soon_threadsafe(on_finished, job, outcome)
+        except RuntimeError:  # The loop is closed.
             return
-        del job, outcome  # They hold a message, and the next one may be long in coming.
+        del job, outcome  # They refer to a message, and the next job may be a long time away.
 
 
 T = TypeVar("T")
 
 THREADS_MAX = 32
+"""Maximum number of threads of the executor."""
 
 
 class DaemonThreadExecutor(ThreadPoolExecutor):
-    """As many threads as there is work for, up to a limit; the rest waits its turn."""
+    """Starts threads as needed, up to a maximum; further calls wait."""
 
     def __init__(self, threads_max: int = THREADS_MAX) -> None:
         super().__init__(threads_max)
@@ -162,7 +162,7 @@ class DaemonThreadExecutor(ThreadPoolExecutor):
         self._is_closed = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Calls soon."""
+        """Queues a call."""
         future: Future[T] = Future()
         with self._lock:
             if self._is_closed:
@@ -177,7 +177,7 @@ class DaemonThreadExecutor(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """Takes no more; never waits."""
+        """Refuses further calls. Never waits."""
         with self._lock:
             self._is_closed = True
             for _ in range(self._started):

@@ -1,8 +1,8 @@
-"""How the lines of a process of ours look: JSON for machines, or plain for a terminal.
+"""Formats the log lines of a process of ours: JSON, or plain text for a terminal.
 
-Only a process that we run (`tickwork run`, `app.run()`) is set up here; inside somebody else's
-(`app.running()`) logging is theirs. An app that has set up the root logger by itself keeps that,
-unless somebody asks for a format.
+Only a process that we run (`tickwork run`, `app.run()`) is configured here; in somebody else's
+process (`app.running()`) logging is theirs. An app that has configured the root logger keeps its
+configuration, unless a format is requested.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from tickwork.service.observe.log_events import MULTILINE_FIELD, LogEvent, forma
 Event = MutableMapping[str, Any]
 
 _NOT_EXTRA = frozenset(
-    # What formatters of others leave behind, and uvicorn's event once more, in colours.
+    # Added by other formatters, and uvicorn's colored copy of the event.
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "color_message"}
 )
 _RENDERED = frozenset({"exception", "stack"})
-"""Names that mean more than a field to what makes a text of a line."""
+"""Names that the renderers treat specially."""
 
 _DEPTH_MAX = 50
-"""Of values within values. Whatever writes a line has its own bound, and would lose the line."""
+"""Maximum nesting depth of a value. A deeper one would make the JSON encoder lose the line."""
 
 _PLAIN = (str, bool, type(None))
 
 
 class _Short(reprlib.Repr):
-    """Describes what cannot describe itself, too, by its type's name at worst."""
+    """A `repr` that never raises: at worst it shows the type's name."""
 
     def repr1(self, x: Any, level: int) -> str:
         try:
             return super().repr1(x, level)
-        except Exception:  # Of others' code, or of Python's own: a number of too many digits.
+        except Exception:  # Raised by other code, or by Python for a number with too many digits.
             return object.__repr__(x)
 
 
@@ -50,21 +50,21 @@ _short.maxother = _short.maxstring = _short.maxlong = 1_000
 _short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 100
 
 
-def choose_format(wanted: str | None) -> str:
-    """The format that is wanted, `json` or `console`; else what fits where stderr goes."""
-    return wanted or ("console" if sys.stderr.isatty() else "json")
+def choose_format(requested: str | None) -> str:
+    """The requested format, `json` or `console`; otherwise by whether stderr is a terminal."""
+    return requested or ("console" if sys.stderr.isatty() else "json")
 
 
-def configure_logging(wanted: str | None, level: str) -> None:
-    """Sets up this process's logging, on stderr.
+def configure_logging(requested: str | None, level: str) -> None:
+    """Configures this process to log to stderr.
 
-    structlog, where the app has not configured it, takes the same way.
+    structlog is configured the same way, unless the app has configured it.
     """
     root = logging.getLogger()
-    if root.handlers and wanted is None:
+    if root.handlers and requested is None:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(build_formatter(choose_format(wanted), colors=sys.stderr.isatty()))
+    handler.setFormatter(build_formatter(choose_format(requested), colors=sys.stderr.isatty()))
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     if not structlog.is_configured():
@@ -76,7 +76,7 @@ def configure_logging(wanted: str | None, level: str) -> None:
 
 
 def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
-    """What makes a text of a record, whoever logged it."""
+    """The formatter for all log records, ours and those of other libraries."""
     if log_format == "json":
         rendering: list[Any] = [
             structlog.processors.format_exc_info,
@@ -85,7 +85,7 @@ def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormat
     else:
         plain = structlog.dev.plain_traceback
         rendering = [
-            _harmless,
+            _escape,
             structlog.dev.ConsoleRenderer(
                 colors=colors, exception_formatter=plain, sort_keys=False, pad_event_to=0
             ),
@@ -107,59 +107,59 @@ def _common() -> list[Any]:
 
 
 def _own_fields(_: object, __: str, event: Event) -> Event:
-    """The fields of a line of ours."""
-    told = event["_record"].msg
-    if isinstance(told, LogEvent):
-        event.update(told.fields)
-        event["event"] = told.event
+    """Adds the fields of our own log events."""
+    message = event["_record"].msg
+    if isinstance(message, LogEvent):
+        event.update(message.fields)
+        event["event"] = message.event
     return event
 
 
 def _extra(_: object, __: str, event: Event) -> Event:
-    """What was logged as `extra=`. Under a name that is taken it is `extra_…`, unless it is the
-    same: an app may have put there what we do."""
+    """Adds what was logged as `extra=`. If the name is taken by a different value, the field is
+    called `extra_…`; an app may have added the same fields as we do."""
     for name, value in event["_record"].__dict__.items():
         if name in _NOT_EXTRA:
             continue
-        field, told = _name(name), _told(value)
+        field, data = _name(name), _as_data(value)
         if field not in event and field not in _RENDERED:
-            event[field] = told
-        elif event.get(field) != told:
-            event.setdefault(f"extra_{field}", told)
+            event[field] = data
+        elif event.get(field) != data:
+            event.setdefault(f"extra_{field}", data)
     return event
 
 
-def _name(given: object) -> str:
-    """Any key of a mapping, as the name of a field."""
-    name = given if isinstance(given, str) else _short.repr(given)
+def _name(key: object) -> str:
+    """A field name for any key of a mapping."""
+    name = key if isinstance(key, str) else _short.repr(key)
     return name if name.isprintable() else format_value(name)
 
 
-def _told(value: object) -> object:
-    """A value as data that every format can show; what is no data as it describes itself."""
+def _as_data(value: object) -> object:
+    """A value as plain data that every format can show; other objects as their `repr`."""
     if type(value) in _PLAIN:
         return value
     try:
-        told = json.loads(json.dumps(value, default=_short.repr, allow_nan=False))
-        return _short.repr(value) if _is_deeper(told, _DEPTH_MAX) else told
-    except Exception:  # Odd keys, a circle, NaN, too many digits; and whatever others' code raises.
+        data = json.loads(json.dumps(value, default=_short.repr, allow_nan=False))
+        return _short.repr(value) if _is_deeper(data, _DEPTH_MAX) else data
+    except Exception:  # Unsupported keys, a cycle, NaN, too many digits, or an error of other code.
         return _short.repr(value)
 
 
-def _is_deeper(told: Any, levels: int) -> bool:
-    within = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in within)
+def _is_deeper(data: Any, levels: int) -> bool:
+    children = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in children)
 
 
 def _in_handler(_: object, __: str, event: Event) -> Event:
-    """What is being handled where this was logged."""
+    """Adds the fields of the message that is being handled."""
     for name, value in log_context().items():
         event.setdefault(name, value)
     return event
 
 
-def _harmless(_: object, __: str, event: Event) -> Event:
-    """On a terminal nothing that came from outside is more than text."""
+def _escape(_: object, __: str, event: Event) -> Event:
+    """Escapes control characters, so that outside input cannot control a terminal."""
     for name, value in event.items():
         if (
             isinstance(value, str)

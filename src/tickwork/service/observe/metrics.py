@@ -175,7 +175,7 @@ class WorkerMetrics(Observer, Collector):
             allowed.add_metric(labels, each.permits)
             unsettled.add_metric(labels, each.unsettled)
             if self._isolator is not None:
-                left.add_metric(labels, self._isolator.abandoned.of(each.queue.name))
+                left.add_metric(labels, self._isolator.abandoned.count(each.queue.name))
         yield from (used, allowed, unsettled, left)
 
     def _process(self) -> Iterator[Metric]:

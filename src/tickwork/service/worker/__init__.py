@@ -1,1 +1,1 @@
-"""The worker: claims messages, runs handlers, settles what they return."""
+"""The worker: claims messages, runs handlers, settles their results."""
