@@ -1,24 +1,24 @@
-"""What must be true of a history, whatever happened meanwhile.
+"""Checkers of the scheduling promises: each reads a recorded history and reports violations.
 
-A history is what was seen from outside: the messages that were ever stored for a slot, the records,
-every hand-over of a shard, and what is left at the end. Each checker answers with what is wrong,
-in words; nothing is the good answer. They know nothing of how a leader works, so that a leader that
-is wrong cannot convince them.
+A history is what was observed from outside: all messages that were ever stored for a slot, the
+firing records, every transfer of a shard, and what is left at the end. A checker returns sentences
+that describe violations; none means the promise was kept. Checkers know nothing about how a leader
+works, so a wrong leader cannot fool them.
 
 | checker | the promise |
 |---|---|
 | `uncovered_slots` | every due slot is one message or in one record |
 | `duplicate_slots` | a slot becomes at most one message, ever |
 | `slots_outside_rule` | only slots of the rule become messages |
-| `decreasing_tokens` | a shard's tokens only rise |
-| `shards_taken_from_live_nodes` | a shard is taken only from the dead, and the dead stay dead |
+| `decreasing_tokens` | the tokens of a shard only rise |
+| `shards_taken_from_live_nodes` | a shard is taken only from a dead node, which stays dead |
 | `stale_writes` | nothing is planned under a token that is not the highest |
 | `early_firings` | nothing runs before it is due |
-| `lost_messages` | after a drain every message has an end |
+| `lost_messages` | after a drain every message has an outcome |
 | `not_recovered` | after the fault nothing stays overdue, and every shard has a leader |
 
-A message that was taken back before anybody was handed it (its schedule was changed) counts as if
-it had never been; its slot must be accounted for all the same.
+A message that was withdrawn before it was claimed (because its schedule was changed) counts as if
+it had never been stored; its slot must be accounted for anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tickwork.core.schedule.firing import FiringRecord, FiringStatus
 from tickwork.core.when import Rule, has_days_off, ignoring_days_off, slots_between
 
 SHOWN_MAX = 20
-"""So many faults of a kind are told one by one."""
+"""Maximum number of violations of a kind that are listed."""
 
 _ENDED = frozenset(
     {FiringStatus.SUCCEEDED, FiringStatus.PARTIAL, FiringStatus.DEAD, FiringStatus.EXPIRED}
@@ -42,8 +42,8 @@ _ENDED = frozenset(
 
 
 class WatchedSchedule(Struct, frozen=True, kw_only=True):
-    """A schedule whose slots are known: those of its rule in `(since, until]`. One that was
-    changed is several, one for each stretch of time."""
+    """A schedule whose slots are known: those of its rule in `(since, until]`. A schedule that was
+    changed is several of these, one per period."""
 
     id: UUID
     rule: Rule
@@ -56,7 +56,7 @@ class WatchedSchedule(Struct, frozen=True, kw_only=True):
 
     @property
     def days_off(self) -> list[datetime]:
-        """The slots that the rule leaves out because of their day, while it goes on."""
+        """The slots that the rule excludes because of their day."""
         if not has_days_off(self.rule) or self.rule.max_firings is not None:
             return []
         every, fires = (
@@ -67,8 +67,8 @@ class WatchedSchedule(Struct, frozen=True, kw_only=True):
 
 
 class StoredSlot(Struct, frozen=True, kw_only=True):
-    """A message that was stored for a slot; `token` is the one that its shard had just then, and
-    `order` its place among everything that was stored or handed over."""
+    """A message that was stored for a slot. `token` is the token of its shard at that moment;
+    `order` is its position among all recorded events."""
 
     order: int
     schedule_id: UUID
@@ -80,7 +80,7 @@ class StoredSlot(Struct, frozen=True, kw_only=True):
 
 
 class HandOver(Struct, frozen=True, kw_only=True):
-    """A node got a shard, under a token; `former` had it until then and did not give it up."""
+    """A node took a shard under a token. `former` led it until then and did not give it up."""
 
     order: int
     shard: int
@@ -97,7 +97,7 @@ class LeaseRenewal(Struct, frozen=True, kw_only=True):
 
 
 class PlanEntry(Struct, frozen=True, kw_only=True):
-    """What a leader believes: that it plans a slot under a token; or (`is_done`) that it did."""
+    """A leader's log entry: it plans a slot under a token, or (`is_done`) the plan is stored."""
 
     schedule_id: UUID
     slot: datetime
@@ -106,9 +106,9 @@ class PlanEntry(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """All that was seen. `withdrawn` are messages that were taken back unseen, `open_messages`
-    those that are still there; `overdue` the schedules that nobody looked at in time, and `changed`
-    those that somebody changed by hand, which makes what was owed until then."""
+    """All recorded events. `withdrawn` are messages withdrawn before a claim, `open_messages` those
+    still stored, `overdue` the schedules that were not planned in time, and `changed` the schedules
+    that were changed by hand, which also plans their slots up to then."""
 
     schedules: Sequence[WatchedSchedule] = ()
     stored: Sequence[StoredSlot] = ()
@@ -124,12 +124,12 @@ class History(Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> Sequence[StoredSlot]:
-        """The messages that were not taken back."""
+        """The messages that were not withdrawn."""
         return [each for each in self.stored if each.message_id not in self.withdrawn]
 
 
 def find_violations(history: History) -> tuple[str, ...]:
-    """Everything that is wrong."""
+    """All violations that the checkers find."""
     found: list[str] = []
     for checker in CHECKERS:
         faults = list(checker(history))
@@ -140,7 +140,7 @@ def find_violations(history: History) -> tuple[str, ...]:
 
 
 def uncovered_slots(history: History) -> Iterator[str]:
-    """Each slot is a message or in a record that says why not, and not both."""
+    """Each slot is a message, or in a record that says why not; not both."""
     messages = Counter((each.schedule_id, each.slot) for each in history.kept if not each.run)
     messages.update(_expired(history) - messages.keys())
     skipped = _skipped(history.firings)
@@ -167,7 +167,7 @@ def uncovered_slots(history: History) -> Iterator[str]:
 
 
 def _miscounted(schedule: WatchedSchedule, runs: Sequence[FiringRecord]) -> Iterator[str]:
-    """A run says how many slots it has."""
+    """A record of a run of skipped slots has the right count."""
     endless = structs.replace(ignoring_days_off(schedule.rule), max_firings=None, end_at=None)
     for firing in runs:
         if firing.last_slot is None:
@@ -176,8 +176,8 @@ def _miscounted(schedule: WatchedSchedule, runs: Sequence[FiringRecord]) -> Iter
         real = len(slots_between(endless, firing.slot, last)) + 1
         if last == firing.last_slot and real != firing.count:
             yield (
-                f"a run of {schedule.id} from {firing.slot.isoformat()} says {firing.count} "
-                f"slots and has {real}"
+                f"a run of {schedule.id} from {firing.slot.isoformat()} is recorded with "
+                f"{firing.count} slots and has {real}"
             )
 
 
@@ -190,16 +190,16 @@ def duplicate_slots(history: History) -> Iterator[str]:
 
 
 def slots_outside_rule(history: History) -> Iterator[str]:
-    """What became a message is a slot of the schedule's rule."""
-    stretches: dict[UUID, list[WatchedSchedule]] = defaultdict(list)
+    """Only slots of the schedule's rule become messages."""
+    periods: dict[UUID, list[WatchedSchedule]] = defaultdict(list)
     own: set[tuple[UUID, datetime]] = set()
     for schedule in history.schedules:
-        stretches[schedule.id].append(schedule)
+        periods[schedule.id].append(schedule)
         own.update((schedule.id, slot) for slot in schedule.slots)
     for each in history.kept:
-        is_watched = any(one.since < each.slot <= one.until for one in stretches[each.schedule_id])
+        is_watched = any(one.since < each.slot <= one.until for one in periods[each.schedule_id])
         if is_watched and not each.run and (each.schedule_id, each.slot) not in own:
-            yield f"{each.slot.isoformat()} became a message, and is no slot of {each.schedule_id}"
+            yield f"{each.slot.isoformat()} became a message but is no slot of {each.schedule_id}"
 
 
 def decreasing_tokens(history: History) -> Iterator[str]:
@@ -213,30 +213,30 @@ def decreasing_tokens(history: History) -> Iterator[str]:
 
 
 def shards_taken_from_live_nodes(history: History) -> Iterator[str]:
-    """A shard is taken only from a node whose lease is over, and that stays over."""
-    robbed: dict[UUID, HandOver] = {}
+    """A shard is taken only from a node whose lease has expired, and that node stays dead."""
+    lost_by: dict[UUID, HandOver] = {}
     events: list[HandOver | LeaseRenewal] = [*history.handed_over, *history.renewed]
     for each in sorted(events, key=lambda event: event.order):
         former = each.former if isinstance(each, HandOver) else None
         if isinstance(each, HandOver) and former is not None and former != each.node:
-            robbed.setdefault(former, each)
-        if each.node in robbed:
-            taken = robbed.pop(each.node)
+            lost_by.setdefault(former, each)
+        if each.node in lost_by:
+            taken = lost_by.pop(each.node)
             yield f"node {each.node} is alive after shard {taken.shard} was taken from it"
 
 
 def stale_writes(history: History) -> Iterator[str]:
-    """What is stored was planned under the token that was the highest just then.
+    """Every message was planned under the highest token at that moment.
 
-    Who was told that a plan is done wrote it; if nobody was told, somebody who asked did, or who
-    changed the schedule. Of a slot that was taken back and planned again nobody knows which of them
-    wrote which message.
+    The leader whose log says that the plan is done wrote the message. Without such an entry, one of
+    the leaders that attempted it did, or somebody who changed the schedule. If a slot was withdrawn
+    and planned again, it is unknown which leader wrote which message.
     """
     times = Counter((each.schedule_id, each.slot) for each in history.stored)
-    asked: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
+    attempted: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
     done: dict[tuple[UUID, datetime], set[int]] = defaultdict(set)
     for plan in history.planned:
-        (done if plan.is_done else asked)[plan.schedule_id, plan.slot].add(plan.token)
+        (done if plan.is_done else attempted)[plan.schedule_id, plan.slot].add(plan.token)
     highest: dict[int, int] = defaultdict(int)
     events: list[HandOver | StoredSlot] = [*history.handed_over, *history.stored]
     for each in sorted(events, key=lambda event: event.order):
@@ -248,7 +248,7 @@ def stale_writes(history: History) -> Iterator[str]:
         name = each.schedule_id, each.slot
         known = done.get(name) if times[name] == 1 else None
         if known is None and each.schedule_id not in history.changed:
-            known = asked.get(name)
+            known = attempted.get(name)
         if known is not None and each.token not in known and not each.run:
             yield (
                 f"slot {each.slot.isoformat()} of {each.schedule_id} was planned under token "
@@ -265,7 +265,7 @@ def early_firings(history: History) -> Iterator[str]:
 
 
 def lost_messages(history: History) -> Iterator[str]:
-    """Every message that was stored ended, or is still there."""
+    """Every stored message has an outcome or is still stored."""
     ended = {
         (each.schedule_id, each.slot, each.run)
         for each in history.firings
@@ -275,13 +275,13 @@ def lost_messages(history: History) -> Iterator[str]:
         if each.message_id in history.open_messages:
             continue
         if (each.schedule_id, each.slot, each.run) not in ended:
-            yield f"the message of slot {each.slot.isoformat()} of {each.schedule_id} has no end"
+            yield f"the message of {each.slot.isoformat()} of {each.schedule_id} has no outcome"
 
 
 def not_recovered(history: History) -> Iterator[str]:
-    """After the fault has ended, everything is led and nothing is overdue."""
+    """After the fault every shard is led and no schedule is overdue."""
     for schedule_id in history.overdue:
-        yield f"schedule {schedule_id} is overdue, and nobody looks at it"
+        yield f"schedule {schedule_id} is overdue and is not planned"
     for shard in history.shards_without_leader:
         yield f"shard {shard} has no leader"
 
@@ -300,7 +300,7 @@ CHECKERS = (
 
 
 def _expired(history: History) -> set[tuple[UUID, datetime]]:
-    """The slots whose message went without being handed out, but had an end: it expired."""
+    """The slots whose message was removed unclaimed because it expired."""
     gone = {
         (each.schedule_id, each.slot)
         for each in history.stored
@@ -314,12 +314,12 @@ def _expired(history: History) -> set[tuple[UUID, datetime]]:
 
 
 def _is_skipped_message(firing: FiringRecord) -> bool:
-    """Whether a message was handed out too late: of skips, only those are marked late."""
+    """Whether it records a message claimed too late: only those skips are marked late."""
     return firing.status is FiringStatus.SKIPPED and firing.catch_up
 
 
 def _skipped(firings: Sequence[FiringRecord]) -> dict[UUID, list[tuple[datetime, datetime]]]:
-    """The runs of slots that did not fire and never were a message."""
+    """The runs of slots that did not fire and never became a message."""
     runs: dict[UUID, list[tuple[datetime, datetime]]] = defaultdict(list)
     for each in firings:
         is_skipped = each.status is FiringStatus.SKIPPED and each.run == 0

@@ -1,10 +1,10 @@
-"""A history of what really happened to schedules, for the checkers.
+"""Records the history of schedules in a database, for the checkers.
 
-`record` puts triggers into a database: whatever stores a slot's message or takes it back, hands
-over a shard or renews a lease is written down in the transaction that does it, whoever it is.
-`PlanLog` writes down, on the leader's side, under which token it believes to plan before it asks,
-and what it was told. `read_history` puts both together with the records and how everything stands
-now. For tests and demonstrations: it costs a row per message.
+`record` adds triggers to a database: every statement that stores or withdraws a slot's message,
+transfers a shard or renews a lease is recorded in its own transaction, whoever runs it. `PlanLog`
+records on the leader's side under which token it plans, before it asks the store, and what the
+store answered. `read_history` combines both with the firing records and the current state. For
+tests and demonstrations: it costs a row per message.
 """
 
 from __future__ import annotations
@@ -37,18 +37,20 @@ from tickwork.testing.checkers import (
 )
 
 PAGE = 1_000
+"""Number of rows read at once."""
+
 LOCKED_SECONDS_MAX = 60.0
-"""So long we wait for a file that others write to."""
+"""Seconds to wait for a locked SQLite file."""
 
 GRACE = timedelta(seconds=2)
-"""What was due within this time is not overdue yet."""
+"""Time after its due time before a schedule counts as overdue."""
 
 _NOBODY = UUID(int=0)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def record(database: str) -> None:
-    """Begins to write down what happens in a database."""
+    """Starts recording in a database."""
     if database.startswith("postgresql://"):
         import asyncpg
 
@@ -63,7 +65,7 @@ async def record(database: str) -> None:
 
 
 class PlanLog:
-    """A store's schedules with a log of what is planned under which token."""
+    """Wraps a store's schedules and logs what is planned under which token."""
 
     def __init__(self, schedules: Any, path: Path) -> None:
         self._schedules = schedules
@@ -73,17 +75,17 @@ class PlanLog:
         return getattr(self._schedules, name)
 
     def close(self) -> None:
-        """Ends the log."""
+        """Closes the log."""
         self._file.close()
 
     async def plan(
         self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
     ) -> PlanResult:
-        """Writes down, then plans: a leader that dies in between believed it all the same."""
+        """Logs before and after planning: a leader may die in between."""
         tokens = {grant.shard: grant.token for grant in grants}
         self._write(tokens, plans, is_done=False)
         result: PlanResult = await self._schedules.plan(scope, grants, plans)
-        self._write(tokens, [plans[place] for place in result.done], is_done=True)
+        self._write(tokens, [plans[index] for index in result.done], is_done=True)
         return result
 
     def _write(self, tokens: dict[int, int], plans: Sequence[Plan], *, is_done: bool) -> None:
@@ -100,7 +102,7 @@ class PlanLog:
 
 
 def read_plans(paths: Iterable[Path]) -> list[PlanEntry]:
-    """What leaders believed; a line that its writer did not finish is no belief."""
+    """Reads the logs of leaders, without incomplete last lines."""
     found: list[PlanEntry] = []
     for path in paths:
         for line in path.read_bytes().split(b"\n"):
@@ -117,7 +119,7 @@ async def read_history(
     schedules: Sequence[WatchedSchedule],
     planned: Sequence[PlanEntry] = (),
 ) -> History:
-    """All that was seen, and how it stands now."""
+    """The recorded events and the current state."""
     rows = [_read_row(row) for row in await _rows(database, "read_history")]
     left = await _rows(database, "open_slots")
     firings = [_firing(row) for row in await _rows(database, "read_firings")]
@@ -139,15 +141,15 @@ async def read_history(
 
 
 async def overdue(store: Store) -> list[UUID]:
-    """The schedules whose next slot should be a message by now. (When they have to be looked at
-    says little: what was just made, or has just ended, may be due for a look ever since.)"""
+    """The schedules whose next slot should be a message by now. (Their planning time says little: a
+    new schedule, or one whose run just finished, may be due for planning at once.)"""
     late = await store.schedules.due(SYSTEM, range(SHARDS), PAGE)
     latest = await store.now() - GRACE
     return [each.id for each in late if due_at(each.rule, each.next_slot) < latest]
 
 
 def _firing(row: Sequence[Any]) -> FiringRecord:
-    """A record as far as a checker looks at it."""
+    """A firing record with the fields that checkers need."""
     tenant, schedule_id, slot, run, attempt, status, reason, *rest = row
     due, started_at, finished_at, catch_up, count, last_slot = rest
     return FiringRecord(
@@ -172,7 +174,7 @@ def _firing(row: Sequence[Any]) -> FiringRecord:
 
 
 class _Row(NamedTuple):
-    """What was written down; which of it is there depends on what it is."""
+    """A recorded event; which fields are set depends on `what`."""
 
     seq: int
     what: str

@@ -1,2 +1,2 @@
--- Takes away everything of one test.
+-- Drops the schema of one test.
 DROP SCHEMA /*name*/ CASCADE

@@ -1,2 +1,2 @@
--- A place of its own for the tables of one test.
+-- Creates a schema for the tables of one test.
 CREATE SCHEMA /*name*/

@@ -1,2 +1,2 @@
--- The messages of slots that are still there.
+-- The stored messages of slots.
 SELECT id FROM tickwork_messages WHERE schedule_id IS NOT NULL

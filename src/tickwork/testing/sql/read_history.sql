@@ -1,4 +1,4 @@
--- Everything that was written down, in order.
+-- All recorded events, in order.
 SELECT seq, what, schedule_id, slot, run, message_id, shard, token, node, former
 FROM tickwork_history
 ORDER BY seq

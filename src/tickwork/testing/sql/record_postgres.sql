@@ -1,6 +1,6 @@
--- Writes down every slot's message when it is stored, with the token of its shard just then, and when it is
--- taken back unseen; every hand-over of a shard, and every renewal of a lease. In one order, and in the
--- transactions that did it. A slot that follows the clock is known by what it is afterwards.
+-- Records, in one order and in the transaction that does it: every message stored for a slot, with the token of
+-- its shard at that moment; every message withdrawn before a claim; every transfer of a shard; every renewal of a
+-- lease. A slot that is moved with the clock is recorded with its new time.
 CREATE TABLE IF NOT EXISTS tickwork_history (
     seq bigserial PRIMARY KEY,
     what text NOT NULL,
