@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "the token does not rise on a take-over",
-        "falling_tokens",
+        "decreasing_tokens",
         scenarios.take_over,
         saying(
             {"hand_over_shards": [("greatest(s.token + 1, $6::bigint)", "greatest(s.token, $6)")]},
@@ -236,7 +236,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lease is renewed by name only",
-        "robbed_nodes",
+        "shards_taken_from_live_nodes",
         scenarios.take_over,
         saying(
             {"heartbeat": [("WHERE id = $2 AND expires_at > now", "WHERE id = $2")]},
@@ -245,20 +245,20 @@ MUTANTS = (
     ),
     Mutant(
         "a lease that is being renewed counts as over",
-        "robbed_nodes",
+        "shards_taken_from_live_nodes",
         scenarios.renewed_in_mid_take,
         saying({"confirm_dead_nodes": UNSURE}, {}),
         kinds=("postgres",),
     ),
     Mutant(
         "shards are taken from the living",
-        "robbed_nodes",
+        "shards_taken_from_live_nodes",
         scenarios.joining,
         both(sharing_out(_as_if_alone), saying({"confirm_dead_nodes": UNSURE}, {})),
     ),
     Mutant(
         "shards of the dead are left to them",
-        "unconverged",
+        "not_recovered",
         scenarios.take_over,
         both(
             sharing_out(_as_if_all_lived),
@@ -267,7 +267,7 @@ MUTANTS = (
     ),
     Mutant(
         "a schedule moves on whatever its version",
-        "foreign_slots",
+        "slots_outside_rule",
         scenarios.changed_meanwhile,
         saying(
             {
@@ -282,7 +282,7 @@ MUTANTS = (
     ),
     Mutant(
         "a schedule moves on whatever its next slot",
-        "doubled_slots",
+        "duplicate_slots",
         scenarios.lost_answer,
         saying(
             {
@@ -297,7 +297,7 @@ MUTANTS = (
     ),
     Mutant(
         "messages are stored and the schedule stays",
-        "doubled_slots",
+        "duplicate_slots",
         scenarios.quiet,
         twist=replanning(_not_advanced),
     ),

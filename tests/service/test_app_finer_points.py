@@ -194,7 +194,7 @@ async def test_an_error_after_the_acks_of_a_batch_is_told_once(
     async with harness(app) as h:
         await work.send_batch([1, 2, 3])
         await h.drain()
-    told = [each.getMessage() for each in caplog.records if "had acked" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "stays acked" in each.getMessage()]
     assert ["and 1 more" in each and "Traceback" in each for each in told] == [True]
 
 

@@ -53,7 +53,7 @@ async def test_in_processes_each_costs_its_own_message_on_either_store(home: Hom
         "raise": "ValueError: no luck",
         "burn": "used more than 0.5 seconds of CPU time",
         "allocate": "used more than 128 MiB of memory",
-        "_exit": "with exit code 3",
+        "_exit": "exited with code 3",
         "kill": "killed from outside",
     }
     limits = {"cpu_seconds": 0.5, "memory_bytes": 128 * 1024 * 1024}

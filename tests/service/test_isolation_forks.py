@@ -51,7 +51,7 @@ async def test_an_answer_to_another_question_is_not_taken(place: Workplace) -> N
         ((_, first),) = await place.until_out()
         await place.send("forge")
         (dead,) = await place.until_dead()
-        assert "its process answered what it was not asked" in dead
+        assert "its process sent an answer to no request" in dead
         await place.send("b", "c")
         _, (b, second), (c, third) = await place.until_out(3)
         assert {b, c} == {"b", "c"}

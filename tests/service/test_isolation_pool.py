@@ -286,7 +286,7 @@ async def test_a_module_that_runs_the_app_when_it_is_imported_is_refused(
     monkeypatch.setattr(Tickwork, "run", lambda _: None)  # Here it does nothing.
     from tests.service.programs import unguarded
 
-    with pytest.raises(InvalidInput, match="put it under `if __name__ == '__main__':`"):
+    with pytest.raises(InvalidInput, match="put the call under `if __name__ == '__main__':`"):
         await pool.start([declared(unguarded.handle)])
     assert pool.pids == []
 

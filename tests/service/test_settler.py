@@ -35,6 +35,7 @@ from tickwork.errors import (
     StoreUnavailable,
 )
 from tickwork.service.observe import Observer
+from tickwork.service.observe.log_events import EventLog
 from tickwork.service.worker import settle_retry
 from tickwork.service.worker.settle import SETTLE_BATCH_MAX, FinishedMessage, Settler
 from tickwork.service.worker.settle_retry import UNAVAILABLE_TRIES_MAX
@@ -380,9 +381,11 @@ async def test_who_drains_waits_for_so_long_only(server: Server, settler: Settle
     assert (settler.unsettled, server.settled) == (0, [])
 
 
-async def test_who_comes_from_far_is_told_of_once(
-    settler: Settler, caplog: pytest.LogCaptureFixture
+async def test_a_long_chain_of_messages_is_logged_once_per_type(
+    server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
+    store: Any = SimpleNamespace(messages=server, nodes=server)
+    settler = Settler(cast(Store, store), QUEUE, EventLog(), lambda: None)
     for hops, type_ in [(3, "near"), (4, "far"), (5, "far"), (4, None)]:
         message = claimed_message(id=UUID(int=1), hops=hops, type=type_)
         settler.add(FinishedMessage(message, Ending(claim=message.current_claim, fate=Fate.ACK)))
