@@ -1,6 +1,7 @@
 """Bad input is refused with the field's name and a sentence that a person understands."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -94,7 +95,7 @@ BAD: list[tuple[Fields, str, str]] = [
     ({"daily_time": {"hour": -1, "minute": 0}}, "daily_time.hour", "not -1"),
     ({"daily_time": {"hour": 9}}, "daily_time.minute", "is missing; give a whole number"),
     ({"daily_time": {}}, "daily_time.hour", "is missing"),
-    ({"daily_time": "09:00"}, "daily_time", "must be an object with hour, minute"),
+    ({"daily_time": 900}, "daily_time", "must be an object with hour, minute"),
     ({"daily_time": {**NINE, "second": 1}}, "daily_time.second", "is not a known field"),
     ({"weekly_time": {**NINE}}, "weekly_time.day_of_week", "0 is Sunday"),
     ({"weekly_time": {**NINE, "day_of_week": 7}}, "weekly_time.day_of_week", "not 7"),
@@ -332,3 +333,61 @@ def test_any_rrule_text_is_a_rule_or_refused(frequency: str, some: list[str]) ->
     with at_most(2_000_000):
         faults = when.validate(fields, limits=when.Limits(min_interval_seconds=1))
     assert all(fault.field == "rrule" for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("short", "meant"),
+    [
+        ({"daily_time": "08:30"}, {"daily_time": {"hour": 8, "minute": 30}}),
+        ({"daily_time": time(8, 30)}, {"daily_time": {"hour": 8, "minute": 30}}),
+        (
+            {"weekly_time": "MON 08:30"},
+            {"weekly_time": {"day_of_week": 1, "hour": 8, "minute": 30}},
+        ),
+        (
+            {"weekly_time": "fri-sun 8:30"},
+            {"weekly_time": {"day_of_week": [0, 5, 6], "hour": 8, "minute": 30}},
+        ),
+        (
+            {"weekly_time": "Monday,THU 08:30"},
+            {"weekly_time": {"day_of_week": [1, 4], "hour": 8, "minute": 30}},
+        ),
+        ({"monthly_time": "15 08:30"}, {"monthly_time": {"day": 15, "hour": 8, "minute": 30}}),
+        (
+            {"monthly_time": "last 18:00"},
+            {"monthly_time": {"day": "last", "hour": 18, "minute": 0}},
+        ),
+    ],
+)
+def test_a_short_form_means_its_object(short: dict[str, Any], meant: dict[str, Any]) -> None:
+    assert when.parse(short) == when.parse(meant)
+    assert when.render(when.parse(short)) == {**meant, "timezone": "UTC"}
+
+
+@pytest.mark.parametrize(
+    ("short", "field", "message"),
+    [
+        ({"daily_time": "8h"}, "daily_time", "08:30"),
+        ({"daily_time": "24:00"}, "daily_time", "08:30"),
+        ({"daily_time": time(8, 30, 15)}, "daily_time", "08:30"),
+        ({"weekly_time": "09:00"}, "weekly_time", "MON 08:30"),
+        ({"weekly_time": "MOX 09:00"}, "weekly_time", "'MOX' is not a day"),
+        ({"weekly_time": time(9)}, "weekly_time", "MON 08:30"),
+        ({"monthly_time": "first 08:00"}, "monthly_time", "use 1-31 or last"),
+        ({"monthly_time": "32 08:00"}, "monthly_time.day", "from 1 to 31"),
+    ],
+)
+def test_a_wrong_short_form_is_refused_by_its_field(
+    short: dict[str, Any], field: str, message: str
+) -> None:
+    (fault,) = when.validate(short)
+    assert fault.field == field
+    assert message in fault.message
+
+
+def test_minutes_are_shown_as_minutes() -> None:
+    assert when.render(when.parse({"interval_minutes": 90})) == {
+        "interval_minutes": 90,
+        "timezone": "UTC",
+    }
+    assert when.render(when.parse({"interval_seconds": 120}))["interval_seconds"] == 120

@@ -47,11 +47,12 @@ Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Fire every day
 Weekly = Annotated[
     str | None,
     typer.Option(
-        metavar="DAY,HH:MM", help="Fire every week; DAY is MON, MON+THU, or 0-6 (0 = Sunday)."
+        metavar="'DAY HH:MM'",
+        help="Fire every week; DAY is MON, MON-FRI, MON,THU or 0-6 (0 is Sunday).",
     ),
 ]
 Monthly = Annotated[
-    str | None, typer.Option(metavar="DAY,HH:MM", help='Fire every month; DAY is 1-31 or "last".')
+    str | None, typer.Option(metavar="'DAY HH:MM'", help="Fire every month; DAY is 1-31 or last.")
 ]
 Once = Annotated[str | None, typer.Option(metavar="ISO", help="Fire once at this time.")]
 Rrule = Annotated[
@@ -76,12 +77,6 @@ OPTION_NAMES = {
     "count": "--count",
     "dst.gap": "--dst-gap",
     "dst.overlap": "--dst-overlap",
-}
-
-_TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})")
-_WEEKDAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
-_WEEKDAY_NUMBERS = {
-    name: number for number, full in enumerate(_WEEKDAYS) for name in (full, full[:3], str(number))
 }
 
 
@@ -141,12 +136,6 @@ class TimingOptions(Struct, frozen=True, kw_only=True):
         match names[0]:
             case "cron_expr":
                 return {"cron_expr": _expression(self.expr or [])}
-            case "daily_time":
-                return {"daily_time": _time_of_day("daily_time", self.daily or "")}
-            case "weekly_time":
-                return {"weekly_time": _weekly(self.weekly or "")}
-            case "monthly_time":
-                return {"monthly_time": _monthly(self.monthly or "")}
             case "interval_seconds":
                 return {
                     "interval_seconds": _number("interval_seconds", self.interval_seconds or "")
@@ -202,41 +191,6 @@ def _number(field: str, text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]{1,18}", text) is None:
         raise _fault(field, f"must be a whole number, not {text!r}")
     return int(text)
-
-
-def _time_of_day(field: str, text: str) -> dict[str, object]:
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
-        raise _fault(field, f"{text!r} is not a time such as 09:30")
-    return {"hour": int(found[1]), "minute": int(found[2])}
-
-
-def _weekly(text: str) -> dict[str, object]:
-    days, time = _day_and_time("weekly_time", text, "MON,09:30")
-    numbers: list[int] = []
-    for day in days.split("+"):
-        number = _WEEKDAY_NUMBERS.get(day.strip().upper())
-        if number is None:
-            raise _fault(
-                "weekly_time", f"{day!r} is not a day; use 0-6 (0 = Sunday), MON or Monday"
-            )
-        numbers.append(number)
-    return {"day_of_week": numbers, **_time_of_day("weekly_time", time)}
-
-
-def _monthly(text: str) -> dict[str, object]:
-    day, time = _day_and_time("monthly_time", text, "15,09:30 or last,09:30")
-    if day.lower() != "last" and re.fullmatch("[0-9]{1,2}", day) is None:
-        raise _fault("monthly_time", f'{day!r} is not a day; use 1-31 or "last"')
-    which: int | str = "last" if day.lower() == "last" else int(day)
-    return {"day": which, **_time_of_day("monthly_time", time)}
-
-
-def _day_and_time(field: str, text: str, example: str) -> tuple[str, str]:
-    day, comma, time = text.partition(",")
-    if not comma:
-        raise _fault(field, f"{text!r} is not a day and a time such as {example}")
-    return day.strip(), time
 
 
 def _fault(field: str, message: str) -> InvalidInput:

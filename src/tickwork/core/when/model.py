@@ -85,6 +85,8 @@ class Interval(Struct, frozen=True, tag="interval"):
 
     seconds: int
     mode: IntervalMode = IntervalMode.FIXED_RATE
+    in_minutes: bool = False
+    """Whether it was given as `interval_minutes`, and is shown as such."""
 
 
 class Daily(Struct, frozen=True, tag="daily"):

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Set as AbstractSet
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from tickwork.core.fields import Reader, shown
@@ -46,6 +47,7 @@ from tickwork.core.when.model import (
 from tickwork.core.when.never_fires import rule_fault
 from tickwork.core.when.rrule.text import Frequency, RecurrenceError, normalize, parse_parts
 from tickwork.core.when.slot_sources import resolve_local
+from tickwork.core.when.time_texts import NoShortForm, expand
 from tickwork.core.when.zone import timeline
 from tickwork.errors import FieldError, InvalidInput
 
@@ -209,34 +211,34 @@ def _interval(reader: Reader) -> Timing | None:
         name, unit = "interval_minutes", 60
     amount = reader.integer(name, 1, _INTERVAL_SECONDS_MAX // unit)
     mode = reader.choice("interval_mode", IntervalMode.FIXED_RATE)
-    return None if amount is None else Interval(amount * unit, mode)
+    return None if amount is None else Interval(amount * unit, mode, in_minutes=unit == 60)
 
 
 def _daily(reader: Reader) -> Timing | None:
-    inner = reader.object("daily_time", _DAILY_FIELDS)
-    time = _time_of_day(inner)
-    return None if time is None else Daily(*time)
+    inner = _wall_clock(reader, "daily_time", _DAILY_FIELDS)
+    at = _time_of_day(inner)
+    return None if at is None else Daily(*at)
 
 
 def _weekly(reader: Reader) -> Timing | None:
-    inner = reader.object("weekly_time", _WEEKLY_FIELDS)
-    time = _time_of_day(inner)
-    if inner is None or time is None:
+    inner = _wall_clock(reader, "weekly_time", _WEEKLY_FIELDS)
+    at = _time_of_day(inner)
+    if inner is None or at is None:
         return None
     days = inner.integers("day_of_week", 0, 6, "0 is Sunday")
-    return None if days is None else Weekly(days, *time)
+    return None if days is None else Weekly(days, *at)
 
 
 def _monthly(reader: Reader) -> Timing | None:
-    inner = reader.object("monthly_time", _MONTHLY_FIELDS)
-    time = _time_of_day(inner)
-    if inner is None or time is None:
+    inner = _wall_clock(reader, "monthly_time", _MONTHLY_FIELDS)
+    at = _time_of_day(inner)
+    if inner is None or at is None:
         return None
     short = inner.choice("short_month", ShortMonth.SKIP)
     if inner.is_word("day", "last"):
-        return Monthly(None, *time, short)
+        return Monthly(None, *at, short)
     day = inner.integer("day", 1, 31)
-    return None if day is None else Monthly(day, *time, short)
+    return None if day is None else Monthly(day, *at, short)
 
 
 def _once(reader: Reader) -> Timing | None:
@@ -261,6 +263,18 @@ _READERS: dict[str, Callable[[Reader], Timing | None]] = {
     "once_at": _once,
     "rrule": _rrule,
 }
+
+
+def _wall_clock(reader: Reader, name: str, known: AbstractSet[str]) -> Reader | None:
+    """The object of a wall-clock timing, also where it is given in its short form."""
+    value = reader.value(name)
+    if not isinstance(value, str | time):
+        return reader.object(name, known)
+    try:
+        return reader.nested(name, expand(name, value))
+    except NoShortForm as error:
+        reader.fault(name, str(error))
+        return None
 
 
 def _time_of_day(inner: Reader | None) -> tuple[int, int] | None:
@@ -380,9 +394,13 @@ def _render_timing(timing: Timing) -> dict[str, object]:
     match timing:
         case Cron(expr=expr):
             return {"cron_expr": expr}
-        case Interval(seconds=seconds, mode=mode):
-            rate = mode is IntervalMode.FIXED_RATE
-            return {"interval_seconds": seconds} | ({} if rate else {"interval_mode": str(mode)})
+        case Interval(seconds=seconds, mode=mode, in_minutes=in_minutes):
+            interval: dict[str, object] = (
+                {"interval_minutes": seconds // 60} if in_minutes else {"interval_seconds": seconds}
+            )
+            return interval | (
+                {} if mode is IntervalMode.FIXED_RATE else {"interval_mode": str(mode)}
+            )
         case Daily(hour=hour, minute=minute):
             return {"daily_time": {"hour": hour, "minute": minute}}
         case Weekly(days_of_week=days, hour=hour, minute=minute):
