@@ -1,4 +1,4 @@
-"""Runs the tests in one process per core: `python -m tests [--only AREA,…] [pytest options]`.
+"""Runs the tests in several processes: `python -m tests [--only AREA,…] [pytest options]`.
 
 Every process collects the same test files and takes them from a shared queue, longest first
 (`tests/kit/file_queue.py`). Each process has its own database server and files. The first process
@@ -21,7 +21,8 @@ from typing import IO, NamedTuple, NoReturn
 from tests.kit.file_queue import QUEUE_FOLDER
 
 ROOT = Path(__file__).resolve().parent
-PROCESSES_MAX = 3
+PROCESSES_MAX = 4
+"""One more than there are cores, at most: many tests wait for a lease, a lock or a process."""
 
 LIMIT_SECONDS = 1_800
 """Seconds after which a run counts as hung."""
@@ -94,7 +95,7 @@ def run(options: Sequence[str], paths: Sequence[str]) -> int:
         queue = stack.enter_context(tempfile.TemporaryDirectory(prefix="tickwork-tests-"))
         environ = os.environ | {QUEUE_FOLDER: queue}
         running: list[subprocess.Popen[bytes]] = []
-        for number in range(min(os.cpu_count() or 1, PROCESSES_MAX)):
+        for number in range(min((os.cpu_count() or 1) + 1, PROCESSES_MAX)):
             output = stack.enter_context(tempfile.TemporaryFile()) if number else None
             if output is not None:
                 stack.callback(_show, output)

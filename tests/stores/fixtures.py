@@ -16,7 +16,9 @@ from tickwork.store.contract import Store
 def homes(postgres_server: PostgresHost) -> Iterator[Homes]:
     """Databases for stores. None of them is asked for after the machine lost its power."""
     files = WorkDir.take("stores", in_memory=True)
-    yield Homes(postgres_server, files.path)
+    taken = Homes(postgres_server, files.path)
+    yield taken
+    taken.close()
     files.remove()
 
 

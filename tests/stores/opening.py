@@ -40,6 +40,10 @@ class Homes:
     def __init__(self, server: PostgresHost, folder: Path) -> None:
         self._postgres, self._sqlite = PostgresHomes(server), SqliteHomes(folder)
 
+    def close(self) -> None:
+        """Closes connections that were kept for the next test."""
+        self._postgres.close()
+
     @asynccontextmanager
     async def take(self, kind: Kind) -> AsyncIterator[Home]:
         """An empty database, the caller's until the end of the block."""

@@ -67,6 +67,7 @@ async def test_a_database_is_used_again_without_what_a_test_added(
         assert second.url == first.url
         with pytest.raises(asyncpg.UndefinedTableError):
             await execute(second, "SELECT FROM own")
+    databases.close()
     await postgres_server.drop_database(second.url)
 
 
@@ -78,6 +79,7 @@ async def test_a_database_that_cannot_be_emptied_is_not_used_again(
         await execute(first, "DROP TABLE tickwork_receipts")
     async with databases.take() as second:
         assert second.url != first.url
+    databases.close()
     await postgres_server.drop_database(second.url)
 
 
