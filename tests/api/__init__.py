@@ -1,1 +1,1 @@
-"""The HTTP interface, through a client in process and through a real server."""
+"""The HTTP API, with a client in this process and with a real server."""

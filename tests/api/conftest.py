@@ -1,4 +1,4 @@
-"""A client of the application in this process, with a fixed present."""
+"""A client of the application in this process, with a fixed clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses around the routes: health, documentation, and what is not there."""
+"""Health checks, documentation and unknown paths."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def problem(response: Response, *, status: int, code: str) -> dict[str, Any]:
     return told
 
 
-def test_healthz_says_which_version_lives(client: Client) -> None:
+def test_healthz_returns_the_version(client: Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "version": __version__}
 
 
-def test_readyz_answers_once_it_has_started(client: Client) -> None:
+def test_readyz_responds_after_startup(client: Client) -> None:
     assert client.get("/readyz").json() == {"status": "ready"}
 
 
-def test_the_first_page_says_where_to_look(client: Client) -> None:
+def test_the_home_page_links_to_the_documentation(client: Client) -> None:
     response = client.get("/")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert all(f'href="{path}"' in response.text for path in ("/docs", "/openapi.json"))
@@ -51,7 +51,7 @@ def test_the_first_page_says_where_to_look(client: Client) -> None:
 @pytest.mark.parametrize(
     "path", ["/nothing", "/v1", "/v1/schedules/", "/docs/nothing", "/%00", "/%ff", "/a/../b"]
 )
-def test_an_unknown_address_is_a_problem(client: Client, path: str) -> None:
+def test_an_unknown_path_is_a_problem(client: Client, path: str) -> None:
     problem(client.get(path), status=404, code="not_found")
 
 
@@ -59,7 +59,7 @@ def test_an_unknown_address_is_a_problem(client: Client, path: str) -> None:
     ("method", "path", "allowed"),
     [("GET", "/v1/schedules/preview", "POST"), ("DELETE", "/healthz", "GET")],
 )
-def test_a_method_it_does_not_know_is_a_problem(
+def test_an_unsupported_method_is_a_problem(
     client: Client, method: str, path: str, allowed: str
 ) -> None:
     response = client.request(method, path)
@@ -67,7 +67,9 @@ def test_a_method_it_does_not_know_is_a_problem(
     assert allowed in response.headers["allow"]
 
 
-def test_our_own_fault_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_logged_and_its_details_are_hidden(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def broken() -> datetime:
         raise LookupError("the secret of the house")
 
@@ -89,7 +91,7 @@ def test_the_description_documents_the_preview(document: dict[str, Any]) -> None
     assert (fields["count"]["minimum"], fields["count"]["maximum"]) == (1, 1000)
 
 
-def test_the_description_documents_answers_and_problems(document: dict[str, Any]) -> None:
+def test_the_description_documents_responses_and_problems(document: dict[str, Any]) -> None:
     responses = document["paths"]["/v1/schedules/preview"]["post"]["responses"]
     assert responses.keys() == {"200", "400", "413", "415", "422", "503"}
     answer = document["components"]["schemas"]["PreviewAnswer"]["properties"]
@@ -100,7 +102,9 @@ def test_the_description_documents_answers_and_problems(document: dict[str, Any]
         assert content["examples"]
 
 
-def test_the_examples_of_the_description_are_true(client: Client, document: dict[str, Any]) -> None:
+def test_the_examples_of_the_description_are_real_responses(
+    client: Client, document: dict[str, Any]
+) -> None:
     preview = document["paths"]["/v1/schedules/preview"]["post"]
     asked = preview["requestBody"]["content"]["application/json"]["schema"]["examples"]
     answers = [client.post("/v1/schedules/preview", json=body).json() for body in asked]

@@ -1,4 +1,4 @@
-"""Whatever is sent: an answer or a problem, and never a fault of ours."""
+"""Any request gets a response or a problem, never an internal error."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def judge(client: Client, body: bytes) -> None:
 
 @FUZZ
 @given(body=ANYTHING)
-def test_any_json_is_answered_or_refused(client: Client, body: object) -> None:
+def test_any_json_gets_a_response_or_a_problem(client: Client, body: object) -> None:
     judge(client, json.dumps(body).encode())
 
 
 @FUZZ
 @given(body=BODIES)
-def test_any_fields_are_answered_or_refused(client: Client, body: dict[str, object]) -> None:
+def test_any_fields_get_a_response_or_a_problem(client: Client, body: dict[str, object]) -> None:
     judge(client, json.dumps(body).encode())
 
 

@@ -1,4 +1,4 @@
-"""`/metrics`: told to this machine, and to nobody else."""
+"""`/metrics` is served to this machine only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tickwork.api.routes.operations import is_loopback
 Client = TestClient[Litestar]
 
 
-async def test_this_machine_is_told_and_what_a_proxy_brings_is_not(children: Children) -> None:
+async def test_metrics_are_for_this_machine_and_not_for_a_proxy(children: Children) -> None:
     server, url = await started(children)
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         answer = await client.get("/metrics")
@@ -49,5 +49,5 @@ def test_another_machine_is_refused(client: Client) -> None:
         ("", False),
     ],
 )
-def test_only_loopback_addresses_are_this_machines_own(host: str, is_own: bool) -> None:
+def test_only_loopback_addresses_count_as_this_machine(host: str, is_own: bool) -> None:
     assert is_loopback(host) is is_own

@@ -1,4 +1,4 @@
-"""`POST /v1/schedules/preview`: the answer, and every refusal in its form."""
+"""`POST /v1/schedules/preview`: the response and every problem."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refusal(response: Response, *, status: int, code: str) -> dict[str, Any]:
     return told
 
 
-def test_a_preview_answers_fires_description_and_warnings(client: Client) -> None:
+def test_a_preview_returns_fires_description_and_warnings(client: Client) -> None:
     response = client.post(
         URL,
         json={
@@ -68,19 +68,19 @@ def test_a_preview_answers_fires_description_and_warnings(client: Client) -> Non
     }
 
 
-def test_the_present_is_where_a_preview_begins(client: Client) -> None:
+def test_a_preview_starts_now_by_default(client: Client) -> None:
     fires = client.post(URL, json={"cron_expr": "0 * * * *", "count": 1}).json()["fires"]
     assert fires[0]["fire_at"] == "2026-11-15T04:00:00Z"
 
 
-def test_a_thousand_fires_are_the_most(client: Client) -> None:
+def test_a_preview_has_at_most_a_thousand_fires(client: Client) -> None:
     body = {"cron_expr": "* * * * *", "count": 1000}
     assert len(client.post(URL, json=body).json()["fires"]) == 1000
     told = refusal(client.post(URL, json={**body, "count": 1001}), status=422, code="invalid_input")
     assert told["errors"][0]["field"] == "count"
 
 
-def test_faulty_fields_are_named_all_at_once(client: Client) -> None:
+def test_every_invalid_field_is_reported_at_once(client: Client) -> None:
     response = client.post(URL, json={"cron_expr": "61 * * * *", "count": 0, "colour": "red"})
     told = refusal(response, status=422, code="invalid_input")
     assert {error["field"] for error in told["errors"]} == {"cron_expr", "count", "colour"}
@@ -88,7 +88,7 @@ def test_faulty_fields_are_named_all_at_once(client: Client) -> None:
     assert told["detail"].startswith("3 errors; the first is ")
 
 
-def test_one_fault_is_told_in_the_detail_too(client: Client) -> None:
+def test_a_single_fault_is_also_in_the_detail(client: Client) -> None:
     told = refusal(client.post(URL, json={"interval_seconds": 5}), status=422, code="invalid_input")
     assert told["detail"] == "interval_seconds: fires 5 s apart; the minimum here is 60 s"
 
@@ -128,7 +128,7 @@ def test_seconds_in_cron_are_refused_at_the_usual_minimum(client: Client) -> Non
         b'{"cron_expr":' + b"[" * 900 + b"]" * 900 + b"}",
     ],
 )
-def test_what_is_no_json_object_is_a_bad_request(client: Client, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_a_bad_request(client: Client, body: bytes) -> None:
     refusal(send(client, body), status=400, code="invalid_json")
 
 
@@ -160,14 +160,14 @@ def test_odd_values_are_refused_by_field(client: Client, field: str, value: str)
     refusal(send(client, body.encode()), status=422, code="invalid_input")
 
 
-def test_a_body_of_a_megabyte_is_the_most(client: Client) -> None:
+def test_a_body_has_at_most_a_megabyte(client: Client) -> None:
     padded = b'{"cron_expr": "@daily"}'.ljust(1_000_000)
     assert send(client, padded).status_code == 200
     told = refusal(send(client, padded + b" "), status=413, code="body_too_large")
     assert "send a reference" in told["detail"]
 
 
-def test_the_answer_to_many_faults_is_short(client: Client) -> None:
+def test_the_response_to_many_faults_is_bounded(client: Client) -> None:
     body = json.dumps({f"field {number}": 1 for number in range(20_000)}).encode()
     response = send(client, body)
     told = refusal(response, status=422, code="invalid_input")
@@ -175,27 +175,27 @@ def test_the_answer_to_many_faults_is_short(client: Client) -> None:
     assert len(response.content) < len(body)
 
 
-def test_a_caller_s_own_text_comes_back_cut(client: Client) -> None:
+def test_text_of_the_request_is_truncated_in_the_response(client: Client) -> None:
     response = send(client, json.dumps({"x" * 500_000: 1}).encode())
     refusal(response, status=422, code="invalid_input")
     assert len(response.content) < 5_000
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "text/x+json", None])
-def test_json_by_any_name_is_read(client: Client, media_type: str | None) -> None:
+def test_every_json_media_type_is_accepted(client: Client, media_type: str | None) -> None:
     assert send(client, b'{"cron_expr": "@daily"}', media_type).status_code == 200
 
 
 @pytest.mark.parametrize(
     "media_type", ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"]
 )
-def test_other_media_types_are_told_what_to_send(client: Client, media_type: str) -> None:
+def test_the_problem_of_another_media_type_names_json(client: Client, media_type: str) -> None:
     response = send(client, b'{"cron_expr": "@daily"}', media_type)
     told = refusal(response, status=415, code="unsupported_media_type")
     assert "Content-Type: application/json" in told["detail"]
 
 
-def test_a_preview_knows_the_calendars_of_its_database(tmp_path: Path) -> None:
+def test_a_preview_uses_the_stored_calendars(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'server.db'}"
     body = {"cron_expr": "0 9 * * *", "from": "2027-03-01T00:00:00Z", "count": 2}
     app = Tickwork(database)

@@ -1,4 +1,4 @@
-"""The server as users start it: a process of its own, and real sockets."""
+"""The server as a process with real sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def started(children: Children, *arguments: str) -> tuple[Child, str]:
     return server, line.split()[-1]
 
 
-async def test_the_server_answers_what_the_command_line_answers(children: Children) -> None:
+async def test_server_and_command_line_return_the_same_preview(children: Children) -> None:
     server, url = await started(children)
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         assert (await client.get("/healthz")).json()["status"] == "ok"
@@ -38,7 +38,7 @@ async def test_the_server_answers_what_the_command_line_answers(children: Childr
     await server.succeeded()
 
 
-async def test_requests_under_way_are_answered_before_it_ends(children: Children) -> None:
+async def test_open_requests_finish_before_shutdown(children: Children) -> None:
     server, url = await started(children)
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         await client.get("/healthz")

@@ -1,1 +1,1 @@
-"""The command line, in process for breadth and as a real process for its edges."""
+"""The command line, in this process for most cases and as a real process for exit codes."""

@@ -1,4 +1,4 @@
-"""A command line and the database beside it: commands are run, and what they need is put there."""
+"""Runs commands on a database and prepares what they need in it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Desk:
 
 
 async def kill(store: Store, queue: str, **ending: Any) -> None:
-    """Everything visible in the queue dies."""
+    """Lets every visible message of the queue die."""
     request = ClaimRequest(queue=queue, holder=new_id(), limit=1_000, lease_seconds=30)
     messages = await store.messages.claim(DEFAULT, request)
     endings = [Ending(claim=each.current_claim, fate=Fate.DEAD, **ending) for each in messages]

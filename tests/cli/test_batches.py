@@ -1,4 +1,4 @@
-"""`tickwork batches`: how far they are."""
+"""`tickwork batches`: lists, shows and cancels batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_batch_and_its_items_are_shown(desk: Desk) -> None:
     )
 
 
-def test_cancelling_asks_first(desk: Desk) -> None:
+def test_cancel_asks_for_confirmation(desk: Desk) -> None:
     batch_id = str(desk.store(make))
     assert desk.run("batches", "cancel", batch_id, given="n\n").exit_code == 1
     cancelled = desk.json("batches", "cancel", batch_id, "--yes")
@@ -73,7 +73,7 @@ def test_cancelling_asks_first(desk: Desk) -> None:
         (["list", "--limit", "0"], 2, "--limit: must be from 1"),
     ],
 )
-def test_bad_usage_is_one_sentence(desk: Desk, words: list[str], code: int, says: str) -> None:
+def test_bad_usage_is_one_line(desk: Desk, words: list[str], code: int, says: str) -> None:
     desk.answer("migrate")
     refused = desk.run("batches", *words)
     assert (refused.exit_code, refused.stdout) == (code, "")

@@ -1,4 +1,4 @@
-"""`tickwork batches watch`: every change told, until the end and not after it."""
+"""`tickwork batches watch` prints every change until the batch is completed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.clock import START
 from tickwork import wiring
-from tickwork.cli import batches as watching
+from tickwork.cli import batches
 from tickwork.cli.batches import LINE_SECONDS
 from tickwork.core.message.batch import Batch, BatchStatus, NewBatch
 from tickwork.core.model import (
@@ -45,7 +45,7 @@ from tickwork.store.ids import new_id
 
 @dataclass
 class Watched:
-    """A batch of three that somebody else may watch."""
+    """A batch of three items that another process may watch."""
 
     store: Store
     url: str
@@ -64,7 +64,7 @@ class Watched:
 
 @pytest.fixture
 async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
-    """A batch with three items that wait."""
+    """A batch with three pending items."""
     url = f"sqlite:///{tmp_path}/tickwork.db"
     store = await wiring.open_store(wiring.Settings(database=url))
     await store.queues.put(DEFAULT, "emails", QueueSettings())
@@ -73,7 +73,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     await store.close()
 
 
-async def test_every_change_is_a_line_of_json_and_the_end_is_the_last(
+async def test_every_change_is_a_json_line_until_completion(
     watched: Watched, children: Children
 ) -> None:
     child = watched.watch(children, "--json")
@@ -92,7 +92,7 @@ async def test_every_change_is_a_line_of_json_and_the_end_is_the_last(
     assert all(before != after for before, after in pairwise(looks))
 
 
-async def test_failed_items_are_said_and_are_the_exit_code(
+async def test_failed_items_are_reported_and_set_the_exit_code(
     watched: Watched, children: Children
 ) -> None:
     child = watched.watch(children)
@@ -107,7 +107,7 @@ async def test_failed_items_are_said_and_are_the_exit_code(
 
 
 def look(completed: int) -> Progress:
-    """What is seen of a batch of nine."""
+    """The progress of a batch of nine items."""
     batch = Batch(
         id=UUID(int=1),
         tenant="default",
@@ -127,14 +127,14 @@ def look(completed: int) -> Progress:
 @pytest.mark.parametrize(
     ("as_json", "told"), [(True, [0, 1, 2, 3, 5, 9]), (False, [0, 3, 9])], ids=["json", "lines"]
 )
-async def test_a_change_is_told_once_and_lines_are_few(
+async def test_each_change_is_printed_once_and_lines_are_limited(
     as_json: bool,
     told: list[int],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(watching, "monotonic", lambda: now)
+    monkeypatch.setattr(batches, "monotonic", lambda: now)
 
     async def looks() -> AsyncIterator[Progress]:
         nonlocal now
@@ -142,7 +142,7 @@ async def test_a_change_is_told_once_and_lines_are_few(
             now = 101.0 if completed < 3 else 101.0 + LINE_SECONDS
             yield look(completed)
 
-    assert (await watching.show(looks(), as_json=as_json)).completed == 9
+    assert (await batches.show(looks(), as_json=as_json)).completed == 9
     lines = capsys.readouterr().out.splitlines()
     if as_json:
         assert [json.loads(line)["completed"] for line in lines] == told
@@ -153,7 +153,7 @@ async def test_a_change_is_told_once_and_lines_are_few(
         )
 
 
-async def test_ctrl_c_leaves_quietly(watched: Watched, children: Children) -> None:
+async def test_ctrl_c_exits_without_a_traceback(watched: Watched, children: Children) -> None:
     child = watched.watch(children)
     await child.line("3 pending")
     os.kill(child.pid, signal.SIGINT)
@@ -161,7 +161,7 @@ async def test_ctrl_c_leaves_quietly(watched: Watched, children: Children) -> No
     assert child.stderr() == ""
 
 
-async def test_a_terminal_is_shown_a_bar_and_keeps_the_last_line(watched: Watched) -> None:
+async def test_a_terminal_shows_a_bar_and_keeps_the_last_line(watched: Watched) -> None:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
@@ -195,7 +195,7 @@ async def test_a_terminal_is_shown_a_bar_and_keeps_the_last_line(watched: Watche
         os.close(ours)
 
 
-def test_the_total_of_a_filling_batch_grows_and_has_no_end_in_sight(desk: Desk) -> None:
+def test_a_filling_batch_has_no_remaining_time(desk: Desk) -> None:
     batch_id, items = new_id(), [NewMessage(id=new_id(), body=b"1") for _ in range(2_500)]
     totals = []
     for stored in (1_200, 2_400):
@@ -215,7 +215,7 @@ def test_the_total_of_a_filling_batch_grows_and_has_no_end_in_sight(desk: Desk) 
     assert 0 < totals[0] < totals[1]
 
 
-def test_a_batch_that_is_over_is_shown_once(desk: Desk) -> None:
+def test_a_completed_batch_is_shown_once(desk: Desk) -> None:
     async def over(store: Store) -> UUID:
         await store.queues.put(DEFAULT, "emails", QueueSettings())
         batch = await create_batch(store, DEFAULT, "emails", [])
@@ -239,7 +239,7 @@ def test_a_batch_that_is_over_is_shown_once(desk: Desk) -> None:
         ([str(new_id()), "--timeout", "soon"], 2, "--timeout: must be a number"),
     ],
 )
-def test_bad_usage_is_one_sentence(desk: Desk, words: list[str], code: int, says: str) -> None:
+def test_bad_usage_is_one_line(desk: Desk, words: list[str], code: int, says: str) -> None:
     desk.answer("migrate")
     refused = desk.run("batches", "watch", *words)
     assert (refused.exit_code, refused.stdout) == (code, "")
@@ -248,7 +248,7 @@ def test_bad_usage_is_one_sentence(desk: Desk, words: list[str], code: int, says
 
 
 async def fill(store: Store, *, batch_id: UUID, items: list[NewMessage]) -> None:
-    """Somebody makes a batch, and fails after these items."""
+    """Creates a batch and fails after these items."""
 
     def failing() -> Iterator[NewMessage]:
         yield from items

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.kit.postgres import PostgresServer
-from tickwork import tzdata_version as zone_data
+from tickwork import tzdata_version
 from tickwork.cli import app
 
 RUNNER = CliRunner()
@@ -25,7 +25,7 @@ def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     assert (second.exit_code, second.stdout) == (0, "the schema is up to date\n")
 
 
-def test_doctor_finds_a_fresh_file_in_order(tmp_path: Path) -> None:
+def test_doctor_finds_no_fault_in_a_new_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     RUNNER.invoke(app, ["migrate", "--database", url])
     result = RUNNER.invoke(app, ["doctor", "--database", url, "--json"])
@@ -37,7 +37,7 @@ def test_doctor_finds_a_fresh_file_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("planned", "level"), [("1999z", "ok"), ("2999a", "warning")], ids=["older", "newer"]
 )
-def test_doctor_says_which_zone_data_there_is(tmp_path: Path, planned: str, level: str) -> None:
+def test_doctor_reports_the_zone_data_version(tmp_path: Path, planned: str, level: str) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     RUNNER.invoke(app, ["migrate", "--database", url])
     with closing(sqlite3.connect(tmp_path / "new.db")) as file, file:
@@ -46,11 +46,11 @@ def test_doctor_says_which_zone_data_there_is(tmp_path: Path, planned: str, leve
     (found,) = [each for each in json.loads(result.stdout) if each["check"] == "zones"]
     assert result.exit_code == 0
     assert found["level"] == level
-    assert str(zone_data.version()) in found["says"]
+    assert str(tzdata_version.version()) in found["says"]
     assert (planned in found["says"]) == (level == "warning")
 
 
-def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
+def test_doctor_reports_a_missing_schema(tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["doctor", "--database", f"sqlite:///{tmp_path}/none.db"])
     assert result.exit_code == 1
     assert "run `tickwork migrate`" in result.stdout
@@ -75,7 +75,7 @@ def test_a_durable_server_passes(durable_postgres: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize("command", ["migrate", "doctor"])
-def test_a_server_that_does_not_answer_is_one_sentence(command: str) -> None:
+def test_an_unreachable_server_is_one_line(command: str) -> None:
     nowhere = "postgresql://nobody@127.0.0.1:1/none"
     result = RUNNER.invoke(app, [command, "--database", nowhere])
     assert result.exit_code == 1

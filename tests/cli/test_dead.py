@@ -1,4 +1,4 @@
-"""`tickwork dead`: the workbench."""
+"""`tickwork dead`: lists, edits, replays and discards dead letters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = "00000000-0000-7000-8000-000000000000"
 
 
 async def bury(store: Store) -> None:
-    """Three letters: two that died alike, one of text."""
+    """Three dead letters: two with the same error, and one with a text body."""
     await store.queues.put(DEFAULT, "emails", QueueSettings())
     for number in range(2):
         body = encode_body({"to": f"user{number}"})
@@ -40,7 +40,7 @@ def first_id(desk: Desk) -> str:
     return dead_letter_id
 
 
-def test_letters_are_listed_oldest_first(buried: Desk) -> None:
+def test_dead_letters_are_listed_oldest_first(buried: Desk) -> None:
     heading, *rows = buried.answer("dead", "list", "emails").splitlines()
     assert heading.split() == ["id", "failed_at", "reason", "attempts", "type", "error"]
     assert [row.split("  ")[-1].strip() for row in rows] == [
@@ -79,14 +79,14 @@ async def bury_traceback(store: Store) -> None:
     await kill(store, "emails", reason="max_retries", error=TRACEBACK)
 
 
-def test_of_a_traceback_the_line_is_listed_that_tells_what_it_was(desk: Desk) -> None:
+def test_the_list_shows_the_error_line_of_a_traceback(desk: Desk) -> None:
     desk.store(bury_traceback)
     _, row = desk.answer("dead", "list", "emails").splitlines()
     assert row.endswith("handlers.Refused: \\x1b[2Jada said no")
     assert desk.json("dead", "list", "emails")[0]["error"] == TRACEBACK
 
 
-def test_what_senders_and_handlers_wrote_does_not_steer_the_terminal(desk: Desk) -> None:
+def test_text_of_senders_and_handlers_cannot_control_the_terminal(desk: Desk) -> None:
     desk.store(bury_traceback)
     answers = [
         desk.answer("dead", "list", "emails"),
@@ -98,7 +98,7 @@ def test_what_senders_and_handlers_wrote_does_not_steer_the_terminal(desk: Desk)
         assert not set(answer) & {"\x1b", "\x07", "\x9b"}
 
 
-def test_letters_are_grouped_by_what_they_died_of(buried: Desk) -> None:
+def test_dead_letters_are_grouped_by_error(buried: Desk) -> None:
     groups = buried.json("dead", "groups", "emails")
     assert [(group["letters"], group["fingerprint"]) for group in groups] == [
         (2, "no mailbox <n>"),
@@ -109,7 +109,7 @@ def test_letters_are_grouped_by_what_they_died_of(buried: Desk) -> None:
     assert first.endswith("no mailbox <n>")
 
 
-def test_one_letter_is_shown_with_everything(buried: Desk) -> None:
+def test_a_dead_letter_is_shown_with_all_fields(buried: Desk) -> None:
     lines = buried.answer("dead", "show", first_id(buried)).splitlines()
     assert 'body            {"to":"user0"}' in lines
     assert "reason          permanent" in lines
@@ -120,7 +120,7 @@ def test_one_letter_is_shown_with_everything(buried: Desk) -> None:
     assert "error           not a letter\n                line two\n" in shown
 
 
-def test_an_edited_letter_is_replayed_as_it_is_then(buried: Desk) -> None:
+def test_an_edited_dead_letter_is_replayed_with_its_new_body(buried: Desk) -> None:
     letter = first_id(buried)
     assert "has a new body" in buried.answer("dead", "edit", letter, "--body", '{"to": "other"}')
     assert buried.answer("dead", "replay", "emails", "--id", letter) == "1 replayed\n"
@@ -130,7 +130,7 @@ def test_an_edited_letter_is_replayed_as_it_is_then(buried: Desk) -> None:
     assert buried.run("dead", "edit", letter, "--body", "{}").exit_code == 1
 
 
-def test_a_body_comes_from_a_file_or_from_stdin(buried: Desk, tmp_path: Path) -> None:
+def test_a_body_is_read_from_a_file_or_stdin(buried: Desk, tmp_path: Path) -> None:
     letter = first_id(buried)
     file = tmp_path / "body.json"
     file.write_text('{"from": "a file"}')
@@ -140,7 +140,7 @@ def test_a_body_comes_from_a_file_or_from_stdin(buried: Desk, tmp_path: Path) ->
     assert buried.json("dead", "show", letter)["body"] == [1]
 
 
-def test_bytes_are_shown_and_given_as_base64(buried: Desk, tmp_path: Path) -> None:
+def test_bytes_are_shown_and_read_as_base64(buried: Desk, tmp_path: Path) -> None:
     letter = first_id(buried)
 
     def body() -> bytes:
@@ -169,14 +169,14 @@ def test_bytes_are_shown_and_given_as_base64(buried: Desk, tmp_path: Path) -> No
         ([], "--body is missing"),
     ],
 )
-def test_a_body_that_cannot_be_is_refused(buried: Desk, words: list[str], says: str) -> None:
+def test_an_invalid_body_is_refused(buried: Desk, words: list[str], says: str) -> None:
     refused = buried.run("dead", "edit", first_id(buried), *words)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"tickwork: {says}")
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_many_are_replayed_at_a_rate(buried: Desk) -> None:
+def test_dead_letters_are_replayed_at_a_rate(buried: Desk) -> None:
     words = ("--type", "welcome", "--rate", "0.01", "--limit", "5")
     assert buried.json("dead", "replay", "emails", *words) == {
         "replayed": 2,
@@ -188,14 +188,14 @@ def test_many_are_replayed_at_a_rate(buried: Desk) -> None:
     assert (counts.ready, counts.delayed, counts.dead) == (1, 1, 1)
 
 
-def test_canaries_that_nobody_handles_stop_the_replay(buried: Desk) -> None:
+def test_canaries_that_time_out_stop_the_replay(buried: Desk) -> None:
     words = ("dead", "replay", "emails", "--canary", "1", "--canary-timeout", "0.01")
     stopped = buried.run(*words)
     assert (stopped.exit_code, stopped.stdout) == (1, "1 replayed\n")
     assert "the canaries were not handled in time" in stopped.stderr
 
 
-def test_discarding_asks_first(buried: Desk) -> None:
+def test_discard_asks_for_confirmation(buried: Desk) -> None:
     refused = buried.run("dead", "discard", "emails", given="n\n")
     assert refused.exit_code == 1
     assert "Permanently discard 3 dead letters of emails? [y/N]" in refused.stderr
@@ -209,9 +209,7 @@ def test_discarding_asks_first(buried: Desk) -> None:
 
 
 @pytest.mark.parametrize("command", ["replay", "discard"])
-def test_ids_that_are_not_open_letters_are_named_and_nothing_is_done(
-    buried: Desk, command: str
-) -> None:
+def test_ids_that_are_not_open_are_reported_and_nothing_is_done(buried: Desk, command: str) -> None:
     letter = first_id(buried)
     refused = buried.run("dead", command, "emails", "--id", letter, "--id", MISSING)
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -244,7 +242,7 @@ def test_ids_that_are_not_open_letters_are_named_and_nothing_is_done(
         (["replay", "emails", "--id", "x"], 2, "--id: 'x' is not an id"),
     ],
 )
-def test_bad_usage_is_one_sentence(buried: Desk, words: list[str], code: int, says: str) -> None:
+def test_bad_usage_is_one_line(buried: Desk, words: list[str], code: int, says: str) -> None:
     refused = buried.run("dead", *words)
     assert (refused.exit_code, refused.stdout) == (code, "")
     assert refused.stderr.startswith(f"tickwork: {says}")

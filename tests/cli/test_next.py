@@ -1,4 +1,4 @@
-"""`tickwork next` and `tickwork explain`: every way to say when, and every way to fail."""
+"""`tickwork next` and `tickwork explain`: every timing option and every failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def first(*words: str) -> str:
 
 
 def complaint(*words: str, code: int = 2) -> str:
-    """The one line that a failing command says, without its prefix."""
+    """Returns the one line that a failing command prints, without its prefix."""
     result = run(*words)
     assert result.exit_code == code, result.output
     assert result.stdout == ""
@@ -61,7 +61,7 @@ def test_json_is_a_list_of_fires() -> None:
     ]
 
 
-def test_people_get_a_table() -> None:
+def test_the_default_output_is_a_table() -> None:
     result = run("next", "30 2 * * *", "--tz", "America/New_York", *FROM, "--count", "2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
@@ -73,7 +73,7 @@ def test_people_get_a_table() -> None:
     ]
 
 
-def test_seconds_are_shown_where_there_are_some() -> None:
+def test_seconds_are_shown_if_a_fire_has_any() -> None:
     result = run("next", "--interval-seconds", "1", *FROM, "--count", "1")
     assert "Sat 2027-03-13 12:00:01 +00:00" in result.stdout
 
@@ -101,7 +101,7 @@ def test_every_timing_has_its_option(words: list[str], expected: str) -> None:
     assert first(*words) == expected
 
 
-def test_the_policies_for_clock_changes_are_options() -> None:
+def test_the_dst_policies_have_options() -> None:
     rule = ("30 2 * * *", "--tz", "America/New_York")
     assert first(*rule, "--dst-gap", "shift") == "2027-03-14T07:30:00Z"
     assert first(*rule, "--dst-gap", "skip") == "2027-03-15T06:30:00Z"
@@ -134,9 +134,7 @@ def test_the_policies_for_clock_changes_are_options() -> None:
         ),
     ],
 )
-def test_the_command_answers_what_the_server_answers(
-    words: list[str], body: dict[str, Any]
-) -> None:
+def test_command_and_server_return_the_same_preview(words: list[str], body: dict[str, Any]) -> None:
     zone, begin = "America/New_York", "2027-03-12T00:00:00"
     asked = {**body, "timezone": zone, "from": begin, "count": 40}
     with TestClient(create_api(now=clock.now, limits=when.Limits())) as client:
@@ -177,7 +175,7 @@ def test_the_command_answers_what_the_server_answers(
     ],
 )
 @pytest.mark.parametrize("command", ["next", "explain"])
-def test_bad_input_is_one_sentence_under_its_own_name(
+def test_bad_input_is_one_line_with_its_option(
     command: str, words: list[str], name: str, says: str
 ) -> None:
     if command == "explain" and "--count" in words:
@@ -187,7 +185,7 @@ def test_bad_input_is_one_sentence_under_its_own_name(
     assert says in sentence
 
 
-def test_several_faults_are_a_sentence_each() -> None:
+def test_each_fault_is_one_line() -> None:
     result = run("next", "61 * * * *", "--count", "0")
     assert result.exit_code == 2
     assert [line.split()[1] for line in result.stderr.splitlines()] == ["--count:", "EXPR:"]
@@ -202,11 +200,11 @@ def test_several_faults_are_a_sentence_each() -> None:
         (["--nonsense"], "--nonsense"),
     ],
 )
-def test_bad_usage_is_one_sentence_too(words: list[str], says: str) -> None:
+def test_bad_usage_is_one_line(words: list[str], says: str) -> None:
     assert says in complaint(*words)
 
 
-def test_what_is_over_is_not_a_silent_success() -> None:
+def test_a_rule_without_future_fires_fails() -> None:
     past = ("next", "--once", "2020-01-01T00:00:00Z")
     result = run(*past)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -215,14 +213,14 @@ def test_what_is_over_is_not_a_silent_success() -> None:
     assert (as_json.exit_code, json.loads(as_json.stdout)) == (1, [])
 
 
-def test_warnings_stand_beside_the_answer() -> None:
+def test_warnings_go_to_stderr() -> None:
     result = run("next", "--monthly", "31,09:00", "--json")
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)) == 5
     assert "months without a day 31 are skipped" in result.stderr
 
 
-def test_explain_tells_the_changes_ahead() -> None:
+def test_explain_lists_the_next_clock_changes() -> None:
     result = run("explain", "30 2 * * *", "--tz", "America/New_York", *FROM)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
@@ -235,7 +233,7 @@ def test_explain_tells_the_changes_ahead() -> None:
     ]
 
 
-def test_explain_says_when_there_is_nothing_to_fear() -> None:
+def test_explain_reports_that_no_clock_change_affects_a_rule() -> None:
     result = run("explain", "0 9 * * 1-5", "--tz", "America/New_York", *FROM)
     assert result.stdout.splitlines() == [
         "At 09:00, Monday to Friday, New York time",
@@ -243,24 +241,24 @@ def test_explain_says_when_there_is_nothing_to_fear() -> None:
     ]
 
 
-def test_explain_is_brief_about_a_thousand_touched_fires() -> None:
+def test_explain_shortens_a_long_list_of_affected_fires() -> None:
     result = run("explain", "* * * * *", "--tz", "Europe/Berlin", *FROM)
     assert result.stdout.splitlines()[-1] == "  and 230 more"
 
 
-def test_explain_answers_programs_in_full() -> None:
+def test_explain_lists_every_affected_fire_as_json() -> None:
     result = run("explain", "* * * * *", "--tz", "Europe/Berlin", *FROM, "--json")
     answer = json.loads(result.stdout)
     assert answer.keys() == {"description", "warnings", "touched"}
     assert len(answer["touched"]) == 240
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"tickwork {__version__}\n")
 
 
-def test_without_a_command_there_is_help_and_no_success() -> None:
+def test_without_a_command_the_help_is_printed_and_it_fails() -> None:
     result = run()
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Commands:" in result.stderr

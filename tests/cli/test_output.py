@@ -1,4 +1,4 @@
-"""How commands answer: columns, and progress only where somebody watches."""
+"""Output: tables, escaped texts, and progress at a terminal only."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tickwork.cli.output import (
 
 
 class Terminal(io.StringIO):
-    """Somebody watches."""
+    """Makes stderr a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_columns_are_as_wide_as_their_widest_entry_and_numbers_stand_right() -> None:
+def test_columns_fit_their_widest_cell_and_numbers_align_right() -> None:
     noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
     rows = [("a", 1, True, None, noon), ("bcd", 20, False, "x", None)]
     assert [*table(("n", "m", "f", "o", "at"), rows)] == [
@@ -36,7 +36,7 @@ def test_columns_are_as_wide_as_their_widest_entry_and_numbers_stand_right() -> 
     ]
 
 
-def test_a_table_without_rows_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_rows_prints_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("a",), iter(()), none="there is nothing")
     assert capsys.readouterr().out == "there is nothing\n"
 
@@ -45,7 +45,7 @@ def test_a_table_without_rows_is_a_sentence(capsys: pytest.CaptureFixture[str]) 
     ("text", "line"),
     [(None, ""), ("a\n b", "a b"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 59 + "…")],
 )
-def test_a_long_text_is_one_short_line(text: str | None, line: str) -> None:
+def test_a_long_text_is_cut_to_one_line(text: str | None, line: str) -> None:
     assert shortened(text) == line
 
 
@@ -60,7 +60,7 @@ def test_a_long_text_is_one_short_line(text: str | None, line: str) -> None:
         ("größe 👩\u200d💻 C:\\x", "größe 👩\u200d💻 C:\\x"),
     ],
 )
-def test_what_steers_a_terminal_is_spelled_out(
+def test_control_characters_are_escaped(
     text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert escape_controls(text) == shown
@@ -69,7 +69,7 @@ def test_what_steers_a_terminal_is_spelled_out(
     assert capsys.readouterr().out == f"{shown}\n"
 
 
-def test_a_shortened_text_and_a_sentence_steer_nothing_either(
+def test_shortened_texts_and_errors_are_escaped_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert shortened("\x1b[31m" + "x" * 60) == "\\x1b[31m" + "x" * 51 + "…"
@@ -77,12 +77,12 @@ def test_a_shortened_text_and_a_sentence_steer_nothing_either(
     assert capsys.readouterr().err == "tickwork: there is no queue \\x1b[2J\n"
 
 
-def test_nobody_is_told_where_nobody_watches() -> None:
+def test_progress_is_not_shown_without_a_terminal() -> None:
     with progress("working") as told:
         assert told is None
 
 
-def test_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     with progress("working") as told:

@@ -1,4 +1,4 @@
-"""Commands as processes: exit codes, signals, and what is loaded."""
+"""Commands as processes: exit codes, signals, and imported modules."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ CLI = (sys.executable, "-m", "tickwork")
 LATE = ("litestar", "uvicorn", "pydantic", "rich", "asyncio", "importlib.metadata", "email")
 
 
-def test_bad_input_leaves_with_two_and_no_traceback() -> None:
+def test_bad_input_exits_with_2_and_no_traceback() -> None:
     ended = subprocess.run([*CLI, "next", "61 * * * *"], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("tickwork: EXPR: the minute field '61'")
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_bytes_that_are_no_text_are_bad_input_as_well() -> None:
+def test_invalid_utf8_arguments_are_bad_input() -> None:
     command = [os.fsencode(word) for word in CLI]
     ended = subprocess.run([*command, b"next", b"\xff * * * *"], capture_output=True)
     assert ended.returncode == 2
     assert b"Traceback" not in ended.stderr
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_a_closed_pipe_causes_no_traceback() -> None:
     readable, writable = os.pipe()
     os.close(readable)
     command = [*CLI, "next", "@daily", "--count", "1000"]
@@ -41,7 +41,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert "Exception ignored" not in ended.stderr
 
 
-def test_the_calculator_loads_nothing_heavy() -> None:
+def test_next_imports_nothing_slow() -> None:
     script = (
         "import sys; from tickwork.cli import app\n"
         "app(['next', '0 9 * * 1-5', '--tz', 'Europe/Berlin'], standalone_mode=False)\n"
@@ -54,7 +54,7 @@ def test_the_calculator_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
-async def test_the_server_ends_in_order_when_told_to(
+async def test_the_server_shuts_down_cleanly_on_a_signal(
     children: Children, told: signal.Signals
 ) -> None:
     server = children.spawn("tickwork", "up", "--port", "0")
@@ -64,7 +64,7 @@ async def test_the_server_ends_in_order_when_told_to(
     assert server.stderr() == ""
 
 
-async def test_a_taken_port_is_one_sentence_and_a_failure(children: Children) -> None:
+async def test_a_port_in_use_is_one_line_and_a_failure(children: Children) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = children.spawn("tickwork", "up", "--port", str(port))
@@ -76,7 +76,7 @@ async def test_a_taken_port_is_one_sentence_and_a_failure(children: Children) ->
     )
 
 
-async def test_the_environment_and_the_flags_are_heard(children: Children) -> None:
+async def test_environment_and_options_configure_the_server(children: Children) -> None:
     busy = {"TICKWORK_PORT": "not a port", "TICKWORK_HOST": "127.0.0.2"}
     server = children.spawn("tickwork", "up", "--port", "0", env=busy)
     line = await server.line("listens on", timeout_seconds=20)
@@ -94,7 +94,7 @@ async def test_the_environment_and_the_flags_are_heard(children: Children) -> No
         (["--roles", "worker"], "--roles: must include api"),
     ],
 )
-def test_bad_settings_are_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
+def test_bad_settings_are_one_line(words: list[str], says: str, tmp_path: Path) -> None:
     ended = subprocess.run([*CLI, "up", *words], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"tickwork: {says}")

@@ -1,4 +1,4 @@
-"""`tickwork queues`: what is there, how it stands, and the operator's knobs."""
+"""`tickwork queues`: lists, inspects, pauses, purges and deletes queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def put(store: Store) -> None:
         ["batches", "list"],
     ],
 )
-def test_a_database_that_is_not_there_is_not_made(desk: Desk, words: list[str]) -> None:
+def test_a_missing_database_is_not_created(desk: Desk, words: list[str]) -> None:
     refused = desk.run(*words)
     assert (refused.exit_code, refused.stdout) == (1, "")
     path = desk.folder / "tickwork.db"
@@ -52,7 +52,7 @@ def test_a_database_that_is_not_there_is_not_made(desk: Desk, words: list[str]) 
         ["batches", "list"],
     ],
 )
-def test_a_tenant_that_is_not_there_is_told(desk: Desk, words: list[str]) -> None:
+def test_a_missing_tenant_is_reported(desk: Desk, words: list[str]) -> None:
     desk.store(put)
     refused = desk.run(*words, "--tenant", "nobody")
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -77,7 +77,7 @@ def test_queues_are_listed_with_their_settings(desk: Desk) -> None:
     assert listed["events"]["tenant"] is None
 
 
-def test_stats_say_how_a_queue_stands(desk: Desk) -> None:
+def test_stats_show_counts_and_throughput(desk: Desk) -> None:
     desk.store(put)
     lines = desk.answer("queues", "stats", "emails").splitlines()
     assert lines[0] == "3 ready, 0 delayed, 0 claimed, 0 blocked, 0 dead letters"
@@ -93,7 +93,7 @@ def test_a_queue_is_paused_and_resumed(desk: Desk) -> None:
     assert not desk.store(lambda store: store.queues.get(DEFAULT, "emails")).paused
 
 
-def test_a_shared_queue_is_the_systems(desk: Desk) -> None:
+def test_a_shared_queue_is_changed_only_with_the_shared_option(desk: Desk) -> None:
     desk.store(put)
     for command in ("pause", "resume", "delete"):
         refused = desk.run("queues", command, "events")
@@ -107,7 +107,7 @@ def test_a_shared_queue_is_the_systems(desk: Desk) -> None:
     assert both.exit_code == 2
 
 
-def test_purging_asks_first(desk: Desk) -> None:
+def test_purge_asks_for_confirmation(desk: Desk) -> None:
     desk.store(put)
     refused = desk.run("queues", "purge", "emails", given="n\n")
     assert refused.exit_code == 1
@@ -128,7 +128,7 @@ def test_only_an_empty_queue_is_deleted(desk: Desk) -> None:
     assert "emails" not in desk.answer("queues", "list")
 
 
-def test_each_tenant_sees_its_own(desk: Desk) -> None:
+def test_each_tenant_sees_its_own_queues(desk: Desk) -> None:
     async def make(store: Store) -> None:
         await store.tenants.put(SYSTEM, Tenant(id="acme"))
         await store.queues.put(Scope("acme"), "own", QueueSettings())
@@ -139,7 +139,7 @@ def test_each_tenant_sees_its_own(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("command", ["stats", "pause", "resume", "purge", "delete"])
-def test_what_is_missing_or_not_there_is_one_sentence(desk: Desk, command: str) -> None:
+def test_missing_arguments_and_unknown_queues_are_one_line(desk: Desk, command: str) -> None:
     missing = desk.run("queues", command)
     assert (missing.exit_code, missing.stdout) == (2, "")
     assert missing.stderr == "tickwork: QUEUE is missing; see --help\n"
@@ -150,7 +150,7 @@ def test_what_is_missing_or_not_there_is_one_sentence(desk: Desk, command: str) 
     assert unknown.stderr == "tickwork: there is no queue nowhere\n"
 
 
-def test_a_server_is_asked_in_the_same_way(tmp_path: Path, postgres_url: str) -> None:
+def test_commands_work_the_same_on_postgres(tmp_path: Path, postgres_url: str) -> None:
     desk = Desk(tmp_path, postgres_url)
     unready = desk.run("queues", "list")
     assert unready.exit_code == 1
@@ -161,7 +161,7 @@ def test_a_server_is_asked_in_the_same_way(tmp_path: Path, postgres_url: str) ->
     assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
 
 
-def test_the_usage_shows_what_must_be_given(desk: Desk) -> None:
+def test_the_usage_shows_required_arguments(desk: Desk) -> None:
     assert "queues stats [OPTIONS] QUEUE\n" in desk.answer("queues", "stats", "--help")
     assert "dead show [OPTIONS] ID\n" in desk.answer("dead", "show", "--help")
 

@@ -1,4 +1,4 @@
-"""`tickwork run`: what it refuses in a sentence; an app that runs until it is told to stop."""
+"""`tickwork run`: errors in one line, and an app that runs until shutdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DECLARED = """
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes the module `shop`, in a folder of the test's own."""
+    """Writes the module `shop` in the test's own folder."""
 
     def write(text: str) -> None:
         (tmp_path / "shop.py").write_text(dedent(text))
@@ -46,7 +46,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
-    """The exit code of a run that ends by itself, and what it says."""
+    """Returns the exit code and output of a run that exits by itself."""
     ended = subprocess.run(
         [sys.executable, "-m", "tickwork", "run", *words],
         capture_output=True,
@@ -59,7 +59,7 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 
 
 def refused(folder: Path, *words: str) -> tuple[int, str]:
-    """The same in this process, of one that does not even begin."""
+    """The same in this process, for a run that fails before it starts."""
     path, known = [*sys.path], {*sys.modules}
     with contextlib.chdir(folder):
         result = CliRunner().invoke(app, ["run", *words])
@@ -73,14 +73,16 @@ def refused(folder: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("words", [(), ("shop",), ("shop:",), (":app",), ("",)])
-def test_a_target_is_a_module_and_an_app(tmp_path: Path, write: Write, words: tuple[str]) -> None:
+def test_a_target_names_a_module_and_an_app(
+    tmp_path: Path, write: Write, words: tuple[str]
+) -> None:
     write(DECLARED)
     says = "tickwork: MODULE:APP: give a module and the app in it, such as shop:app\n"
     assert refused(tmp_path, *words) == (2, says)
 
 
 @pytest.mark.parametrize("module", ["nowhere", "shop.emails", "nowhere.at.all"])
-def test_a_module_that_is_not_there_is_told(tmp_path: Path, write: Write, module: str) -> None:
+def test_a_missing_module_is_reported(tmp_path: Path, write: Write, module: str) -> None:
     write(DECLARED)
     says = f"tickwork: MODULE:APP: there is no module {module}\n"
     assert refused(tmp_path, f"{module}:app") == (2, says)
@@ -97,7 +99,7 @@ def test_a_module_that_is_not_there_is_told(tmp_path: Path, write: Write, module
         ("class Odd(Exception): pass\nraise Odd", "Odd", 2),
     ],
 )
-def test_a_module_that_raises_is_told_with_the_place(
+def test_a_module_that_raises_is_reported_with_file_and_line(
     tmp_path: Path, write: Write, module: str, what: str, line: int
 ) -> None:
     write(module)
@@ -108,7 +110,7 @@ def test_a_module_that_raises_is_told_with_the_place(
 
 
 @pytest.mark.parametrize("asked", [["--debug"], []])
-def test_who_wants_it_sees_the_traceback(
+def test_debug_shows_the_traceback(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:
     if not asked:
@@ -129,9 +131,7 @@ def test_who_wants_it_sees_the_traceback(
         ("work", "'work' in shop is not a Tickwork app but a Queue"),
     ],
 )
-def test_a_module_without_that_app_is_told(
-    tmp_path: Path, write: Write, name: str, says: str
-) -> None:
+def test_a_missing_app_is_reported(tmp_path: Path, write: Write, name: str, says: str) -> None:
     write(DECLARED)
     assert refused(tmp_path, f"shop:{name}") == (2, f"tickwork: MODULE:APP: {says}\n")
 
@@ -151,14 +151,14 @@ def test_a_module_without_that_app_is_told(
         ),
     ],
 )
-def test_options_are_looked_at_before_anything_is_imported(
+def test_options_are_checked_before_the_app_is_imported(
     tmp_path: Path, write: Write, words: list[str], says: str
 ) -> None:
     write("raise ValueError")
     assert refused(tmp_path, "shop:app", *words) == (2, f"tickwork: {says}\n")
 
 
-def test_a_port_for_metrics_that_is_taken_is_told(tmp_path: Path, write: Write) -> None:
+def test_a_metrics_port_in_use_is_reported(tmp_path: Path, write: Write) -> None:
     write(f"{DECLARED}\n    @app.on('work')\n    async def handle(message): ...\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -184,7 +184,7 @@ def test_an_app_without_handlers_has_nothing_to_run(tmp_path: Path, write: Write
     ("queue", "advice"),
     [("wrok", "did you mean 'work'?"), ("emails", "add app.queue('emails') before it")],
 )
-def test_a_consumer_of_an_undeclared_queue_is_told_what_to_do(
+def test_the_error_for_an_undeclared_queue_says_what_to_do(
     tmp_path: Path, write: Write, queue: str, advice: str
 ) -> None:
     write(f"{DECLARED}\n    @app.on({queue!r})\n    async def handle(message): ...\n")
@@ -201,7 +201,7 @@ def test_a_consumer_of_an_undeclared_queue_is_told_what_to_do(
         ("sqlite:////nowhere/at/all.db", 1, "folder /nowhere/at does not exist"),
     ],
 )
-def test_a_database_that_cannot_be_used_is_told(
+def test_an_unusable_database_is_reported(
     tmp_path: Path, write: Write, database: str, code: int, why: str
 ) -> None:
     handler = "@app.on('work')\n    async def handle(message): ...\n"
@@ -232,7 +232,7 @@ RUNNING = """
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
-async def test_an_app_handles_messages_until_it_is_told_to_stop(
+async def test_an_app_handles_messages_until_shutdown(
     children: Children,
     tmp_path: Path,
     write: Write,
@@ -285,7 +285,7 @@ SLOW = """
 
 
 @pytest.mark.parametrize("is_flag", [True, False])
-async def test_an_app_may_be_told_how_long_to_drain(
+async def test_the_drain_time_is_configurable(
     children: Children,
     tmp_path: Path,
     write: Write,
@@ -336,7 +336,7 @@ LOGGING = """
 
 
 async def sent(folder: Path) -> str:
-    """The id of a message that is waiting in `work`."""
+    """Returns the id of a message that waits in `work`."""
     store = await wiring.open_store(wiring.Settings(database=f"sqlite:///{folder}/tickwork.db"))
     await store.queues.put(DEFAULT, "work", QueueSettings())
     message = compose("hello", correlation_id="c-1", type="greeting")
@@ -345,7 +345,7 @@ async def sent(folder: Path) -> str:
     return str(message.id)
 
 
-async def test_lines_are_json_and_a_handlers_own_say_what_they_are_about(
+async def test_log_lines_are_json_and_a_handlers_lines_carry_its_context(
     children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(LOGGING)
@@ -377,7 +377,7 @@ async def test_lines_are_json_and_a_handlers_own_say_what_they_are_about(
     await child.succeeded(timeout_seconds=30)
 
 
-async def test_an_app_that_logs_by_itself_is_left_alone(
+async def test_an_app_with_its_own_logging_is_left_alone(
     children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = "logging.basicConfig(level=logging.INFO, format='own %(name)s %(message)s')"
@@ -392,7 +392,7 @@ async def test_an_app_that_logs_by_itself_is_left_alone(
     await child.succeeded(timeout_seconds=30)
 
 
-async def test_at_a_terminal_lines_are_for_people(
+async def test_the_console_format_is_readable(
     children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(LOGGING)
@@ -419,7 +419,7 @@ async def test_at_a_terminal_lines_are_for_people(
         ("worker,api", "handling work; serving the API"),
     ],
 )
-async def test_a_process_says_what_it_does_and_nothing_else(
+async def test_a_process_announces_what_it_does(
     children: Children,
     tmp_path: Path,
     write: Write,
@@ -441,7 +441,7 @@ async def test_a_process_says_what_it_does_and_nothing_else(
 @pytest.mark.parametrize(
     ("roles", "event", "queues"), [("scheduler", "running", []), ("worker", "handling", ["work"])]
 )
-async def test_a_line_says_the_same(
+async def test_a_log_line_announces_what_the_process_does(
     children: Children,
     tmp_path: Path,
     write: Write,

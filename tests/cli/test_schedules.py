@@ -1,4 +1,4 @@
-"""`tickwork schedules`, `calendars` and `why`: made, changed and asked about from a terminal."""
+"""`tickwork schedules`, `calendars` and `why`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def made(desk: Desk, *words: str) -> dict[str, object]:
     return answer
 
 
-def test_a_schedule_is_made_listed_shown_and_deleted(desk: Desk) -> None:
+def test_a_schedule_is_created_listed_shown_and_deleted(desk: Desk) -> None:
     schedule = made(
         desk,
         "0 9 * * MON-FRI",
@@ -69,7 +69,7 @@ def test_a_schedule_is_made_listed_shown_and_deleted(desk: Desk) -> None:
     assert desk.answer("schedules", "list") == "there are no schedules\n"
 
 
-def test_every_operation_answers_with_the_schedule(desk: Desk) -> None:
+def test_every_operation_shows_the_schedule(desk: Desk) -> None:
     made(desk, "--interval-seconds", "60", "--name", "tick")
     for operation, status in (("pause", "paused"), ("resume", "active"), ("trigger", "active")):
         answer = json.loads(desk.answer("schedules", operation, "tick", "--json"))
@@ -99,7 +99,7 @@ TIMINGS: list[tuple[list[str], dict[str, object]]] = [
 def test_an_update_takes_every_timing_that_create_takes(
     desk: Desk, words: list[str], fields: dict[str, object]
 ) -> None:
-    """It replaces the old one, and nothing else changes."""
+    """The timing replaces the old one, and nothing else changes."""
     kept = ["--name", "tick", "--payload", '{"a": 1}', "--tz", "Europe/Berlin"]
     before = made(desk, "*/5 * * * *", *kept)
     patched = json.loads(desk.answer("schedules", "update", "tick", *words, "--json"))
@@ -122,7 +122,7 @@ def test_an_update_of_a_zone_or_a_policy_leaves_the_timing(desk: Desk) -> None:
     assert "Europe/Berlin" in desk.answer("schedules", "update", "tick", "--type", "report")
 
 
-def test_a_zone_counts_also_where_the_timing_is_a_field(desk: Desk) -> None:
+def test_a_zone_option_applies_to_a_timing_in_fields(desk: Desk) -> None:
     fields = '{"daily_time": {"hour": 9, "minute": 0}}'
     schedule = made(desk, "--fields", fields, "--tz", "Europe/Berlin")
     assert schedule["timezone"] == "Europe/Berlin"
@@ -145,7 +145,7 @@ def test_a_zone_counts_also_where_the_timing_is_a_field(desk: Desk) -> None:
         (["--daily", "08:30", "--fields", '{"cron_expr": "@daily"}'], "cron_expr"),
     ],
 )
-def test_a_bad_update_names_what_was_given(desk: Desk, words: list[str], told: str) -> None:
+def test_a_bad_update_names_the_option(desk: Desk, words: list[str], told: str) -> None:
     made(desk, "*/5 * * * *", "--name", "tick")
     before = desk.answer("schedules", "show", "tick")
     refused = desk.run("schedules", "update", "tick", *words)
@@ -154,14 +154,14 @@ def test_a_bad_update_names_what_was_given(desk: Desk, words: list[str], told: s
     assert desk.answer("schedules", "show", "tick") == before
 
 
-def test_a_bad_span_of_a_backfill_is_told_by_its_options(desk: Desk) -> None:
+def test_a_bad_backfill_range_names_its_options(desk: Desk) -> None:
     made(desk, "@daily", "--name", "daily")
     span = ["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"]
     refused = desk.run("schedules", "backfill", "daily", *span)
     assert (refused.exit_code, refused.stderr) == (2, "tickwork: --to: must not be before from\n")
 
 
-def test_upcoming_are_the_times_at_which_it_really_fires(desk: Desk) -> None:
+def test_upcoming_shows_the_real_fires(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "daily", "--fields", '{"max_firings": 3}')
     assert len(desk.json("schedules", "upcoming", "daily")["fires"]) == 3
     assert len(desk.answer("schedules", "upcoming", "daily", "--count", "2").splitlines()) == 2
@@ -177,9 +177,7 @@ def test_upcoming_are_the_times_at_which_it_really_fires(desk: Desk) -> None:
     assert desk.answer("schedules", "upcoming", deleted) == "it will not fire again\n"
 
 
-def test_who_does_as_told_has_the_queue_that_was_missing(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_advice_for_a_missing_queue_works(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(desk.folder)
     refused = desk.run("schedules", "create", "@daily", "--queue", "letters")
     assert refused.exit_code == 2
@@ -205,20 +203,20 @@ def test_who_does_as_told_has_the_queue_that_was_missing(
         (["show"], "SCHEDULE"),
     ],
 )
-def test_bad_usage_is_one_sentence_and_exit_2(desk: Desk, words: list[str], told: str) -> None:
+def test_bad_usage_is_one_line_and_exits_with_2(desk: Desk, words: list[str], told: str) -> None:
     refused = desk.run("schedules", *words)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert told in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_what_is_not_there_is_told(desk: Desk) -> None:
+def test_an_unknown_schedule_is_reported(desk: Desk) -> None:
     refused = desk.run("why", "nothing")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("tickwork: there is no schedule nothing; find a deleted one")
 
 
-def test_why_says_it_in_a_sentence_and_as_json(desk: Desk) -> None:
+def test_why_answers_in_a_sentence_and_as_json(desk: Desk) -> None:
     schedule = made(desk, "0 9 * * *", "--name", "report")
     asked = desk.answer("why", "report", "--at", str(schedule["next_fire_at"]), "--json")
     answer = json.loads(asked)
@@ -227,7 +225,7 @@ def test_why_says_it_in_a_sentence_and_as_json(desk: Desk) -> None:
 
 @pytest.mark.parametrize("at", [None, "2020-01-01T09:00:00Z", "2099-01-01T09:07:00Z"])
 @pytest.mark.parametrize("operation", ["show", "pause", "delete"])
-def test_why_says_the_same_on_the_command_line_and_in_python(
+def test_why_answers_the_same_on_the_command_line_and_in_python(
     desk: Desk, at: str | None, operation: str
 ) -> None:
     schedule = made(desk, "0 9 * * *", "--name", "report")
@@ -256,7 +254,7 @@ def test_firings_are_empty_at_first(desk: Desk) -> None:
     assert json.loads(desk.answer("schedules", "firings", "report", "--json")) == []
 
 
-def test_a_calendar_comes_from_an_ics_file_or_from_dates(desk: Desk, tmp_path: Path) -> None:
+def test_a_calendar_is_created_from_an_ics_file_or_dates(desk: Desk, tmp_path: Path) -> None:
     ics, dates = tmp_path / "days.ics", tmp_path / "days.txt"
     ics.write_text(ICS, encoding="utf-8")
     dates.write_text("2027-05-01  # a holiday\n\n2027-05-02\n", encoding="utf-8")
@@ -274,15 +272,13 @@ def test_a_calendar_comes_from_an_ics_file_or_from_dates(desk: Desk, tmp_path: P
 
 
 @pytest.mark.parametrize("text", [ICS, "2026-12-25\n"])
-def test_a_calendar_may_have_a_mark_of_the_byte_order(
-    desk: Desk, tmp_path: Path, text: str
-) -> None:
+def test_a_calendar_file_may_have_a_byte_order_mark(desk: Desk, tmp_path: Path, text: str) -> None:
     file = tmp_path / "marked"
     file.write_text(text, encoding="utf-8-sig")
     assert "2026-12-25" in desk.answer("calendars", "put", "marked", str(file), "--json")
 
 
-def test_a_bad_calendar_is_told_by_line(desk: Desk, tmp_path: Path) -> None:
+def test_the_fault_of_a_calendar_file_names_its_line(desk: Desk, tmp_path: Path) -> None:
     dates = tmp_path / "days.txt"
     dates.write_text("2027-05-01\n2027-13-01\n", encoding="utf-8")
     refused = desk.run("calendars", "put", "closed", str(dates))

@@ -69,7 +69,7 @@ def file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_file_is_checked_by_itself(desk: Desk, file: Path) -> None:
+def test_a_file_is_checked_without_a_database(desk: Desk, file: Path) -> None:
     assert desk.answer("topology", "check") == (
         "valid: 1 queues, 0 producers, 0 consumers, 1 subscriptions\n"
     )
@@ -83,7 +83,7 @@ def test_a_file_is_checked_by_itself(desk: Desk, file: Path) -> None:
     assert not (desk.folder / "tickwork.db").exists()
 
 
-def test_a_topology_is_shown_a_queue_to_a_line(desk: Desk, file: Path) -> None:
+def test_a_topology_is_shown_with_one_line_per_queue(desk: Desk, file: Path) -> None:
     file.write_text(FILE + AROUND)
     assert desk.answer("topology").splitlines() == [
         "queue   shared  producers   events  consumers  dead_letter_queue",
@@ -99,7 +99,7 @@ def test_a_topology_is_shown_a_queue_to_a_line(desk: Desk, file: Path) -> None:
     assert not (desk.folder / "tickwork.db").exists()
 
 
-def test_a_topology_is_drawn(desk: Desk, file: Path) -> None:
+def test_a_topology_is_drawn_as_mermaid(desk: Desk, file: Path) -> None:
     file.write_text(FILE + AROUND)
     drawn = read(desk.answer("topology", "--format", "mermaid").splitlines())
     assert drawn.arrows == [
@@ -113,14 +113,14 @@ def test_a_topology_is_drawn(desk: Desk, file: Path) -> None:
 
 
 def topology_of_app(folder: Path, module: str, *words: str) -> tuple[int, str, str]:
-    """What is said of an app, in a process of its own: whatever is imported stays."""
+    """Runs the command for an app in its own process, because imports persist."""
     (folder / "shop.py").write_text(dedent(module))
     command = [sys.executable, "-m", "tickwork", "topology", "--app", "shop:app", *words]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60)
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_what_an_app_declares_is_drawn_without_its_database(tmp_path: Path) -> None:
+def test_the_topology_of_an_app_needs_no_database(tmp_path: Path) -> None:
     code, drawn, told = topology_of_app(tmp_path, APP, "--format", "mermaid")
     assert (code, told) == (0, "")
     assert read(drawn.splitlines()).arrows == [
@@ -132,7 +132,7 @@ def test_what_an_app_declares_is_drawn_without_its_database(tmp_path: Path) -> N
     assert not [*tmp_path.glob("*.db")]
 
 
-def test_an_app_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_app_is_refused(tmp_path: Path) -> None:
     code, shown, told = topology_of_app(tmp_path, APP.replace('queue("orders"', 'queue("order"'))
     assert (code, shown) == (2, "")
     assert told == (
@@ -157,14 +157,18 @@ def test_an_app_that_cannot_be_is_refused(tmp_path: Path) -> None:
         (["--file", "tickwork.toml", "check"], "give options after check, not before it"),
     ],
 )
-def test_what_cannot_be_shown_is_one_sentence(desk: Desk, words: list[str], says: str) -> None:
+def test_a_topology_that_cannot_be_shown_is_one_line(
+    desk: Desk, words: list[str], says: str
+) -> None:
     refused = desk.run("topology", *words)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"tickwork: {says}")
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_showing_and_applying_say_the_same_and_then_nothing_is_left(desk: Desk, file: Path) -> None:
+def test_show_and_apply_print_the_same_steps_and_apply_is_idempotent(
+    desk: Desk, file: Path
+) -> None:
     refused = desk.run("topology", "show")
     assert refused.exit_code == 1
     assert "run `tickwork migrate`" in refused.stderr
@@ -189,7 +193,7 @@ def test_showing_and_applying_say_the_same_and_then_nothing_is_left(desk: Desk, 
     ]
 
 
-def test_steps_are_values_in_json(desk: Desk, file: Path) -> None:
+def test_steps_are_printed_as_json(desk: Desk, file: Path) -> None:
     desk.answer("topology", "apply", "--file", str(file))
     (other := desk.folder / "other.toml").write_text(FILE.replace("5", "6"))
     queue, subscription = desk.json("topology", "show", "--file", str(other))
@@ -199,13 +203,13 @@ def test_steps_are_values_in_json(desk: Desk, file: Path) -> None:
 
 
 @pytest.mark.usefixtures("file")
-def test_the_settings_of_the_server_may_stand_beside_it(desk: Desk, file: Path) -> None:
+def test_a_topology_file_may_have_server_settings(desk: Desk, file: Path) -> None:
     file.write_text(f"[server]\nport = 9000\n{FILE}")
     assert desk.run("topology", "apply").exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["check", "show", "apply"])
-def test_every_fault_is_one_sentence_and_nothing_is_done(
+def test_every_fault_is_one_line_and_nothing_is_applied(
     desk: Desk, file: Path, command: str
 ) -> None:
     file.write_text(FILE.replace("max_retries", "max_retrys").replace('queue = "e', 'queue = "E'))
@@ -222,7 +226,7 @@ def test_every_fault_is_one_sentence_and_nothing_is_done(
     assert not (desk.folder / "tickwork.db").exists()
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(desk: Desk, file: Path) -> None:
+def test_an_unreadable_file_is_one_line(desk: Desk, file: Path) -> None:
     missing = desk.run("topology", "check", "--file", "none.toml")
     assert (missing.exit_code, missing.stderr) == (
         2,
@@ -239,12 +243,12 @@ def test_a_file_that_cannot_be_read_is_one_sentence(desk: Desk, file: Path) -> N
 
 
 @pytest.mark.usefixtures("file")
-def test_applying_makes_the_database(desk: Desk) -> None:
+def test_apply_creates_the_database(desk: Desk) -> None:
     assert len(desk.answer("topology", "apply").splitlines()) == 2
     assert desk.store(lambda store: store.queues.get(DEFAULT, "emails")).name == "emails"
 
 
 @pytest.mark.usefixtures("file")
-def test_a_tenant_must_be_there(desk: Desk) -> None:
+def test_the_tenant_must_exist(desk: Desk) -> None:
     refused = desk.run("topology", "apply", "--tenant", "nobody")
     assert (refused.exit_code, refused.stderr) == (1, "tickwork: there is no tenant nobody\n")

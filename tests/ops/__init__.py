@@ -1,1 +1,1 @@
-"""The use-cases: what they accept, refuse and answer, whoever asks."""
+"""The verbs in ops: what they accept, refuse and return."""

@@ -1,4 +1,4 @@
-"""Batches of plain bodies."""
+"""Batches are created from plain bodies."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ async def test_a_batch_of_nothing_is_completed_at_once(store: Store) -> None:
     assert (await counts(store, "done")).ready == 1
 
 
-async def test_progress_is_told_now_and_then_and_at_the_end(store: Store) -> None:
+async def test_progress_is_reported_at_intervals_and_at_the_end(store: Store) -> None:
     await make_queue(store)
     told: list[int] = []
     await create_batch(store, DEFAULT, WORK, range(2_500), on_progress=told.append)
     assert told == [1_000, 2_000, 2_500]
 
 
-async def test_a_bad_body_is_named_and_a_repeat_goes_on(store: Store) -> None:
+async def test_a_bad_body_is_reported_and_a_repeat_continues(store: Store) -> None:
     await make_queue(store)
     batch_id = new_id()
     bodies: list[object] = [1, 2, object()]
@@ -64,6 +64,6 @@ async def test_bodies_may_be_texts(store: Store) -> None:
     assert (message.body, message.content_type) == (b"a", ContentType.TEXT)
 
 
-async def test_a_queue_that_is_not_there_is_not_found(store: Store) -> None:
+async def test_a_missing_queue_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await create_batch(store, DEFAULT, WORK, [1])

@@ -1,4 +1,4 @@
-"""Schedules that code declares, on both stores: many start at once, and again and again."""
+"""Declared schedules are created and updated by name, also by many processes, on both stores."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import Cron, Limits
 from tickwork.errors import Conflict
-from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules import declare as declaring
+from tickwork.ops.schedules import change, declare
 from tickwork.ops.schedules.declare import Declared, declare_schedules
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.views import show_schedule
@@ -33,7 +32,7 @@ async def queue(store: Store) -> None:
     await make_queue(store)
 
 
-async def declare(store: Store, **fields: dict[str, Any]) -> Declared:
+async def declare_named(store: Store, **fields: dict[str, Any]) -> Declared:
     """Declares schedules by their names."""
     target = {"type": "queue", "queue": WORK}
     declared = [
@@ -48,28 +47,28 @@ async def stored(store: Store, name: str = "report") -> Schedule:
 
 
 @pytest.mark.parametrize("round_", range(5))
-async def test_nodes_that_start_at_once_agree_on_what_changed(store: Store, round_: int) -> None:
-    await declare(store, report=HOURLY)
+async def test_nodes_that_start_together_agree_on_what_changed(store: Store, round_: int) -> None:
+    await declare_named(store, report=HOURLY)
     changed = {"cron_expr": f"{round_} 9 * * *"}
-    done = await asyncio.gather(*(declare(store, report=changed) for _ in range(NODES)))
+    done = await asyncio.gather(*(declare_named(store, report=changed) for _ in range(NODES)))
     assert sum(len(each.updated) for each in done) == 1
     assert (await stored(store)).definition.rule.timing == Cron(changed["cron_expr"])
 
 
-async def test_nodes_that_start_at_once_make_a_schedule_once(store: Store) -> None:
-    done = await asyncio.gather(*(declare(store, report=HOURLY) for _ in range(NODES)))
+async def test_nodes_that_start_together_create_a_schedule_once(store: Store) -> None:
+    done = await asyncio.gather(*(declare_named(store, report=HOURLY) for _ in range(NODES)))
     assert sorted(len(each.created) for each in done) == [0] * (NODES - 1) + [1]
     assert (await stored(store)).version == 1
 
 
-async def test_a_conflict_that_stays_is_told_in_the_end(store: Store) -> None:
+async def test_a_lasting_conflict_is_raised(store: Store) -> None:
     keyed = {**HOURLY, "idempotency_key": "k"}
-    await declare(store, report=keyed)
-    changed = await declare(store, report={**keyed, "priority": 7})
+    await declare_named(store, report=keyed)
+    changed = await declare_named(store, report={**keyed, "priority": 7})
     assert changed.updated == ("report",)
-    await schedules.delete(store, DEFAULT, "report")
-    with pytest.raises(Conflict, match="was deleted"):
-        await declare(store, report=keyed)
+    await change.delete(store, DEFAULT, "report")
+    with pytest.raises(Conflict, match="is deleted"):
+        await declare_named(store, report=keyed)
 
 
 @pytest.mark.parametrize(
@@ -97,61 +96,61 @@ async def test_a_conflict_that_stays_is_told_in_the_end(store: Store) -> None:
         },
     ],
 )
-async def test_to_declare_again_touches_nothing(
+async def test_declaring_again_changes_nothing(
     store: Store, clock: VirtualClock, fields: dict[str, Any]
 ) -> None:
-    assert (await declare(store, report=fields)).created == ("report",)
+    assert (await declare_named(store, report=fields)).created == ("report",)
     for _ in range(2):
         clock.advance(seconds=35)
         await plan_now(store, clock)
         before, planned = await stored(store), await messages(store, await stored(store))
-        again = await declare(store, report=fields)
+        again = await declare_named(store, report=fields)
         assert again == Declared((), (), ())
         assert await stored(store) == before
         assert await messages(store, before) == planned
 
 
-async def test_what_the_code_takes_out_of_a_field_is_gone(store: Store) -> None:
+async def test_a_field_that_the_code_removes_is_removed(store: Store) -> None:
     first = {**HOURLY, "missed": {"policy": "skip", "cap": 3}, "metadata": {"a": 1, "b": 2}}
     then = {**HOURLY, "missed": {"cap": 4}, "metadata": {"c": 3, "b": 2}}
-    await declare(store, report=first)
-    assert (await declare(store, report=then)).updated == ("report",)
+    await declare_named(store, report=first)
+    assert (await declare_named(store, report=then)).updated == ("report",)
     shown = show_schedule(await stored(store), await store.now())
     assert shown["missed"] == {"policy": "fire_late", "cap": 4, "grace_seconds": 60}
     assert shown["metadata"] == {"b": 2, "c": 3, "declared": True}
-    assert (await declare(store, report=then)).updated == ()
+    assert (await declare_named(store, report=then)).updated == ()
 
 
-async def test_what_is_over_does_not_keep_the_code_from_starting(store: Store) -> None:
+async def test_a_completed_schedule_does_not_prevent_the_start(store: Store) -> None:
     over = {**HOURLY, "end_at": "2020-01-01T00:00:00Z"}
-    assert (await declare(store, report=over)).created == ("report",)
+    assert (await declare_named(store, report=over)).created == ("report",)
     assert (await stored(store)).status is ScheduleStatus.COMPLETED
-    assert await declare(store, report=over) == Declared((), (), ())
-    assert (await declare(store)).removed == ()  # It does not go on.
+    assert await declare_named(store, report=over) == Declared((), (), ())
+    assert (await declare_named(store)).removed == ()  # It does not go on.
 
 
-async def test_what_is_no_longer_declared_is_told_also_the_last_one(
+async def test_schedules_that_are_no_longer_declared_are_reported(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await declare(store, first=HOURLY, second=HOURLY)
-    await schedules.update(store, DEFAULT, "first", {"priority": 7}, limits=LIMITS)
-    assert (await declare(store, first=HOURLY)).removed == ("second",)
+    await declare_named(store, first=HOURLY, second=HOURLY)
+    await change.update(store, DEFAULT, "first", {"priority": 7}, limits=LIMITS)
+    assert (await declare_named(store, first=HOURLY)).removed == ("second",)
     with caplog.at_level(logging.WARNING, "tickwork"):
-        assert (await declare(store)).removed == ("first", "second")
+        assert (await declare_named(store)).removed == ("first", "second")
     assert "first, second" in caplog.text
-    await schedules.delete(store, DEFAULT, "first")
-    await schedules.delete(store, DEFAULT, "second")
-    assert (await declare(store)).removed == ()
+    await change.delete(store, DEFAULT, "first")
+    await change.delete(store, DEFAULT, "second")
+    assert (await declare_named(store)).removed == ()
 
 
-async def test_what_is_no_longer_declared_is_found_page_by_page_up_to_a_bound(
+async def test_the_search_for_undeclared_schedules_is_paged_and_bounded(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"n{number}" for number in range(6)]
-    await declare(store, **dict.fromkeys(names, HOURLY))
-    monkeypatch.setattr(declaring, "PAGE", 2)
-    assert (await declare(store)).removed == tuple(names)
-    monkeypatch.setattr(declaring, "SEARCHED_MAX", 4)
+    await declare_named(store, **dict.fromkeys(names, HOURLY))
+    monkeypatch.setattr(declare, "PAGE", 2)
+    assert (await declare_named(store)).removed == tuple(names)
+    monkeypatch.setattr(declare, "SEARCHED_MAX", 4)
     with caplog.at_level(logging.INFO, "tickwork"):
-        assert (await declare(store)).removed == tuple(names[:4])
+        assert (await declare_named(store)).removed == tuple(names[:4])
     assert "only the first 4 named schedules" in caplog.text

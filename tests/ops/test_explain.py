@@ -1,4 +1,4 @@
-"""Explain: the clock changes ahead, however often a rule fires."""
+"""Explain lists the next clock changes, however often a rule fires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def notes(explained: Explanation) -> list[str | None]:
     return [fire.note for fire in explained.touched]
 
 
-def test_the_gaps_of_two_years_are_told() -> None:
+def test_the_gaps_of_two_years_are_listed() -> None:
     explained = explain(cron_expr="30 2 * * *", timezone="America/New_York")
     assert explained.description == "At 02:30, every day, New York time"
     assert notes(explained) == [
@@ -37,7 +37,7 @@ def test_a_change_is_found_half_a_million_fires_ahead() -> None:
     assert len(explained.touched) == 240
 
 
-def test_a_slot_that_is_skipped_is_a_warning() -> None:
+def test_a_skipped_slot_is_a_warning() -> None:
     explained = explain(cron_expr="30 2 * * *", timezone="America/New_York", dst={"gap": "skip"})
     assert explained.warnings == (
         "on 2027-03-14 02:30 does not exist and is skipped",
@@ -55,11 +55,11 @@ def test_a_slot_that_is_skipped_is_a_warning() -> None:
         {"once_at": "2020-01-01T00:00:00Z", "timezone": "America/New_York"},
     ],
 )
-def test_where_no_change_touches_there_is_nothing_to_tell(body: dict[str, Any]) -> None:
+def test_a_rule_that_no_change_affects_has_an_empty_list(body: dict[str, Any]) -> None:
     assert explain(**body).touched == ()
 
 
-def test_a_zone_with_four_changes_a_year_is_told_in_full() -> None:
+def test_all_changes_of_a_zone_with_four_a_year_are_listed() -> None:
     # As it was: what Morocco will do depends on the zone data of the machine.
     past = datetime(2023, 1, 1, tzinfo=UTC)
     explained = explain(past, cron_expr="30 2 * * *", timezone="Africa/Casablanca")

@@ -1,4 +1,4 @@
-"""The history of a schedule shows what is still to come of its slots, too, on both stores."""
+"""Firings are listed newest first, with planned and running ones, on both stores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def standings(found: tuple[FiringRecord, ...]) -> list[tuple[FiringStatus, int]]
     return [(each.status, each.attempt) for each in found]
 
 
-async def test_what_is_not_over_comes_before_what_is_recorded(store: Store, made: Schedule) -> None:
+async def test_unfinished_firings_are_listed_before_finished_ones(
+    store: Store, made: Schedule
+) -> None:
     there = await slots(store, made)
     first, second, _ = await pull(store, limit=3)
     await end(store, first)
@@ -56,7 +58,7 @@ async def test_what_is_not_over_comes_before_what_is_recorded(store: Store, made
     assert (shown["status"], shown["started_at"], shown["finished_at"]) == ("running", None, None)
 
 
-async def test_a_status_chooses_among_what_is_not_over(store: Store, made: Schedule) -> None:
+async def test_a_status_selects_unfinished_firings(store: Store, made: Schedule) -> None:
     there = await slots(store, made)
     await pull(store, limit=2)
     assert standings(await asked(store, made, status=RUNNING)) == [(RUNNING, 1)] * 2
@@ -67,10 +69,10 @@ async def test_a_status_chooses_among_what_is_not_over(store: Store, made: Sched
     assert await asked(store, made, status=SUCCEEDED) == ()
 
 
-async def test_pages_go_on_from_the_last_one(
+async def test_a_page_continues_after_the_last_firing(
     store: Store, clock: VirtualClock, made: Schedule
 ) -> None:
-    """However much is not over, and whatever the last one is."""
+    """However many are unfinished, and whatever the last one is."""
     for message in await pull(store, limit=3):
         await end(store, message)
     clock.advance(seconds=60)
@@ -90,7 +92,7 @@ async def test_pages_go_on_from_the_last_one(
     assert await asked(store, made, status=PLANNED, before=(None, first.id)) == ()
 
 
-async def test_what_ends_between_two_looks_is_shown_once(
+async def test_a_firing_that_finishes_between_the_queries_is_listed_once(
     store: Store, made: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (message, *_) = await pull(store, limit=1)

@@ -1,4 +1,4 @@
-"""ICS files: which days they mean, and what is refused."""
+"""ICS files: the days they contain, and what is refused."""
 
 from __future__ import annotations
 
@@ -71,22 +71,22 @@ def refusal(*events: str) -> str:
         ),
     ],
 )
-def test_an_event_is_the_days_that_it_touches(event: str, meant: list[str] | None) -> None:
+def test_an_event_counts_for_every_day_it_touches(event: str, meant: list[str] | None) -> None:
     assert days(event) == (meant or ["2027-03-02", "2027-03-03"])
 
 
-def test_what_comes_again_is_written_out_for_ten_years() -> None:
+def test_a_recurring_event_is_expanded_for_ten_years() -> None:
     found = days("DTSTART;VALUE=DATE:20261225\nRRULE:FREQ=YEARLY")
     assert found == [f"{year}-12-25" for year in range(2026, 2037)]
 
 
-def test_what_is_cancelled_is_no_day_off() -> None:
+def test_a_cancelled_event_does_not_count() -> None:
     kept = "UID:1\nDTSTART;VALUE=DATE:20270320"
     assert days(kept, "UID:2\nSTATUS:CANCELLED\nDTSTART;VALUE=DATE:20270321") == ["2027-03-20"]
     assert "no events" in refusal(f"{kept}\nSTATUS:CANCELLED")
 
 
-def test_a_day_of_a_series_is_where_it_was_moved_to() -> None:
+def test_a_moved_occurrence_counts_on_its_new_day() -> None:
     series = "UID:1\nDTSTART;VALUE=DATE:20270301\nRRULE:FREQ=WEEKLY;COUNT=3"
     moved = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270308\nDTSTART;VALUE=DATE:20270309"
     gone = "UID:1\nRECURRENCE-ID;VALUE=DATE:20270315\nDTSTART;VALUE=DATE:20270315\nSTATUS:CANCELLED"
@@ -97,7 +97,7 @@ NEW_YORK = "UID:1\nDTSTART;TZID=America/New_York:20260101T210000"
 
 
 @pytest.mark.parametrize("without", ["EXDATE:20260104T020000Z", "RECURRENCE-ID:20260104T020000Z"])
-def test_an_instant_is_the_day_that_it_is_where_its_series_is(without: str) -> None:
+def test_an_instant_counts_on_its_day_in_the_zone_of_the_series(without: str) -> None:
     series = f"{NEW_YORK}\nRRULE:FREQ=DAILY;COUNT=5"
     if without.startswith("EXDATE"):
         found = days(f"{series}\n{without}")
@@ -107,7 +107,7 @@ def test_an_instant_is_the_day_that_it_is_where_its_series_is(without: str) -> N
     assert found == ["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05"]
 
 
-def test_an_end_in_another_zone_is_the_day_that_it_is_where_the_event_begins() -> None:
+def test_an_end_in_another_zone_counts_in_the_zone_of_the_start() -> None:
     assert days(f"{NEW_YORK}\nDTEND:20260102T040000Z") == ["2026-01-01"]
     assert days(f"{NEW_YORK}\nRDATE:20260104T020000Z") == ["2026-01-01", "2026-01-03"]
 
@@ -133,7 +133,7 @@ def test_an_end_in_another_zone_is_the_day_that_it_is_where_the_event_begins() -
         "DTSTART:99991231T000000\nDURATION:P1D",
     ],
 )
-def test_an_event_that_cannot_be_read_is_refused_by_its_name(lines: str) -> None:
+def test_the_fault_of_a_malformed_event_names_it(lines: str) -> None:
     for name in ("UID:some-event", "UID:1\nSUMMARY:some-event"):
         assert "cannot be read (some-event)" in refusal(DAY, f"{name}\n{lines}")
 
@@ -147,11 +147,11 @@ def test_an_event_that_cannot_be_read_is_refused_by_its_name(lines: str) -> None
         ("FREQ=DAILY;COUNT=99999", "cannot be read"),
     ],
 )
-def test_a_rule_that_never_comes_or_too_often_is_refused(rule: str, said: str) -> None:
+def test_a_rule_that_matches_no_day_or_recurs_too_often_is_refused(rule: str, said: str) -> None:
     assert said in refusal(f"DTSTART;VALUE=DATE:20270302\nRRULE:{rule}")
 
 
-def test_what_is_too_much_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_over_a_limit_is_refused_and_not_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "days" in refusal("DTSTART;VALUE=DATE:20000101\nRRULE:FREQ=DAILY")
     long = "DTSTART;VALUE=DATE:20270101\nDTEND;VALUE=DATE:20280601"
     assert "an event of 517 days" in refusal(long)
@@ -162,7 +162,7 @@ def test_what_is_too_much_is_refused_and_not_cut_off(monkeypatch: pytest.MonkeyP
     assert "days" in refusal(*[yearly] * 2)
 
 
-def test_a_mark_of_the_byte_order_in_front_is_no_fault() -> None:
+def test_a_byte_order_mark_is_allowed() -> None:
     marked = f"\ufeff{file(DAY)}"
     assert read_ics(marked, now=NOW) == read_ics(file(DAY), now=NOW)
     assert read_ics(marked.encode(), now=NOW) == read_ics(file(DAY), now=NOW)

@@ -1,4 +1,4 @@
-"""Preview: what counts as a question, and what the answer is."""
+"""Preview: the input it accepts and the fires it returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def times(answer: when.Preview) -> list[str]:
     return [when.iso(fire.fire_at) for fire in answer.fires]
 
 
-def test_five_fires_from_now_on_are_the_default() -> None:
+def test_a_preview_shows_five_fires_from_now_by_default() -> None:
     answer = preview(daily_time={"hour": 9, "minute": 30})
     assert times(answer) == [f"2026-11-{day}T09:30:00Z" for day in range(15, 20)]
     assert answer.description == "At 09:30, every day, UTC"
@@ -65,7 +65,7 @@ def test_an_interval_without_a_start_counts_from_from() -> None:
     assert times(answer) == ["2027-01-01T00:02:00Z", "2027-01-01T00:03:30Z"]
 
 
-def test_an_interval_from_now_on_falls_on_whole_seconds() -> None:
+def test_an_interval_from_now_has_whole_seconds() -> None:
     first = preview(interval_minutes=1, count=1).fires[0]
     assert first.fire_at == NOW.replace(microsecond=0) + timedelta(minutes=1)
 
@@ -86,7 +86,7 @@ def test_bounds_and_exclusions_hold() -> None:
     assert times(answer) == ["2027-01-01T00:00:00Z", "2027-01-03T00:00:00Z"]
 
 
-def test_a_clock_change_is_told_in_words() -> None:
+def test_a_fire_at_a_clock_change_has_a_note() -> None:
     answer = preview(
         cron_expr="30 2 * * *",
         timezone="America/New_York",
@@ -106,21 +106,21 @@ def test_a_count_outside_its_bounds_is_refused(count: object) -> None:
 
 
 @pytest.mark.parametrize("moment", ["tomorrow", 5, "2027-02-30T00:00:00Z", "2027-01-01", "", []])
-def test_a_from_that_is_no_time_is_refused(moment: object) -> None:
+def test_a_malformed_from_is_refused(moment: object) -> None:
     assert "from" in faulty(cron_expr="@daily", start=moment)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     faults = faulty(cron_expr="61 * * * *", count=0, start="soon", colour="red")
     assert faults.keys() == {"cron_expr", "count", "from", "colour"}
 
 
-def test_a_bad_zone_is_told_once() -> None:
+def test_a_bad_zone_is_reported_once() -> None:
     faults = faulty(cron_expr="@daily", timezone="Mars/Base", start="2027-01-01T00:00:00")
     assert faults.keys() == {"timezone"}
 
 
-def test_an_unknown_field_is_told_what_is_known() -> None:
+def test_the_fault_of_an_unknown_field_lists_the_known_ones() -> None:
     message = faulty(cron_expr="@daily", tz="UTC")["tz"]
     assert "timezone" in message
     assert "count" in message
@@ -139,18 +139,18 @@ def test_an_unknown_field_is_told_what_is_known() -> None:
         ({"weekly_time": {"day_of_week": 7, "hour": 0, "minute": 0}}, "weekly_time.day_of_week"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused_by_field(body: dict[str, Any], field: str) -> None:
+def test_an_invalid_rule_is_refused_by_field(body: dict[str, Any], field: str) -> None:
     assert field in faulty(**body)
 
 
-def test_seconds_are_for_those_who_may() -> None:
+def test_seconds_are_subject_to_the_minimum_interval() -> None:
     answer = preview_schedule(
         {"cron_expr": "*/10 * * * * *", "count": 1}, now=NOW, limits=when.Limits(1)
     )
     assert times(answer) == ["2026-11-15T03:14:20Z"]
 
 
-def test_what_is_over_has_no_fires_and_says_so() -> None:
+def test_a_rule_in_the_past_has_no_fires_and_a_warning() -> None:
     answer = preview(once_at="2020-01-01T00:00:00Z")
     assert answer.fires == ()
     assert answer.warnings

@@ -1,4 +1,4 @@
-"""Tallies, put in order for reading."""
+"""Counters of a queue are grouped by minute and by kind."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ STATS = QueueStats(
 )
 
 
-def test_minutes_stand_in_their_order() -> None:
+def test_minutes_are_in_order() -> None:
     assert by_minute(STATS) == (
         LabeledCounts("2026-01-05 12:00", {CounterName.SENT: 3}),
         LabeledCounts("2026-01-05 12:01", {CounterName.SENT: 1, CounterName.DONE: 2}),
     )
 
 
-def test_kinds_stand_by_name() -> None:
+def test_kinds_are_sorted_by_name() -> None:
     assert by_kind(STATS) == (
         LabeledCounts("(no type) from (no source)", {CounterName.SENT: 1}),
         LabeledCounts("order.made from shop", {CounterName.SENT: 3, CounterName.DONE: 2}),

@@ -1,4 +1,4 @@
-"""What cannot be is refused by field wherever it is given, on both stores."""
+"""Invalid input is refused by field wherever it is given, on both stores."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from tests.conformance import schedule_acts
 from tests.conformance.acts import WORK, make_queue
-from tests.conformance.schedule_acts import create
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import ScheduleSelection
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput
 from tickwork.facade.app import Tickwork
-from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules import create
 from tickwork.store.contract import Store
 
 HOURLY: dict[str, Any] = {"cron_expr": "0 * * * *", "target": {"queue": WORK}}
@@ -34,7 +34,7 @@ async def facade(store: Store) -> AsyncIterator[Tickwork]:
 
 @pytest.fixture
 def app(facade: Tickwork) -> Any:
-    """The schedules, without types: what they refuse is often of a wrong one."""
+    """The schedules without types, as these tests pass values of wrong types."""
     return facade.schedules
 
 
@@ -72,34 +72,34 @@ async def faults(asked: Awaitable[object]) -> list[str]:
         ({"cron_expr": None, "interval_seconds": 60}, "interval_seconds"),
     ],
 )
-async def test_what_no_schedule_may_be_is_refused_however_it_is_made(
+async def test_an_invalid_schedule_is_refused_by_every_way_to_create_one(
     app: Any, store: Store, fields: dict[str, Any], field: str
 ) -> None:
     body, limits = {**HOURLY, **fields}, Limits(min_interval_seconds=90)
-    single = schedule_making.create(store, DEFAULT, body, limits=limits)
+    single = create.create(store, DEFAULT, body, limits=limits)
     assert await faults(single) == [field]
-    many = schedule_making.create_many(store, DEFAULT, [HOURLY, body], limits=limits)
+    many = create.create_many(store, DEFAULT, [HOURLY, body], limits=limits)
     assert await faults(many) == [f"[1].{field}"]
-    bulk = schedule_making.create_bulk(store, DEFAULT, [body], limits=limits)
+    bulk = create.create_bulk(store, DEFAULT, [body], limits=limits)
     assert await faults(bulk) == [f"[0].{field}"]
     assert await app.list() == ()
 
 
 @pytest.mark.parametrize("wrong", ["x", 5, None, ["cron_expr"]])
-async def test_what_is_no_body_is_refused_by_its_place(app: Any, wrong: Any) -> None:
+async def test_a_body_that_is_not_an_object_is_refused_by_index(app: Any, wrong: Any) -> None:
     assert await faults(app.create_many([HOURLY, wrong])) == ["[1]"]
     assert await faults(app.create_bulk([HOURLY, wrong])) == ["[1]"]
     assert await app.list() == ()
 
 
-async def test_what_is_no_list_of_bodies_is_refused(app: Any) -> None:
+async def test_a_value_that_is_not_a_list_of_bodies_is_refused(app: Any) -> None:
     for wrong in ("x", 5, None, object(), HOURLY):
         given: Any = wrong
         assert await faults(app.create_many(given)) == ["schedules"]
         assert await faults(app.create_bulk(given)) == ["schedules"]
 
 
-async def test_what_is_neither_id_nor_name_is_refused(app: Any) -> None:
+async def test_a_reference_must_be_an_id_or_a_name(app: Any) -> None:
     wrong: Any = 5
     assert await faults(app.get(wrong)) == ["schedule"]
 
@@ -124,7 +124,7 @@ async def test_a_backfill_of_a_fixed_delay_is_refused_with_what_to_do(
     assert await store.schedules.messages(DEFAULT, made.id, 10) == ()
 
 
-async def test_an_end_before_the_next_slot_is_refused_and_one_behind_it_is_not(
+async def test_an_end_before_the_next_slot_is_refused_and_a_later_one_is_not(
     app: Any, store: Store
 ) -> None:
     now = (await store.now()).replace(minute=0, second=0, microsecond=0)
@@ -138,10 +138,10 @@ async def test_an_update_may_end_a_schedule(app: Any) -> None:
     assert (await app.update("report", end_at=LONG_AGO)).next_fire_at is None
 
 
-async def test_an_update_is_not_kept_from_a_schedule_by_the_name_that_it_has(
+async def test_an_update_may_repeat_the_schedules_own_name(
     app: Any, store: Store, clock: VirtualClock
 ) -> None:
-    made = await create(store, clock, name=str(uuid4()))
+    made = await schedule_acts.create(store, clock, name=str(uuid4()))
     assert await faults(app.update(made.id, name=str(uuid4()))) == ["name"]
     assert (await app.update(made.id, priority=7)).name == made.name
     assert (await app.update(made.id, name="other")).name == "other"
@@ -158,7 +158,7 @@ async def test_the_key_of_a_deleted_schedule_is_a_conflict(app: Any, store: Stor
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
-async def test_a_repeat_is_the_first_one_also_when_that_is_over(
+async def test_a_repeat_returns_the_first_schedule_even_if_completed(
     app: Any, store: Store, clock: VirtualClock
 ) -> None:
     now = await store.now()
@@ -176,7 +176,7 @@ async def test_a_repeat_is_the_first_one_also_when_that_is_over(
     assert len(await app.list()) == 3
 
 
-async def test_words_that_are_no_choice_are_refused_by_field(app: Any) -> None:
+async def test_an_unknown_choice_is_refused_by_field(app: Any) -> None:
     made = await app.create(**HOURLY)
     wrong: Any = "bogus"
     assert await faults(app.list(status=wrong)) == ["status"]
@@ -187,7 +187,7 @@ async def test_words_that_are_no_choice_are_refused_by_field(app: Any) -> None:
 
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])
-async def test_why_is_not_answered_for_years_that_no_schedule_has(app: Any, year: int) -> None:
+async def test_why_refuses_years_that_no_schedule_has(app: Any, year: int) -> None:
     made = await app.create(**HOURLY)
     assert await faults(app.why(made.id, datetime(year, 1, 1, tzinfo=UTC))) == ["at"]
 
@@ -208,7 +208,7 @@ async def test_a_calendar_takes_dates_and_their_texts_and_nothing_else(days: Any
     assert (await days.list()) == (made,)
 
 
-async def test_a_preview_knows_the_calendars_that_are_there(app: Any, days: Any) -> None:
+async def test_a_preview_uses_the_stored_calendars(app: Any, days: Any) -> None:
     await days.put("closed", ["2027-03-02"])
     asked: dict[str, Any] = {"cron_expr": "0 9 * * *", "since": "2027-03-01T00:00:00Z", "count": 2}
     shown = await app.preview(**asked, calendar="closed")

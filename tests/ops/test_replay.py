@@ -1,4 +1,4 @@
-"""Replaying many dead letters: in pieces, at a rate, behind canaries, and never for ever."""
+"""A replay sends dead letters in chunks, at a rate, after canaries, and each at most once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
-from tickwork.ops import dead_letters as replaying
+from tickwork.ops import dead_letters
 from tickwork.ops.dead_letters import ReplaySummary, StopReason, discard, replay
 from tickwork.store.contract import Store
 
@@ -34,13 +34,15 @@ ALL = Selection()
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done in thousands is done in fours."""
-    monkeypatch.setattr(replaying, "DEAD_LETTERS_AT_ONCE_MAX", 4)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the size of a chunk from a thousand to four."""
+    monkeypatch.setattr(dead_letters, "DEAD_LETTERS_AT_ONCE_MAX", 4)
 
 
-async def make_letters(store: Store, number: int, *, error: str = "no", kind: str = "a") -> None:
-    """Letters that died one after another, in the order in which they were sent."""
+async def make_dead_letters(
+    store: Store, number: int, *, error: str = "no", kind: str = "a"
+) -> None:
+    """Dead letters that died one after another, in the order in which they were sent."""
     sent = await send_many(store, number, type=kind)
     by_id = {message.id: message for message in await pull(store)}
     for message in sent:
@@ -48,7 +50,7 @@ async def make_letters(store: Store, number: int, *, error: str = "no", kind: st
 
 
 class Consumer:
-    """Time that passes while somebody waits, and what a consumer does meanwhile."""
+    """A sleep that advances the clock and runs a consumer."""
 
     def __init__(self, clock: VirtualClock, handle: Callable[[], Awaitable[None]]) -> None:
         self._clock, self._handle = clock, handle
@@ -61,7 +63,7 @@ class Consumer:
 
 
 async def handle_all(store: Store, *, dying: int = 0) -> list[Message]:
-    """Handles what is visible; the first so many die."""
+    """Handles the visible messages; the first of them die."""
     messages = [*await pull(store)]
     for index, message in enumerate(messages):
         end = dead(message, reason="permanent", error="no") if index < dying else ack(message)
@@ -69,10 +71,10 @@ async def handle_all(store: Store, *, dying: int = 0) -> list[Message]:
     return messages
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_all_are_replayed_in_pieces_oldest_first(store: Store) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_all_are_replayed_in_chunks_oldest_first(store: Store) -> None:
     await make_queue(store)
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
     bodies = [letter.body for letter in await store.dead_letters.list(DEFAULT, WORK, ALL)]
     told: list[tuple[int, int]] = []
     summary = await replay(
@@ -84,20 +86,20 @@ async def test_all_are_replayed_in_pieces_oldest_first(store: Store) -> None:
     assert [message.body for message in await store.messages.peek(DEFAULT, WORK, 100)] == bodies
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_a_limit_leaves_the_younger_ones(store: Store) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_a_limit_leaves_the_newer_ones(store: Store) -> None:
     await make_queue(store)
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
     letters = await store.dead_letters.list(DEFAULT, WORK, ALL)
     assert (await replay(store, DEFAULT, WORK, ALL, limit=7)).replayed == 7
     assert await store.dead_letters.list(DEFAULT, WORK, ALL) == letters[7:]
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_only_what_is_chosen_is_replayed(store: Store) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_only_selected_dead_letters_are_replayed(store: Store) -> None:
     await make_queue(store)
-    await make_letters(store, 6, kind="a")
-    await make_letters(store, 6, kind="b")
+    await make_dead_letters(store, 6, kind="a")
+    await make_dead_letters(store, 6, kind="b")
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 6
     assert {each.type for each in await store.dead_letters.list(DEFAULT, WORK, ALL)} == {"a"}
     (first, *_) = await store.dead_letters.list(DEFAULT, WORK, ALL)
@@ -105,10 +107,10 @@ async def test_only_what_is_chosen_is_replayed(store: Store) -> None:
     assert (await store.dead_letters.get(DEFAULT, first.id)).resolution is Resolution.REPLAYED
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_a_rate_goes_on_from_piece_to_piece(store: Store, clock: VirtualClock) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_a_rate_continues_across_chunks(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
     await replay(store, DEFAULT, WORK, ALL, rate_per_second=2)
     ready = []
     for _ in range(10):
@@ -117,9 +119,9 @@ async def test_a_rate_goes_on_from_piece_to_piece(store: Store, clock: VirtualCl
     assert ready == [*range(1, 11)]
 
 
-async def test_what_dies_again_is_not_replayed_for_ever(store: Store) -> None:
+async def test_a_message_that_dies_again_is_not_replayed_again(store: Store) -> None:
     await make_queue(store, max_retries=0)
-    await make_letters(store, 3)
+    await make_dead_letters(store, 3)
 
     async def die() -> None:
         await handle_all(store, dying=100)
@@ -139,7 +141,7 @@ async def test_what_dies_again_is_not_replayed_for_ever(store: Store) -> None:
 
 
 class Consumed:
-    """A store whose consumer kills everything between two looks at the time."""
+    """A store whose consumer lets every message die between two reads of the clock."""
 
     def __init__(self, store: Store, clock: VirtualClock, *, step_seconds: float) -> None:
         self._store, self._clock, self._step_seconds = store, clock, step_seconds
@@ -153,14 +155,14 @@ class Consumed:
         return await self._store.now()
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("step_seconds", [0, 1])
-async def test_of_many_that_are_chosen_what_dies_again_is_left_alone(
+async def test_a_selected_message_that_dies_again_is_not_replayed_again(
     store: Store, clock: VirtualClock, step_seconds: float
 ) -> None:
     await make_queue(store)
-    await make_letters(store, 20, kind="b")
-    await make_letters(store, 6, kind="a")
+    await make_dead_letters(store, 20, kind="b")
+    await make_dead_letters(store, 6, kind="a")
     before = await store.dead_letters.list(DEFAULT, WORK, Selection(type="a"))
     consumed: Store = Consumed(store, clock, step_seconds=step_seconds)  # type: ignore[assignment]
     told: list[int] = []
@@ -174,12 +176,12 @@ async def test_of_many_that_are_chosen_what_dies_again_is_left_alone(
         assert found.resolution is Resolution.REPLAYED
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_room_that_others_leave_is_not_filled_with_what_dies_again(
+@pytest.mark.usefixtures("small_chunks")
+async def test_dead_letters_resolved_by_others_are_not_replaced_by_new_ones(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
 
     class Shared(Consumed):
         """Somebody else replays some of the same letters after the replay began."""
@@ -201,12 +203,12 @@ async def test_an_empty_queue_has_nothing_to_replay(store: Store) -> None:
     assert await replay(store, DEFAULT, WORK, ALL, canary=5) == ReplaySummary()
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_the_rest_follows_when_the_canaries_are_done(
+@pytest.mark.usefixtures("small_chunks")
+async def test_the_rest_is_replayed_after_the_canaries_succeed(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
     handled: list[int] = []
 
     async def handle() -> None:
@@ -216,15 +218,15 @@ async def test_the_rest_follows_when_the_canaries_are_done(
     summary = await replay(store, DEFAULT, WORK, ALL, canary=3, sleep=consumer.sleep)
     assert summary == ReplaySummary(replayed=10, canaries=3)
     assert handled == [3]
-    assert consumer.sleeps == [replaying.CANARY_POLL_SECONDS]
+    assert consumer.sleeps == [dead_letters.CANARY_POLL_SECONDS]
     assert await counts(store) == Counts(ready=7)
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 async def test_a_canary_that_dies_stops_the_rest(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     # Of the same kind as the one that dies again, so that it must be told from them by its id.
-    await make_letters(store, 10)
+    await make_dead_letters(store, 10)
 
     async def handle() -> None:
         await handle_all(store, dying=2)
@@ -236,15 +238,15 @@ async def test_a_canary_that_dies_stops_the_rest(store: Store, clock: VirtualClo
     assert await counts(store) == Counts(dead=9)
 
 
-async def test_a_stranger_that_dies_meanwhile_stops_nothing(
+async def test_another_message_that_dies_does_not_stop_the_replay(
     store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
-    await make_letters(store, 5)
+    await make_dead_letters(store, 5)
 
     async def handle() -> None:
         await handle_all(store)
-        await make_letters(store, 1)
+        await make_dead_letters(store, 1)
 
     summary = await replay(
         store, DEFAULT, WORK, ALL, limit=5, canary=2, sleep=Consumer(clock, handle).sleep
@@ -252,11 +254,9 @@ async def test_a_stranger_that_dies_meanwhile_stops_nothing(
     assert summary == ReplaySummary(replayed=5, canaries=2)
 
 
-async def test_canaries_that_nobody_handles_stop_the_rest_in_time(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_canaries_that_time_out_stop_the_rest(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
-    await make_letters(store, 5)
+    await make_dead_letters(store, 5)
 
     async def snooze() -> None:
         for message in await pull(store):
@@ -279,9 +279,11 @@ async def test_canaries_that_nobody_handles_stop_the_rest_in_time(
     assert (await counts(store)).dead == 3
 
 
-async def test_a_canary_of_everything_is_all_there_is(store: Store, clock: VirtualClock) -> None:
+async def test_as_many_canaries_as_dead_letters_replay_all(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
-    await make_letters(store, 2)
+    await make_dead_letters(store, 2)
 
     async def handle() -> None:
         await handle_all(store)
@@ -292,8 +294,8 @@ async def test_a_canary_of_everything_is_all_there_is(store: Store, clock: Virtu
     assert summary == ReplaySummary(replayed=2, canaries=2)
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_a_queue_that_is_full_stops_it_and_loses_nothing(store: Store) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_a_full_queue_stops_the_replay_and_loses_nothing(store: Store) -> None:
     await make_queue(store)
     await send_many(store, 6, body=b"x" * 50_000)
     for message in await pull(store):
@@ -304,11 +306,11 @@ async def test_a_queue_that_is_full_stops_it_and_loses_nothing(store: Store) -> 
     assert await counts(store) == Counts(ready=4, dead=2)
 
 
-@pytest.mark.usefixtures("small_pieces")
-async def test_discarding_many_is_the_same_without_sending(store: Store) -> None:
+@pytest.mark.usefixtures("small_chunks")
+async def test_many_dead_letters_are_discarded_in_chunks(store: Store) -> None:
     await make_queue(store)
-    await make_letters(store, 6, kind="a")
-    await make_letters(store, 6, kind="b")
+    await make_dead_letters(store, 6, kind="a")
+    await make_dead_letters(store, 6, kind="b")
     told: list[int] = []
     done = await discard(
         store, DEFAULT, WORK, Selection(type="a"), on_progress=lambda now, _: told.append(now)
@@ -319,7 +321,7 @@ async def test_discarding_many_is_the_same_without_sending(store: Store) -> None
     assert await counts(store) == Counts(dead=4)
 
 
-async def test_of_a_shared_queue_a_tenant_replays_its_own(store: Store) -> None:
+async def test_a_tenant_replays_only_its_own_dead_letters_of_a_shared_queue(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     for scope in await make_tenants(store, "acme", "other"):
         await send_many(store, 1, scope=scope)
@@ -342,35 +344,35 @@ async def test_of_a_shared_queue_a_tenant_replays_its_own(store: Store) -> None:
         ({"canary_timeout_seconds": 0.0}, "canary_timeout_seconds"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_by_field(
+async def test_invalid_options_are_refused_by_field(
     store: Store, options: dict[str, float], field: str
 ) -> None:
     await make_queue(store)
-    await make_letters(store, 1)
+    await make_dead_letters(store, 1)
     with pytest.raises(InvalidInput) as refused:
         await replay(store, DEFAULT, WORK, ALL, **options)  # type: ignore[arg-type]
     assert [error.field for error in refused.value.errors] == [field]
     assert await counts(store) == Counts(dead=1)
 
 
-async def test_a_rate_that_would_take_for_ever_is_refused_at_once(
+async def test_a_rate_that_takes_over_a_year_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaying, "DELAY_SECONDS_MAX", 1_500)
+    monkeypatch.setattr(dead_letters, "DELAY_SECONDS_MAX", 1_500)
     await make_queue(store)
-    await make_letters(store, 2)
+    await make_dead_letters(store, 2)
     with pytest.raises(InvalidInput, match="more than a year"):
         await replay(store, DEFAULT, WORK, ALL, rate_per_second=0.001)
     # What is not chosen takes no time.
     first, _ = await store.dead_letters.list(DEFAULT, WORK, ALL)
     one = Selection(ids=(first.id,))
     assert (await replay(store, DEFAULT, WORK, one, rate_per_second=0.001)).replayed == 1
-    await make_letters(store, 1, kind="b")
+    await make_dead_letters(store, 1, kind="b")
     chosen = Selection(type="b")
     assert (await replay(store, DEFAULT, WORK, chosen, rate_per_second=0.001)).replayed == 1
     assert (await replay(store, DEFAULT, WORK, ALL, rate_per_second=0.001, limit=1)).replayed == 1
 
 
-async def test_a_queue_that_is_not_there_is_not_found(store: Store) -> None:
+async def test_a_missing_queue_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await replay(store, DEFAULT, WORK, ALL)

@@ -1,4 +1,4 @@
-"""Schedules as they are shown, on both stores: what is planned ahead has not fired."""
+"""Schedules are shown with their last and next fires, on both stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def shown_by_its_row(store: Store, schedule: Schedule) -> Any:
 
 
 @pytest.mark.parametrize("seconds", [60, 5])
-async def test_the_last_fire_is_the_last_slot_that_has_come(
+async def test_the_last_fire_is_the_last_slot_that_was_due(
     store: Store, clock: VirtualClock, seconds: int
 ) -> None:
     made = await create(store, clock, interval_seconds=seconds)
@@ -61,7 +61,7 @@ async def test_the_last_fire_is_the_last_slot_that_has_come(
         assert await shown(store, made) == (iso(slot), iso(slot + step))
 
 
-async def test_a_slot_whose_place_in_the_window_is_to_come_is_not_the_last_fire(
+async def test_a_slot_that_is_not_due_in_its_window_is_not_the_last_fire(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await create(store, clock, interval_seconds=60, fire_window_seconds=55)
@@ -78,7 +78,7 @@ async def test_a_slot_whose_place_in_the_window_is_to_come_is_not_the_last_fire(
     assert await shown_by_its_row(store, made) == iso(first)
 
 
-async def test_slots_of_a_pause_are_no_fires(store: Store, clock: VirtualClock) -> None:
+async def test_slots_during_a_pause_are_not_fires(store: Store, clock: VirtualClock) -> None:
     made = await create(store, clock, interval_seconds=60)
     clock.advance(seconds=60)
     await plan_now(store, clock)
@@ -111,7 +111,7 @@ async def test_the_last_fire_of_a_fixed_delay_is_on_record(
 
 
 @pytest.mark.parametrize("status", [each for each in ScheduleStatus if each != "active"])
-async def test_one_that_is_not_active_is_shown_though_its_zone_is_gone(
+async def test_an_inactive_schedule_with_an_unknown_zone_is_shown(
     store: Store, clock: VirtualClock, status: ScheduleStatus
 ) -> None:
     fields: dict[str, Any] = {"cron_expr": "* * * * *", "jitter_seconds": 20}
@@ -131,7 +131,7 @@ async def test_one_that_is_not_active_is_shown_though_its_zone_is_gone(
     assert unknown["last_fire_at"] is None
 
 
-async def test_extra_runs_and_other_tenants_are_no_fires_of_it(
+async def test_extra_runs_and_other_tenants_do_not_count_as_fires(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await create(store, clock, interval_seconds=60)
@@ -147,7 +147,7 @@ async def test_extra_runs_and_other_tenants_are_no_fires_of_it(
     assert await store.firings.last_due(Scope("other"), [made], clock.now()) == {}
 
 
-async def test_upcoming_are_no_more_than_it_may_fire(store: Store, clock: VirtualClock) -> None:
+async def test_upcoming_respects_max_firings(store: Store, clock: VirtualClock) -> None:
     made = await create(store, clock, interval_seconds=60, max_firings=3)
     assert made.next_slot is not None
     slots = tuple(made.next_slot + each * timedelta(seconds=60) for each in range(3))
@@ -164,7 +164,7 @@ async def test_upcoming_are_no_more_than_it_may_fire(store: Store, clock: Virtua
     assert await coming(store, made) == ()
 
 
-async def test_upcoming_of_a_fixed_delay_is_what_a_run_has_ended_for(
+async def test_a_fixed_delay_has_an_upcoming_fire_only_after_a_run_finished(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await create(store, clock, interval_seconds=60, interval_mode="fixed_delay")
@@ -177,7 +177,7 @@ async def test_upcoming_of_a_fixed_delay_is_what_a_run_has_ended_for(
     assert await coming(store, made) == (clock.now() + timedelta(seconds=60),)
 
 
-async def test_a_fixed_delay_does_not_fire_next_behind_its_end(
+async def test_a_fixed_delay_has_no_next_fire_after_its_end(
     store: Store, clock: VirtualClock
 ) -> None:
     end_at = iso(clock.now() + timedelta(seconds=90))
@@ -195,7 +195,7 @@ async def coming(store: Store, schedule: Schedule) -> tuple[datetime, ...]:
     return tuple(each.fire_at for each in await upcoming(store, DEFAULT, schedule.id))
 
 
-async def test_upcoming_fires_of_all_schedules_come_soonest_first(
+async def test_upcoming_fires_of_all_schedules_are_sorted(
     store: Store, clock: VirtualClock
 ) -> None:
     often = await create(store, clock, interval_seconds=20)

@@ -1,4 +1,4 @@
-"""Schedules as callers make and change them, on both stores."""
+"""Schedules are created and changed, on both stores."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleSelection, ScheduleStatus
 from tickwork.core.when import Limits, iso
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
-from tickwork.ops.schedules import calendars
-from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules import calendars, change, create
 from tickwork.ops.schedules.lookup import get_schedule
 from tickwork.ops.schedules.views import next_fire_in_row, show_firing, show_schedule
 from tickwork.ops.schedules.why import why
@@ -34,10 +32,10 @@ async def queue(store: Store) -> None:
 
 
 async def make(store: Store, **fields: Any) -> Any:
-    return await schedule_making.create(store, DEFAULT, {**HOURLY, **fields}, limits=LIMITS)
+    return await create.create(store, DEFAULT, {**HOURLY, **fields}, limits=LIMITS)
 
 
-async def test_what_is_made_can_be_found_by_id_and_by_name(store: Store) -> None:
+async def test_a_schedule_is_found_by_id_and_by_name(store: Store) -> None:
     made = await make(store, name="report", payload={"team": "ops"})
     assert await get_schedule(store, DEFAULT, str(made.id)) == made
     assert await get_schedule(store, DEFAULT, "report") == made
@@ -77,95 +75,91 @@ async def test_bad_input_is_refused_by_field(
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
-async def test_an_update_is_not_refused_for_a_rule_that_it_leaves_as_it_is(store: Store) -> None:
+async def test_an_update_does_not_check_a_rule_that_it_keeps(store: Store) -> None:
     fast = {"cron_expr": None, "interval_seconds": 5, **TO_WORK, "name": "fast"}
     few = Limits(min_interval_seconds=1)
-    made = await schedule_making.create(store, DEFAULT, fast, limits=few)
-    changed = await schedules.update(store, DEFAULT, made.id, {"priority": 7}, limits=LIMITS)
+    made = await create.create(store, DEFAULT, fast, limits=few)
+    changed = await change.update(store, DEFAULT, made.id, {"priority": 7}, limits=LIMITS)
     assert changed.definition == structs.replace(made.definition, priority=7)
     assert changed.next_slot == made.next_slot
     await calendars.put_calendar(store, DEFAULT, "off", [])
     day = {"once_at": "2031-05-01T09:00:00Z", "calendar": "off", **TO_WORK}
-    single = await schedule_making.create(store, DEFAULT, day, limits=LIMITS)
+    single = await create.create(store, DEFAULT, day, limits=LIMITS)
     await calendars.put_calendar(store, DEFAULT, "off", ["2031-05-01"])
-    await schedules.update(store, DEFAULT, single.id, {"name": "may"}, limits=LIMITS)
+    await change.update(store, DEFAULT, single.id, {"name": "may"}, limits=LIMITS)
     for patch in ({"jitter_seconds": 1}, {"interval_seconds": 6}):
         with pytest.raises(InvalidInput, match=r"interval_seconds: fires . s apart"):
-            await schedules.update(store, DEFAULT, made.id, patch, limits=LIMITS)
+            await change.update(store, DEFAULT, made.id, patch, limits=LIMITS)
 
 
-async def test_all_faults_are_told_at_once(store: Store) -> None:
+async def test_all_faults_are_reported_at_once(store: Store) -> None:
     bad = {"cron_expr": "0 0 30 2 *", "overlap": "no", "target": {"queue": "nowhere"}}
     with pytest.raises(InvalidInput) as refused:
         await make(store, **bad)
     wanted = {"cron_expr", "overlap", "target.queue"}
     assert sorted(each.field for each in refused.value.errors) == sorted(wanted)
     with pytest.raises(InvalidInput) as refused:
-        await schedule_making.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
+        await create.create_many(store, DEFAULT, [HOURLY, bad], limits=LIMITS)
     assert {each.field for each in refused.value.errors} == {f"[1].{each}" for each in wanted}
     with pytest.raises(InvalidInput) as refused:
         await make(store, target={"queue": "no/where\x00"})
     assert [each.field for each in refused.value.errors] == ["target.queue"]
 
 
-async def test_a_queue_that_is_not_there_is_named_by_field_in_bulk(store: Store) -> None:
+async def test_a_missing_queue_is_reported_by_field_in_bulk(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "target": {"queue": "nowhere"}}]
     with pytest.raises(InvalidInput) as refused:
-        await schedule_making.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+        await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
     (fault,) = refused.value.errors
     assert fault.field == "target.queue"
     assert "nowhere" in fault.message
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
-async def test_a_list_is_made_whole_or_not_at_all(store: Store) -> None:
+async def test_a_list_is_created_all_or_none(store: Store) -> None:
     bodies = [HOURLY, {**HOURLY, "priority": 99}]
     with pytest.raises(InvalidInput) as refused:
-        await schedule_making.create_many(store, DEFAULT, bodies, limits=LIMITS)
+        await create.create_many(store, DEFAULT, bodies, limits=LIMITS)
     assert [each.field for each in refused.value.errors] == ["[1].priority"]
     assert await store.schedules.list(DEFAULT, ScheduleSelection(), 10) == ()
 
 
-async def test_many_are_made_in_bulk(store: Store) -> None:
+async def test_many_schedules_are_created_in_bulk(store: Store) -> None:
     bodies = (
         {**HOURLY, "cron_expr": f"{n % 60} * * * *", "payload": {"user": n}} for n in range(2_500)
     )
     told: list[int] = []
-    made = await schedule_making.create_bulk(
-        store, DEFAULT, bodies, limits=LIMITS, on_progress=told.append
-    )
+    made = await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS, on_progress=told.append)
     assert (made, told) == (2_500, [1_000, 2_000, 2_500])
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 10_000)
     assert len({each.id for each in found}) == 2_500
     assert {each.definition.body for each in found} == {b'{"user":%d}' % n for n in range(2_500)}
 
 
-async def test_a_spread_in_bulk_is_each_schedules_own(store: Store) -> None:
+async def test_each_schedule_created_in_bulk_has_its_own_jitter(store: Store) -> None:
     bodies = [{**HOURLY, "jitter_seconds": 600}] * 20
-    await schedule_making.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
+    await create.create_bulk(store, DEFAULT, bodies, limits=LIMITS)
     found = await store.schedules.list(DEFAULT, ScheduleSelection(), 100)
     assert len({each.due_at for each in found}) > 10
 
 
-async def test_a_tenant_may_have_its_own_least_interval(store: Store) -> None:
+async def test_a_tenant_may_have_its_own_minimum_interval(store: Store) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="default", min_interval_seconds=1))
     made = await make(store, cron_expr=None, interval_seconds=1)
     assert made.status is ScheduleStatus.ACTIVE
 
 
-async def test_a_tenant_has_no_more_schedules_than_it_may(store: Store) -> None:
+async def test_a_tenant_cannot_exceed_its_number_of_schedules(store: Store) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="default", schedules_max=2))
     await make(store)
     doomed = await make(store)
     with pytest.raises(TooMany):
         await make(store)
-    await schedules.delete(store, DEFAULT, doomed.id)
+    await change.delete(store, DEFAULT, doomed.id)
     await make(store)
 
 
-async def test_a_tenant_makes_schedules_no_faster_than_it_may(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_tenant_cannot_exceed_its_creation_rate(store: Store, clock: VirtualClock) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="default", schedules_per_second=1.0))
     await make(store)
     with pytest.raises(TooMany):
@@ -178,7 +172,7 @@ async def test_an_update_is_a_merge_patch(store: Store) -> None:
     made = await make(store, name="a", missed={"policy": "skip", "cap": 3}, priority=7)
     daily = {"hour": 1, "minute": 2}
     patch = {"name": "b", "missed": {"cap": 5}, "priority": None, "daily_time": daily}
-    changed = await schedules.update(store, DEFAULT, made.id, patch, limits=LIMITS)
+    changed = await change.update(store, DEFAULT, made.id, patch, limits=LIMITS)
     shown = show_schedule(changed, await store.now())
     assert shown["name"] == "b"
     assert (shown["missed"]["policy"], shown["missed"]["cap"]) == ("skip", 5)
@@ -191,17 +185,17 @@ async def test_an_update_is_a_merge_patch(store: Store) -> None:
 async def test_a_bad_patch_changes_nothing(store: Store) -> None:
     made = await make(store)
     with pytest.raises(InvalidInput):
-        await schedules.update(store, DEFAULT, made.id, {"overlap": "no"}, limits=LIMITS)
+        await change.update(store, DEFAULT, made.id, {"overlap": "no"}, limits=LIMITS)
     assert await get_schedule(store, DEFAULT, made.id) == made
 
 
-async def test_pause_and_resume_are_repeatable(store: Store, clock: VirtualClock) -> None:
+async def test_pause_and_resume_are_idempotent(store: Store, clock: VirtualClock) -> None:
     made = await make(store, name="report")
-    paused = await schedules.pause(store, DEFAULT, "report")
+    paused = await change.pause(store, DEFAULT, "report")
     assert paused.status is ScheduleStatus.PAUSED
-    assert (await schedules.pause(store, DEFAULT, "report")).version == paused.version
+    assert (await change.pause(store, DEFAULT, "report")).version == paused.version
     clock.advance(seconds=3 * 3600)
-    resumed = await schedules.resume(store, DEFAULT, "report")
+    resumed = await change.resume(store, DEFAULT, "report")
     assert resumed.status is ScheduleStatus.ACTIVE
     assert resumed.next_slot is not None
     assert resumed.next_slot > await store.now()
@@ -209,26 +203,28 @@ async def test_pause_and_resume_are_repeatable(store: Store, clock: VirtualClock
     assert (record.reason, record.count) == ("paused", 3)
 
 
-async def test_what_is_deleted_is_gone_but_for_its_history(store: Store) -> None:
+async def test_a_deleted_schedule_keeps_its_firings(store: Store) -> None:
     made = await make(store, name="report")
-    await schedules.delete(store, DEFAULT, "report")
+    await change.delete(store, DEFAULT, "report")
     with pytest.raises(NotFound):
         await get_schedule(store, DEFAULT, "report")
     with pytest.raises(NotFound):
-        await schedules.trigger(store, DEFAULT, made.id)
+        await change.trigger(store, DEFAULT, made.id)
     assert (await store.schedules.get(DEFAULT, made.id)).status is ScheduleStatus.DELETED
     await make(store, name="report")
 
 
-async def test_a_trigger_fires_at_once_also_when_paused(store: Store) -> None:
+async def test_a_trigger_fires_at_once_even_when_paused(store: Store) -> None:
     made = await make(store)
-    await schedules.pause(store, DEFAULT, made.id)
-    await schedules.trigger(store, DEFAULT, made.id)
+    await change.pause(store, DEFAULT, made.id)
+    await change.trigger(store, DEFAULT, made.id)
     (message,) = await store.schedules.messages(DEFAULT, made.id, 10)
     assert (message.run, message.schedule_id) == (1, made.id)
 
 
-async def test_a_backfill_leaves_out_what_succeeded(store: Store, clock: VirtualClock) -> None:
+async def test_a_backfill_leaves_out_slots_that_succeeded(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make(store, missed={"policy": "skip"})
     first = made.next_slot
     assert first is not None
@@ -238,19 +234,19 @@ async def test_a_backfill_leaves_out_what_succeeded(store: Store, clock: Virtual
     clock.advance(seconds=2 * 3600 + 120)
     await plan_now(store, clock)
     now = await store.now()
-    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=now)
+    filled = await change.backfill(store, DEFAULT, made.id, since=first, until=now)
     assert filled == (first + timedelta(hours=1), first + timedelta(hours=2))
     for message in await pull(store):
         await end(store, message)
-    forced = await schedules.backfill(store, DEFAULT, made.id, since=first, until=now, force=True)
+    forced = await change.backfill(store, DEFAULT, made.id, since=first, until=now, force=True)
     assert len(forced) == 3
     start = first
     with pytest.raises(InvalidInput) as refused:
-        await schedules.backfill(store, DEFAULT, made.id, since=now, until=start)
+        await change.backfill(store, DEFAULT, made.id, since=now, until=start)
     assert [each.field for each in refused.value.errors] == ["to"]
 
 
-async def test_a_backfill_leaves_out_what_comes_by_itself(
+async def test_a_backfill_leaves_out_planned_and_running_slots(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await make(store)
@@ -260,21 +256,23 @@ async def test_a_backfill_leaves_out_what_comes_by_itself(
     span = {"since": first, "until": await store.now()}
     for force in (False, True):
         # Nobody has planned them yet; then they are there; and then they are under way.
-        assert await schedules.backfill(store, DEFAULT, made.id, **span, force=force) == ()
+        assert await change.backfill(store, DEFAULT, made.id, **span, force=force) == ()
     await plan_now(store, clock)
     for waiting in (2, 0):
-        assert await schedules.backfill(store, DEFAULT, made.id, **span, force=True) == ()
+        assert await change.backfill(store, DEFAULT, made.id, **span, force=True) == ()
         assert len(await pull(store)) == waiting
     assert [each.run for each in await store.schedules.messages(DEFAULT, made.id, 10)] == [0, 0]
 
 
-async def test_a_backfill_while_paused_fills_what_passed(store: Store, clock: VirtualClock) -> None:
+async def test_a_backfill_during_a_pause_fires_the_missed_slots(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make(store)
     first = made.next_slot
     assert first is not None
-    await schedules.pause(store, DEFAULT, made.id)
+    await change.pause(store, DEFAULT, made.id)
     clock.advance(seconds=3600)
-    filled = await schedules.backfill(store, DEFAULT, made.id, since=first, until=await store.now())
+    filled = await change.backfill(store, DEFAULT, made.id, since=first, until=await store.now())
     assert filled == (first,)
 
 
@@ -316,7 +314,7 @@ async def test_why_answers_from_the_record_and_from_the_rule(
     skipped = await why(store, DEFAULT, "report", made.next_slot)
     assert (skipped.code, skipped.fired) == ("skipped_missed", False)
     assert show_firing(skipped.firings[0])["reason"] == "skipped_missed"
-    await schedules.delete(store, DEFAULT, "report")
+    await change.delete(store, DEFAULT, "report")
     gone = await why(store, DEFAULT, made.id, made.next_slot + timedelta(days=1))
     assert gone.code == "deleted"
     assert (await why(store, DEFAULT, made.id, made.next_slot)).code == "skipped_missed"

@@ -1,4 +1,4 @@
-"""Which dead letters a replay or a discard is about: those that fitted when it began."""
+"""A replay or discard concerns the dead letters that matched when it started."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import WORK, counts, make_queue
-from tests.ops.test_replay import ALL, make_letters
+from tests.ops.test_replay import ALL, make_dead_letters
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, Counts
-from tickwork.ops import dead_letters as replaying
+from tickwork.ops import dead_letters
 from tickwork.ops.dead_letters import discard, ids_not_open, replay, select_dead_letters
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -20,23 +20,21 @@ from tickwork.store.ids import new_id
 pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)
 
 
-async def test_what_dies_after_it_was_agreed_to_is_not_discarded(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_later_dead_letter_is_not_discarded(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
-    await make_letters(store, 3)
+    await make_dead_letters(store, 3)
     selected = await select_dead_letters(store, DEFAULT, WORK, Selection(type="a"))
     assert selected.letters == 3
     clock.advance(seconds=1)
-    await make_letters(store, 2)
+    await make_dead_letters(store, 2)
     assert await discard(store, DEFAULT, WORK, selected.which) == 3
     assert await counts(store) == Counts(dead=2)
 
 
-async def test_letters_are_selected_by_everything_that_is_given(store: Store) -> None:
+async def test_dead_letters_must_match_every_criterion(store: Store) -> None:
     await make_queue(store)
-    await make_letters(store, 3, kind="a")
-    await make_letters(store, 2, kind="b", error="why")
+    await make_dead_letters(store, 3, kind="a")
+    await make_dead_letters(store, 2, kind="b", error="why")
     first, *_ = await store.dead_letters.list(DEFAULT, WORK, ALL)
 
     async def number(limit: int | None = None, **which: Any) -> int:
@@ -54,21 +52,21 @@ async def test_letters_are_selected_by_everything_that_is_given(store: Store) ->
     assert await number(ids=()) == 0
 
 
-async def test_with_more_groups_than_are_told_the_queue_is_counted(
+async def test_with_an_incomplete_list_of_groups_the_queue_is_counted(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaying, "LIST_LIMIT_MAX", 1)
+    monkeypatch.setattr(dead_letters, "LIST_LIMIT_MAX", 1)
     await make_queue(store)
-    await make_letters(store, 3, kind="a")
-    await make_letters(store, 2, kind="b")
+    await make_dead_letters(store, 3, kind="a")
+    await make_dead_letters(store, 2, kind="b")
     assert (await select_dead_letters(store, DEFAULT, WORK, Selection(type="b"))).letters == 5
     assert (await replay(store, DEFAULT, WORK, Selection(type="b"))).replayed == 2
 
 
-async def test_ids_that_are_not_open_letters_of_the_queue_are_named(store: Store) -> None:
+async def test_ids_that_are_not_open_dead_letters_are_returned(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, "other")
-    await make_letters(store, 2)
+    await make_dead_letters(store, 2)
     first, second = await store.dead_letters.list(DEFAULT, WORK, ALL)
     await discard(store, DEFAULT, WORK, Selection(ids=(second.id,)))
     stranger = new_id()

@@ -1,4 +1,4 @@
-"""Sending as callers do it: bad bodies and options are refused by field, and nothing is stored."""
+"""Bad bodies and options are refused by field, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nested(depth: int) -> list[Any]:
         ({"x": float("nan")}, {}, "body"),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_by_field(
+async def test_a_message_that_cannot_be_stored_is_refused_by_field(
     store: Store, body: object, options: dict[str, Any], field: str
 ) -> None:
     await make_queue(store)
@@ -48,7 +48,7 @@ async def test_what_cannot_be_stored_is_refused_by_field(
     assert await counts(store) == Counts()
 
 
-async def test_a_batch_has_one_delay_for_all(store: Store) -> None:
+async def test_a_delay_of_a_batch_applies_to_every_message(store: Store) -> None:
     await make_queue(store)
     messages = [compose({"n": n}) for n in range(3)]
     sent = await send_batch(store, DEFAULT, WORK, messages, delay_seconds=60)

@@ -1,4 +1,4 @@
-"""Topology in a database: planned, applied, and applied again without a trace."""
+"""A topology is compared with a database and applied, idempotently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def actions(steps: tuple[Step, ...]) -> dict[str, Action]:
     return {step.name: step.action for step in steps}
 
 
-async def test_everything_is_made_and_then_nothing_more(store: Store) -> None:
+async def test_apply_creates_everything_and_is_idempotent(store: Store) -> None:
     topology = parse(FIVE_SERVICES)
     planned = await plan(store, DEFAULT, topology)
     assert {step.action for step in planned} == {Action.CREATE}
@@ -60,7 +60,7 @@ async def test_planning_changes_nothing(store: Store) -> None:
     assert await store.subscriptions.list(SYSTEM) == ()
 
 
-async def test_shared_queues_and_subscriptions_are_the_systems(store: Store) -> None:
+async def test_shared_queues_and_subscriptions_belong_to_the_system(store: Store) -> None:
     await apply(store, DEFAULT, parse(SMALL))
     owners = {queue.name: queue.tenant for queue in await store.queues.list(DEFAULT)}
     assert owners == {"events": None, "orders": "default", "orders-dead": "default"}
@@ -74,7 +74,7 @@ async def test_shared_queues_and_subscriptions_are_the_systems(store: Store) -> 
     assert (await store.queues.counts(DEFAULT, "orders")).ready == 1
 
 
-async def test_a_change_is_told_field_by_field_and_made(store: Store) -> None:
+async def test_a_change_is_reported_by_field_and_applied(store: Store) -> None:
     await apply(store, DEFAULT, parse(SMALL))
     changed = SMALL.replace("max_retries = 5", "rate_per_second = 2.5")
     changed = changed.replace("paused = true", "paused = false")
@@ -93,12 +93,12 @@ async def test_a_change_is_told_field_by_field_and_made(store: Store) -> None:
     assert set(actions(again).values()) == {Action.KEEP}
 
 
-async def test_a_queue_is_paused_from_its_beginning(store: Store) -> None:
+async def test_a_queue_may_be_created_paused(store: Store) -> None:
     await apply(store, DEFAULT, parse(SMALL))
     assert (await store.queues.get(DEFAULT, "orders-dead")).paused
 
 
-async def test_what_the_file_does_not_say_about_pausing_stays(store: Store) -> None:
+async def test_a_file_without_paused_keeps_the_stored_state(store: Store) -> None:
     await apply(store, DEFAULT, parse(SMALL))
     await store.queues.pause(DEFAULT, "orders")
     steps = await apply(store, DEFAULT, parse(SMALL.replace("max_retries = 5", "max_retries = 6")))
@@ -106,7 +106,7 @@ async def test_what_the_file_does_not_say_about_pausing_stays(store: Store) -> N
     assert (await store.queues.get(DEFAULT, "orders")).paused
 
 
-async def test_what_the_file_no_longer_names_is_told_and_stays(store: Store) -> None:
+async def test_queues_missing_from_the_file_are_reported_and_kept(store: Store) -> None:
     await apply(store, DEFAULT, parse(SMALL))
     await send(store, queue="orders")
     steps = await apply(store, DEFAULT, parse(""))
@@ -122,7 +122,7 @@ async def test_what_the_file_no_longer_names_is_told_and_stays(store: Store) -> 
     assert len(await store.subscriptions.list(DEFAULT)) == 1
 
 
-async def test_a_dead_letter_queue_that_is_only_named_is_made_and_then_left_alone(
+async def test_an_implied_dead_letter_queue_is_created_and_not_changed(
     store: Store,
 ) -> None:
     topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
@@ -134,7 +134,7 @@ async def test_a_dead_letter_queue_that_is_only_named_is_made_and_then_left_alon
     assert (await store.queues.get(DEFAULT, "graves")).settings.max_retries == 7
 
 
-async def test_a_shared_queue_does_as_a_dead_letter_queue_that_is_only_named(store: Store) -> None:
+async def test_a_shared_queue_satisfies_an_implied_dead_letter_queue(store: Store) -> None:
     await store.queues.put(SYSTEM, "graves", QueueSettings())
     topology = parse('[[queues]]\nname = "orders"\ndead_letter_queue = "graves"')
     assert actions(await apply(store, DEFAULT, topology)) == {
@@ -144,7 +144,7 @@ async def test_a_shared_queue_does_as_a_dead_letter_queue_that_is_only_named(sto
     assert len(await store.queues.list(DEFAULT)) == 2
 
 
-async def test_tenants_have_each_their_own(store: Store) -> None:
+async def test_each_tenant_has_its_own_topology(store: Store) -> None:
     await make_queue(store, "others")
     (acme,) = await make_tenants(store, "acme")
     steps = await apply(store, acme, parse('[[queues]]\nname = "others"'))
@@ -152,7 +152,7 @@ async def test_tenants_have_each_their_own(store: Store) -> None:
     assert len(await store.queues.list(SYSTEM)) == 2
 
 
-async def test_a_tenant_must_be_named_and_be_there(store: Store) -> None:
+async def test_the_tenant_must_be_given_and_exist(store: Store) -> None:
     topology = parse('[[queues]]\nname = "a"')
     with pytest.raises(InvalidInput, match="tenant"):
         await plan(store, SYSTEM, topology)

@@ -1,4 +1,4 @@
-"""`why` has a clear answer for every instant, also before anything has fired, on both stores."""
+"""`why` answers for every instant, also before the first fire, on both stores."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tickwork.core.model import DEFAULT
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import Limits, iso
 from tickwork.errors import InvalidInput, NotFound
-from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
@@ -38,11 +37,11 @@ async def make(store: Store, **fields: Any) -> Schedule:
     body = {"cron_expr": "0 * * * *", **TO_WORK, **fields}
     if "cron_expr" not in fields and len({*fields} & {"once_at", "interval_seconds"}):
         del body["cron_expr"]
-    return await schedule_making.create(store, DEFAULT, body, limits=Limits())
+    return await create.create(store, DEFAULT, body, limits=Limits())
 
 
 async def ask(store: Store, schedule: Schedule, at: datetime | None = None) -> Why:
-    """The answer, which is one sentence and says the same as its facts."""
+    """Returns the answer after checking that it is one sentence and matches its facts."""
     found = await why(store, DEFAULT, schedule.id, at)
     assert re.fullmatch(r"[A-Z].*[^.:; ]\.", found.answer), found.answer
     assert found.show()["answer"] == found.answer
@@ -54,7 +53,7 @@ def hour(clock: VirtualClock, hours: int) -> datetime:
     return clock.now().replace(hour=9, minute=0) + hours * HOUR
 
 
-async def test_before_anything_fired_it_tells_of_the_first_slot(
+async def test_before_any_fire_it_explains_the_first_slot(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await make(store)
@@ -76,7 +75,7 @@ async def test_before_its_creation_there_were_no_slots(store: Store, clock: Virt
         assert (found.previous_slot, found.next_slot) == (None, hour(clock, 1))
 
 
-async def test_before_its_start_it_says_when_it_starts(store: Store, clock: VirtualClock) -> None:
+async def test_before_its_start_it_names_the_start(store: Store, clock: VirtualClock) -> None:
     begin = hour(clock, 0) + 3 * DAY
     made = await make(store, start_at=begin.isoformat())
     assert (await ask(store, made)).at == begin
@@ -89,7 +88,9 @@ async def test_before_its_start_it_says_when_it_starts(store: Store, clock: Virt
         )
 
 
-async def test_what_is_no_slot_is_told_the_nearest_ones(store: Store, clock: VirtualClock) -> None:
+async def test_an_instant_that_is_not_a_slot_names_the_nearest_slots(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make(store)
     found = await ask(store, made, hour(clock, 5) + timedelta(minutes=7))
     assert (found.code, found.is_slot) == ("no_slot", False)
@@ -102,7 +103,9 @@ async def test_what_is_no_slot_is_told_the_nearest_ones(store: Store, clock: Vir
     assert found.answer == (f"This is not one of its slots: the next one is {iso(hour(clock, 3))}.")
 
 
-async def test_what_is_to_come_is_planned_soon_before(store: Store, clock: VirtualClock) -> None:
+async def test_a_future_slot_names_when_its_message_is_created(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make(store, jitter_seconds=600)
     found = await ask(store, made, hour(clock, 30))
     assert (found.code, found.fired) == ("to_come", None)
@@ -116,7 +119,7 @@ async def test_what_is_to_come_is_planned_soon_before(store: Store, clock: Virtu
 
 
 @pytest.mark.parametrize("is_fired", [False, True])
-async def test_a_pause_is_told_for_what_passed_and_for_what_is_to_come(
+async def test_a_pause_explains_past_and_future_slots(
     store: Store, clock: VirtualClock, is_fired: bool
 ) -> None:
     made = await make(store)
@@ -124,7 +127,7 @@ async def test_a_pause_is_told_for_what_passed_and_for_what_is_to_come(
         clock.advance(seconds=3_000)
         await plan_now(store, clock)
         await end_next(store)
-    await schedules.pause(store, DEFAULT, made.id)
+    await change.pause(store, DEFAULT, made.id)
     since = iso(clock.now())
     still = f"the schedule has been paused since {since}; resume it to let it fire again."
     coming = await ask(store, made, hour(clock, 7))
@@ -138,22 +141,24 @@ async def test_a_pause_is_told_for_what_passed_and_for_what_is_to_come(
     assert between.answer.endswith(f"; also, {still}")
 
 
-async def test_a_slot_that_was_left_when_it_was_paused_is_told_as_paused(
+async def test_an_unplanned_slot_of_a_paused_schedule_is_explained_by_the_pause(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Nobody had planned it; it is recorded when the schedule is resumed."""
+    """It was not planned; it is recorded when the schedule is resumed."""
     made = await make(store)
     clock.advance(seconds=3_600)
-    await schedules.pause(store, DEFAULT, made.id)
+    await change.pause(store, DEFAULT, made.id)
     slot = clock.now().replace(minute=0)
     found = await ask(store, made, slot)
     assert (found.code, found.fired) == ("paused", False)
-    await schedules.resume(store, DEFAULT, made.id)
+    await change.resume(store, DEFAULT, made.id)
     found = await ask(store, made, slot)
     assert (found.code, len(found.firings)) == ("paused", 1)
 
 
-async def test_what_is_parked_says_why_and_what_to_do(store: Store, clock: VirtualClock) -> None:
+async def test_a_parked_schedule_names_the_error_and_the_remedy(
+    store: Store, clock: VirtualClock
+) -> None:
     made = await make(store, once_at=hour(clock, 1).isoformat(), retry={"max_attempts": 1})
     clock.advance(seconds=50 * 60)
     await plan_now(store, clock)
@@ -167,7 +172,7 @@ async def test_what_is_parked_says_why_and_what_to_do(store: Store, clock: Virtu
     assert "(its last error: it is broken); fix the error and resume it." in later.answer
 
 
-async def test_after_deletion_it_says_so_and_the_record_stays(
+async def test_a_deleted_schedule_is_explained_and_its_records_remain(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await make(store)
@@ -178,7 +183,7 @@ async def test_after_deletion_it_says_so_and_the_record_stays(
     clock.advance(seconds=60)
     fresh = await make(store, name="fresh")
     for each in (made, fresh):
-        await schedules.delete(store, DEFAULT, each.id)
+        await change.delete(store, DEFAULT, each.id)
     assert (await ask(store, made)).code == (await ask(store, made, slot)).code == "succeeded"
     gone = await ask(store, made, hour(clock, 5))
     since = f"It does not fire: the schedule was deleted at {iso(clock.now())}; until then it"
@@ -191,7 +196,7 @@ async def test_after_deletion_it_says_so_and_the_record_stays(
         await why(store, DEFAULT, "fresh")
 
 
-async def test_a_day_off_is_told_before_and_after_it(store: Store, clock: VirtualClock) -> None:
+async def test_a_day_off_explains_past_and_future_slots(store: Store, clock: VirtualClock) -> None:
     tomorrow = hour(clock, 0) + DAY
     day = tomorrow.date()
     made = await make(store, cron_expr="0 9 * * *", exclude=[day.isoformat()])
@@ -211,7 +216,7 @@ async def test_a_day_off_is_told_before_and_after_it(store: Store, clock: Virtua
     assert (found.code, len(found.firings)) == ("excluded", 1)
 
 
-async def test_firings_that_are_used_up_are_told_ahead(store: Store, clock: VirtualClock) -> None:
+async def test_used_up_firings_explain_future_slots(store: Store, clock: VirtualClock) -> None:
     made = await make(store, max_firings=2)
     assert (await ask(store, made, hour(clock, 2))).code == "to_come"
     found = await ask(store, made, hour(clock, 3))

@@ -1,4 +1,4 @@
-"""`why` tells of a slot what is on record of it, and of no other one, on both stores."""
+"""`why` answers from the record of the slot and of no other one, on both stores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
-from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules import create as schedule_making
+from tickwork.ops.schedules import change, create
 from tickwork.ops.schedules.why import Why, why
 from tickwork.store.contract import Store
 
@@ -35,7 +34,7 @@ async def nine(store: Store, clock: VirtualClock) -> datetime:
 
 async def make(store: Store, **fields: Any) -> Schedule:
     body = {"cron_expr": "0 * * * *", "target": {"queue": WORK}, **fields}
-    return await schedule_making.create(store, DEFAULT, body, limits=Limits())
+    return await create.create(store, DEFAULT, body, limits=Limits())
 
 
 async def plan_at(store: Store, clock: VirtualClock, at: datetime) -> None:
@@ -47,7 +46,7 @@ async def ask(store: Store, schedule: Schedule, at: datetime) -> Why:
     return await why(store, DEFAULT, schedule.id, at)
 
 
-async def test_every_slot_has_its_own_error(
+async def test_every_slot_shows_its_own_error(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store)
@@ -64,7 +63,7 @@ async def test_every_slot_has_its_own_error(
     ]
 
 
-async def test_what_died_without_a_word_has_no_error_of_another(
+async def test_a_slot_without_an_error_shows_none_of_another_slot(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store, expires_after_seconds=3_000)
@@ -83,7 +82,7 @@ async def test_what_died_without_a_word_has_no_error_of_another(
     )
 
 
-async def test_a_slot_that_could_not_be_planned_says_why_whatever_came_later(
+async def test_a_slot_that_could_not_be_planned_keeps_its_error(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store)
@@ -94,7 +93,7 @@ async def test_a_slot_that_could_not_be_planned_says_why_whatever_came_later(
     await store.nodes.leave(SYSTEM, leader.node)
     recorded = iso(clock.now())
     clock.advance(seconds=1)
-    await schedules.resume(store, DEFAULT, made.id)
+    await change.resume(store, DEFAULT, made.id)
     await plan_at(store, clock, nine + HOUR)
     await end_next(store, Permanent("later"))
     assert (await ask(store, made, nine)).answer == (
@@ -102,7 +101,7 @@ async def test_a_slot_that_could_not_be_planned_says_why_whatever_came_later(
     )
 
 
-async def test_between_the_slots_of_one_record_the_rule_knows(
+async def test_the_rule_identifies_the_slots_that_a_record_covers(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store, missed={"policy": "skip"})
@@ -120,13 +119,13 @@ async def test_between_the_slots_of_one_record_the_rule_knows(
     )
 
 
-async def test_under_another_rule_only_the_ends_of_a_record_are_known(
+async def test_after_a_change_of_rule_only_the_first_and_last_slot_are_known(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store, missed={"policy": "skip"})
     await plan_at(store, clock, nine + 4 * HOUR - timedelta(minutes=30))
     patch = {"cron_expr": "*/15 * * * *"}
-    await schedules.update(store, DEFAULT, made.id, patch, limits=Limits())
+    await change.update(store, DEFAULT, made.id, patch, limits=Limits())
     for hours in (0, 3):
         assert (await ask(store, made, nine + hours * HOUR)).code == "skipped_missed"
     for minutes, is_slot in ((60, True), (75, True), (77, False)):
@@ -139,7 +138,7 @@ async def test_under_another_rule_only_the_ends_of_a_record_are_known(
         )
 
 
-async def test_days_off_in_one_record_are_known_by_the_rule(
+async def test_the_rule_identifies_days_off_that_a_record_covers(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     day = (nine + 24 * HOUR).date().isoformat()
@@ -152,11 +151,11 @@ async def test_days_off_in_one_record_are_known_by_the_rule(
     assert (between.code, between.is_slot) == ("no_slot", False)
 
 
-async def test_what_waits_is_found_however_many_wait(
+async def test_a_waiting_slot_is_found_among_many(
     store: Store, clock: VirtualClock, nine: datetime
 ) -> None:
     made = await make(store, cron_expr="* * * * *")
-    filled = await schedules.backfill(
+    filled = await change.backfill(
         store, DEFAULT, made.id, since=nine - 24 * HOUR, until=clock.now()
     )
     assert len(filled) > 1_000

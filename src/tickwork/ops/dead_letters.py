@@ -140,7 +140,7 @@ async def replay(
     letters_max = selected.letters
     spacing = 0.0 if rate_per_second is None else 1.0 / rate_per_second
     if letters_max * spacing > DELAY_SECONDS_MAX:
-        fault = f"replays {letters_max} dead letters in over a year; raise it, or give a limit"
+        fault = f"takes more than a year for {letters_max} dead letters; raise it, or give a limit"
         raise InvalidInput([FieldError("rate_per_second", fault)])
     run = _Replay(
         store,
