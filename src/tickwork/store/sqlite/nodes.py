@@ -1,4 +1,4 @@
-"""Nodes on SQLite. A claim and the end of its node cannot overlap: both are writes."""
+"""Nodes on SQLite. A claim and the expiry of its node cannot overlap, because both are writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class SqliteNodes:
             now = transaction.now
             values = (node_id.bytes, name, roles_text, now, now + microseconds(ttl_seconds))
             row: rows.Row | None = transaction.execute(SQL.join_node, values).fetchone()
-            # Joined before an answer got lost, or an identity used twice: renewing tells.
+            # The response to an earlier join was lost, or the id is used twice: a heartbeat
+            # decides.
             return row or _renew(transaction, node_id, ttl_seconds)
 
         return rows.node(await self._database.write(work))
@@ -65,8 +66,8 @@ class SqliteNodes:
 
         def work(transaction: Transaction) -> int:
             held = transaction.execute(SQL.claimed_by, (node_id.bytes,))
-            places = [place for place, id_ in held if id_ not in kept]
-            return release_messages(transaction, SQL.give_back_unknown, (rows.as_json(places),))
+            rowids = [rowid for rowid, id_ in held if id_ not in kept]
+            return release_messages(transaction, SQL.give_back_unknown, (rows.as_json(rowids),))
 
         return await self._database.write(work)
 
@@ -79,7 +80,7 @@ class SqliteNodes:
 
 
 def release_messages(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
-    """Gives messages back by a statement that says whose queues they are in, and how many."""
+    """Releases messages by a statement that returns their queues; returns how many."""
     back = transaction.execute(statement, values).fetchall()
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in {row[0] for row in back})
     return len(back)

@@ -1,4 +1,4 @@
-"""The pruner on SQLite: one short transaction for each kind of thing that was kept long enough."""
+"""The pruner on SQLite: one short transaction for each kind of row past its retention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tickwork.store.sqlite.engine.work import Transaction
 
 
 class SqlitePruner:
-    """Takes away what was kept long enough."""
+    """Deletes rows past their retention."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -53,7 +53,7 @@ def _prune_letters(transaction: Transaction, limit: int) -> int:
 
 
 def _prune_batches(transaction: Transaction, limit: int) -> int:
-    """Items first, as many as fit into a pass; a batch goes when it has none left."""
+    """Deletes items first, up to the limit; a batch is deleted when it has no items left."""
     execute = transaction.execute
     long_ago = transaction.now - microseconds(BATCH_RETENTION_SECONDS)
     pruned = 0

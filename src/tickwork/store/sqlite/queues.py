@@ -22,7 +22,7 @@ from tickwork.store.sqlite.messages.send import QueueRow, find_queue
 
 
 class SqliteTenants:
-    """The owners."""
+    """Tenants and their limits."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,7 +59,7 @@ class SqliteTenants:
 
 
 class SqliteQueues:
-    """Queues by name. A name is looked up by whoever uses it, in the same transaction."""
+    """Queues by name. Every operation looks the name up in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -94,7 +94,7 @@ class SqliteQueues:
         return rows.queue(found[:5])
 
     async def list(self, scope: Scope) -> tuple[Queue, ...]:
-        # Nobody has the empty name: for who cannot exist there are the shared ones.
+        # No tenant has an empty name: a tenant that cannot exist sees only the shared queues.
         tenant = scope.tenant if scope.tenant is None or is_name(scope.tenant) else ""
         found = await self._database.read(
             lambda transaction: transaction.execute(SQL.list_queues, (tenant,)).fetchall()
@@ -118,7 +118,7 @@ class SqliteQueues:
         await self._set_paused(scope, name, paused=False)
 
     async def purge(self, scope: Scope, name: str) -> int:
-        """Piece by piece: what waits now goes, what comes meanwhile stays."""
+        """Deletes in chunks. Messages sent after the call started stay."""
         queue = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         until = await self._database.read(lambda transaction: transaction.now)
         values = (queue.id, scope.tenant, until)
@@ -157,12 +157,12 @@ class SqliteQueues:
 def _purge_some(
     transaction: Transaction, values: tuple[bytes, str | None, int]
 ) -> tuple[int, set[BatchName]]:
-    """What waits behind others goes first: then nothing takes its turn only to be purged."""
+    """Blocked messages first: otherwise they would be unblocked only to be purged."""
     return remove_some(transaction, (SQL.purge_blocked, SQL.purge_ready), values, REASON_PURGED)
 
 
 def _own(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
-    """The queue, if it is the scope's own to change; a shared one is the system's."""
+    """The queue, if the scope may change it; only the system may change a shared one."""
     queue = find_queue(transaction, scope, name)
     if queue.tenant != scope.tenant:
         raise Conflict(f"queue {name} is shared; only the system may change it")

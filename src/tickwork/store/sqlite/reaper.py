@@ -1,4 +1,4 @@
-"""The reaper on SQLite: one short transaction for each kind of thing that has ended."""
+"""The reaper on SQLite: one short transaction for each kind of expired row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUEUES_PER_PASS = 100
 
 
 class SqliteReaper:
-    """Gives back what its holder will not."""
+    """Releases claims of dead holders and expires messages and batches."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -51,7 +51,8 @@ class SqliteReaper:
         released, dead = await self._database.write(
             lambda transaction: _end_leases(transaction, limit)
         )
-        # What is retired is the head of its key: it goes before what expires behind it.
+        # A message past its retention is the head of its key: it goes before blocked ones that
+        # expire.
         retired = await self._retire(limit)
         expired = await self._database.write(lambda transaction: _bury_expired(transaction, limit))
         unseen = [*retired, expired]
@@ -75,7 +76,7 @@ class SqliteReaper:
         return None if at is None else from_microseconds(at)
 
     async def _retire(self, limit: int) -> list[DeadLetterCounts]:
-        """Expires what waited too long, some queues a pass, in turn."""
+        """Expires messages past their retention, in some queues a pass, in turn."""
         values = (self._last_queue_id, QUEUES_PER_PASS)
         queues = await self._database.read(
             lambda transaction: transaction.execute(SQL.next_queues, values).fetchall()
@@ -98,7 +99,7 @@ def _end_nodes(transaction: Transaction) -> Reaped:
     for (node_id,) in expired:
         killers = execute(SQL.lost_too_often, (node_id, LOST_CLAIMS_MAX)).fetchall()
         dead += add_dead_letters_and_end_slots(
-            transaction, [NewDeadLetter(place, REASON_WORKER_LOST) for (place,) in killers]
+            transaction, [NewDeadLetter(rowid, REASON_WORKER_LOST) for (rowid,) in killers]
         ).dead
         released += release_messages(transaction, SQL.give_back, (node_id, 1))
         execute(SQL.end_nodes, (node_id,))
@@ -110,15 +111,15 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
     if not found:
         return 0, 0
     used_up = {
-        place: attempts + 1 > max_retries_for(terms, max_retries)
-        for place, attempts, max_retries, terms in found
+        rowid: attempts + 1 > max_retries_for(terms, max_retries)
+        for rowid, attempts, max_retries, terms in found
     }
     slots = slots_of_expired_leases(transaction, used_up)
-    over = [place for place, is_over in used_up.items() if is_over]
+    over = [rowid for rowid, is_over in used_up.items() if is_over]
     dead = add_dead_letters(
-        transaction, [NewDeadLetter(place, REASON_MAX_RETRIES, counted=1) for place in over]
+        transaction, [NewDeadLetter(rowid, REASON_MAX_RETRIES, counted=1) for rowid in over]
     )
-    back = rows.as_json([place for place, is_over in used_up.items() if not is_over])
+    back = rows.as_json([rowid for rowid, is_over in used_up.items() if not is_over])
     values = (back, transaction.now, LEASE_RAN_OUT)
     ended = transaction.execute(SQL.expire_pull_leases, values).fetchall()
     for queue_id, tenant, type_, source in ended:
@@ -133,7 +134,7 @@ def _end_leases(transaction: Transaction, limit: int) -> tuple[int, int]:
 def _bury_expired(transaction: Transaction, limit: int) -> DeadLetterCounts:
     found = transaction.execute(SQL.expired_messages, (transaction.now, limit)).fetchall()
     return add_dead_letters_and_end_slots(
-        transaction, [NewDeadLetter(place, REASON_EXPIRED) for (place,) in sorted(found)]
+        transaction, [NewDeadLetter(rowid, REASON_EXPIRED) for (rowid,) in sorted(found)]
     )
 
 
@@ -145,13 +146,13 @@ def _retire_from(transaction: Transaction, queue_id: bytes, limit: int) -> DeadL
         values = (queue_id, lane.tenant, lane.priority, transaction.now, limit - len(found))
         found += transaction.execute(SQL.retired_messages, values).fetchall()
     return add_dead_letters_and_end_slots(
-        transaction, [NewDeadLetter(place, REASON_EXPIRED) for (place,) in sorted(found)]
+        transaction, [NewDeadLetter(rowid, REASON_EXPIRED) for (rowid,) in sorted(found)]
     )
 
 
 def _end_batches(transaction: Transaction, limit: int) -> int:
-    """Closes batches that nobody goes on filling, completes those that ended unnoticed, and says
-    how many it completed."""
+    """Seals abandoned batches and completes those whose items have all ended; returns how many it
+    completed."""
     long_ago = transaction.now - microseconds(BATCH_FILLING_SECONDS_MAX)
     abandoned = transaction.execute(SQL.abandoned_batches, (long_ago, limit)).fetchall()
     completed = sum(seal(transaction, *batch) for batch in abandoned)

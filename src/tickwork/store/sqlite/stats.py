@@ -1,4 +1,4 @@
-"""Statistics on SQLite: what the writer counted, written down by the minute."""
+"""Statistics on SQLite: the counters of the process, stored by the minute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MINUTE_SECONDS = 60
 
 
 class SqliteStats:
-    """What passes, counted."""
+    """Queue statistics."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

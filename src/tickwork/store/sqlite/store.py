@@ -1,4 +1,4 @@
-"""One SQLite file as a store."""
+"""The SQLite store: opens one file and gives access to its nouns."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.stats import SqliteStats
 
 FLUSH_SECONDS_MAX = 3.0
-"""So long observations may wait for a writer that is busy at the end."""
+"""Seconds that `close` waits for counters to be stored."""
 
 
 class SqliteStore:
-    """The nouns of one file. Open it with `open`; the schema must be there already.
+    """One file as a store. Open it with `open`; the schema must exist.
 
-    It may be used from any event loop and thread of the process that opened it, and from no
-    other process: after a fork the child opens its own.
+    It may be used from any event loop and thread of the process that opened it, but not after a
+    fork: the child has to open its own.
     """
 
     def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
@@ -69,8 +69,8 @@ class SqliteStore:
         busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
         is_temporary: bool = False,
     ) -> SqliteStore:
-        """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`. What is
-        written to one that `is_temporary` need not outlive a power cut."""
+        """Opens a file: its path, `sqlite:///relative.db` or `sqlite:////absolute.db`. Writes to a
+        file that `is_temporary` need not survive a power cut."""
         path, file_watcher = locate(path_or_url), FileWatcher()
         file = DatabaseFile(path, busy_timeout_seconds, is_temporary=is_temporary)
         async with AsyncExitStack() as failed:
@@ -90,9 +90,9 @@ class SqliteStore:
         return Meta(*row)
 
     async def make_ready(self) -> None:
-        """The file is open, and that is all."""
+        """Nothing to do: the file is open."""
 
     async def close(self) -> None:
-        with suppress(StoreError):  # Observations, and a file that may be gone.
+        with suppress(StoreError):  # Only counters are lost, and the file may be gone.
             await within(FLUSH_SECONDS_MAX, self.stats.flush(SYSTEM))
         await self._database.close()

@@ -1,4 +1,4 @@
-"""Filling batches on SQLite: items are stored piece by piece, and then the batch is whole."""
+"""Fills batches on SQLite: stores their items in chunks and then seals the batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PIECE_ITEMS = 1_000
 
 
 class BatchFiller:
-    """Stores the items of batches, piece by piece."""
+    """Stores the items of batches in chunks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,17 +39,17 @@ class BatchFiller:
     async def fill(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
         source = iter(items)
         await self._database.read(lambda transaction: find_queue(transaction, scope, batch.queue))
-        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        # Checked before anything is stored: a batch whose first chunk is refused leaves nothing.
         first = _next_piece(source, 0)
-        begun = await self._database.write(lambda transaction: _begin(transaction, scope, batch))
-        if begun.status is not BatchStatus.FILLING:
-            if _skip(chain(first, source), begun.total + 1) != begun.total:
-                raise Conflict(f"batch {batch.id} is closed with {begun.total} items")
-            return begun
-        stored, piece = begun.total, first[begun.total :]
+        opened = await self._database.write(lambda transaction: _open(transaction, scope, batch))
+        if opened.status is not BatchStatus.FILLING:
+            if _skip(chain(first, source), opened.total + 1) != opened.total:
+                raise Conflict(f"batch {batch.id} is already sealed with {opened.total} items")
+            return opened
+        stored, piece = opened.total, first[opened.total :]
         if not piece:
             if len(first) + _skip(source, stored - len(first)) < stored:
-                raise Conflict(f"batch {batch.id} has {stored} items already, more than are given")
+                raise Conflict(f"batch {batch.id} has {stored} items already, more than given")
             piece = _next_piece(source, stored)
         while piece:
             filling = _Piece(scope, batch, piece, stored)
@@ -68,29 +68,30 @@ class PreparedBatch:
         self._scope, self._batch, self._prepared = scope, batch, PreparedMessages(batch.items)
 
     def find(self, transaction: Transaction) -> QueueRow:
-        """The queue; `NotFound` if there is no such queue."""
+        """The target queue; `NotFound` if it does not exist."""
         return find_queue(transaction, self._scope, self._batch.queue)
 
     @property
     def name(self) -> BatchName:
-        """An empty one is the caller's to complete, when all else is stored."""
+        """The key of the batch. The caller completes an empty batch after everything else is
+        stored."""
         return own_tenant(self._scope), self._batch.id.bytes
 
     def store(self, transaction: Transaction) -> None:
-        """Unless it is there; `Conflict` if that is another one, or an item's id is in use."""
+        """Stores the batch unless it exists; `Conflict` if its id or an item's id is in use."""
         queue, batch = self.find(transaction), self._batch
         name, total = self.name, len(batch.items)
         values = (*name, queue.id, batch.completion_queue, transaction.now, total)
         if not transaction.execute(SQL.store_whole_batches, values).rowcount:
             if not transaction.execute(SQL.has_whole_batch, (*name, queue.id, total)).fetchone():
-                raise Conflict(f"the id {batch.id} is another batch's")
+                raise Conflict(f"batch id {batch.id} is already in use by another batch")
             return
         if batch.items:
             self._prepared.store(transaction, name[0], queue, batch_id=name[1])
 
 
 class _Piece:
-    """Items of a batch that are stored together or not at all, after so many others."""
+    """Items of a batch that are stored together or not at all, after `stored` others."""
 
     def __init__(
         self, scope: Scope, batch: NewBatch, items: Sequence[NewMessage], stored: int
@@ -99,58 +100,59 @@ class _Piece:
         self._prepared = PreparedMessages(items)
 
     def store(self, transaction: Transaction) -> None:
-        """`Conflict` if somebody else fills the batch or has closed it, or an id is in use."""
+        """Stores the items; `Conflict` if the batch is sealed or filled by someone else, or an id
+        is in use."""
         queue = find_queue(transaction, self._scope, self._batch.queue)
         name = (own_tenant(self._scope), self._batch.id.bytes)
         items = self._prepared.messages
         values = (*name, queue.id, self._stored, len(items), transaction.now)
         row = transaction.execute(SQL.fill_batch, values).fetchone()
         if row is None:
-            raise Conflict(f"batch {self._batch.id} is closed, or somebody else fills it")
+            raise Conflict(f"batch {self._batch.id} is sealed, or another process is filling it")
         (ended,) = row
         if ended and _has_ended(transaction, name, items):
-            raise Conflict("an item has the id of one that has ended")
+            raise Conflict("an item has the id of an item of this batch that has ended")
         self._prepared.store(transaction, name[0], queue, batch_id=name[1])
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:
-    """Passes over so many items, or as many as there are; says how many."""
+    """Skips up to `count` items; returns how many there were."""
     return sum(1 for _ in islice(source, count))
 
 
-def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
-    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+def _next_piece(source: Iterator[NewMessage], start: int) -> tuple[NewMessage, ...]:
+    """The next chunk of items, from index `start` on; `InvalidInput` if one of them is invalid."""
     piece = tuple(islice(source, PIECE_ITEMS))
-    check_item_count(place + len(piece))
-    for index, item in enumerate(piece, start=place):
+    check_item_count(start + len(piece))
+    for index, item in enumerate(piece, start=start):
         check_item(item, index)
     return piece
 
 
-def _begin(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
-    """The batch, begun if it was not there."""
+def _open(transaction: Transaction, scope: Scope, batch: NewBatch) -> Batch:
+    """The batch, created if it does not exist."""
     queue = find_queue(transaction, scope, batch.queue)
     values = (own_tenant(scope), batch.id.bytes, queue.id, batch.completion_queue, transaction.now)
     transaction.execute(SQL.open_batch, values)
-    begun = get_batch(transaction, scope, batch.id)
-    if begun.queue_id.bytes != queue.id:
-        raise Conflict(f"batch {batch.id} is another queue's")
-    return begun
+    opened = get_batch(transaction, scope, batch.id)
+    if opened.queue_id.bytes != queue.id:
+        raise Conflict(f"batch {batch.id} belongs to another queue")
+    return opened
 
 
 def _seal(transaction: Transaction, scope: Scope, batch_id: UUID, stored: int) -> Batch:
-    """The batch is whole, if it has what its filler thinks."""
+    """Seals the batch; `Conflict` if it does not have this many items."""
     seal(transaction, own_tenant(scope), batch_id.bytes)
     sealed = get_batch(transaction, scope, batch_id)
     if sealed.total != stored:
-        raise Conflict(f"batch {batch_id} is closed with {sealed.total} items")
+        raise Conflict(f"batch {batch_id} is sealed with {sealed.total} items")
     return sealed
 
 
 def _has_ended(
     transaction: Transaction, batch: tuple[str, bytes], items: Sequence[NewMessage]
 ) -> bool:
-    """Whether an item of the batch with one of these ids was there before."""
+    """Whether an item of the batch with one of these ids has ended."""
     for some in in_chunks([item.id.bytes for item in items]):
         (known,) = transaction.execute(
             for_rows(SQL.has_ended_items, len(some)), (*batch, *some)

@@ -1,4 +1,4 @@
-"""Batches coming to their end on SQLite: in the very transaction that ends the last item."""
+"""Counts ended items of batches on SQLite, and completes a batch with its last item."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tickwork.store.sqlite.messages.send import PreparedMessages, QueueRow, find
 
 
 class EndedItem(NamedTuple):
-    """An item and what became of it."""
+    """An item of a batch, and how it ended."""
 
     tenant: str
     batch_id: bytes
@@ -27,11 +27,11 @@ class EndedItem(NamedTuple):
 
 
 BatchName = tuple[str, bytes]
-"""The tenant of a batch and its id."""
+"""The tenant and the id of a batch."""
 
 
 def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[BatchName]:
-    """Records the ends and counts them; the batches that may have come to their end."""
+    """Records and counts ended items; returns the batches that may be complete."""
     transaction.connection.executemany(
         SQL.end_items,
         [
@@ -49,14 +49,14 @@ def end_items(transaction: Transaction, ended: Sequence[EndedItem]) -> set[Batch
 
 
 def seal(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
-    """The batch is whole with what it has; completes it if all of that has ended, and says so."""
+    """Seals a batch, and completes it if all its items have ended; returns whether it did."""
     transaction.execute(SQL.seal_batch, (tenant, batch_id))
     return complete(transaction, tenant, batch_id)
 
 
 def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
-    """Completes a batch whose items have all ended, with its event; False if it was not so, or
-    somebody did already."""
+    """Completes a batch whose items have all ended and sends its event; False if items are left or
+    it was completed before."""
     values = (tenant, batch_id, transaction.now)
     row = transaction.execute(SQL.complete_batches, values).fetchone()
     if row is None:
@@ -72,5 +72,5 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
     if queue is None:
         send_copies(transaction, tenant, [event], is_exempt=True)
     elif PreparedMessages([event]).store(transaction, tenant, queue, is_exempt=True):
-        send_copies(transaction, tenant, [event], beside=queue.id, is_exempt=True)
+        send_copies(transaction, tenant, [event], except_queue_id=queue.id, is_exempt=True)
     return True

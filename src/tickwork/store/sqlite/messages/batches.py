@@ -1,4 +1,4 @@
-"""Batches on SQLite: filled piece by piece, counted with every end of an item."""
+"""Batches on SQLite: create, read, list and cancel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tickwork.store.sqlite.messages.send import (
 
 
 class SqliteBatches:
-    """Messages that are counted together."""
+    """Batches of messages with exact progress."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -92,7 +92,7 @@ class SqliteBatches:
             complete(transaction, *name)
             return get_batch(transaction, scope, batch_id)
 
-        # Sealed first: what is not stored by now will not be.
+        # Sealed first: no items are stored after this.
         await self._database.write(close)
         after: bytes | None = b""
         while after is not None:
@@ -104,21 +104,22 @@ class SqliteBatches:
 
 
 def _drop_some(transaction: Transaction, batch: BatchName, after: bytes) -> bytes | None:
-    """Takes away some of what nobody holds, by id; the last one of them, None if there was none."""
+    """Deletes a chunk of unclaimed items, ordered by id; returns the last id, None if there were
+    none."""
     found = transaction.execute(
         SQL.waiting_items, (*batch, after, REMOVAL_CHUNK_MESSAGES)
     ).fetchall()
     if not found:
         return None
-    places = rows.as_json(place for place, _ in found)
-    gone = transaction.execute(SQL.delete_messages, (places,)).fetchall()
-    finish_removal(transaction, gone, CounterName.PURGED, REASON_CANCELLED)
+    rowids = rows.as_json(rowid for rowid, _ in found)
+    removed = transaction.execute(SQL.delete_messages, (rowids,)).fetchall()
+    finish_removal(transaction, removed, CounterName.PURGED, REASON_CANCELLED)
     last: bytes = found[-1][1]
     return last
 
 
 def _items_of(status: ItemStatus) -> str:
-    """The statement that finds items of a status."""
+    """The statement that lists items of a status."""
     statement: str = {
         ItemStatus.PENDING: SQL.pending_items,
         ItemStatus.PROCESSING: SQL.processing_items,

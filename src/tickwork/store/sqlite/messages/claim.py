@@ -1,11 +1,8 @@
-"""Claiming on SQLite: lane after lane whose turn it is, in one transaction.
+"""Claims messages on SQLite, tenant by tenant, in one transaction.
 
-Nobody else writes while a claim looks, so what it has found is still there when it hands it out.
-
-One claim under way on SQLite: what it may still take, and what it has.
-
-The rate counts everything that is taken, the cap of a tenant what it has in hand. A message
-whose event is done is acked unseen, wherever it is met.
+No one else writes during a claim, so the messages it finds are still there when it marks them. The
+rate limit counts every message found, including duplicates; a tenant's cap counts its claims. A
+duplicate of a done event is acked without being returned.
 """
 
 from __future__ import annotations
@@ -42,13 +39,13 @@ from tickwork.store.sqlite.messages.send import QueueRow, find_queue
 
 
 class ClaimBuilder:
-    """Takes what a request asks for and its queue allows."""
+    """Builds one claim: takes what the request asks for and the queue allows."""
 
     def __init__(self, transaction: Transaction, queue: QueueRow, request: ClaimRequest) -> None:
         self.transaction, self.queue, self._request = transaction, queue, request
         self.found: list[ClaimedRow] = []
         self.bodies: dict[int, bytes] = {}
-        self._doubles = 0
+        self._duplicates = 0
         self._looks = 0
         self._limit = request.limit
         self._allowed: int | None = None
@@ -59,53 +56,54 @@ class ClaimBuilder:
             self._allowed = rate.allowance(self._spent_until, now, self._rate)
 
     @property
-    def missing(self) -> int:
-        """How many more it may take."""
+    def remaining(self) -> int:
+        """How many more messages it may claim."""
         if self._allowed is None:
             return self._limit - len(self.found)
-        return min(self._limit, self._allowed - self._doubles) - len(self.found)
+        return min(self._limit, self._allowed - self._duplicates) - len(self.found)
 
     def in_order(self) -> list[ClaimedRow]:
-        """What it has, the most urgent and oldest first; of one lane it came so."""
+        """The claimed messages by priority and age. Messages of one tenant and priority are sorted
+        already."""
         return self.found if self._looks <= 1 else in_order(self.found)
 
-    def take(self, portions: Sequence[Portion]) -> bool:
-        """Hands out what the portions have; True if there were doubles among it, which are
-        acked instead, so that there may be more.
+    def claim_from(self, portions: Sequence[Portion]) -> bool:
+        """Claims from each tenant's portion. Returns True if it acked duplicates instead, because
+        there may be more to claim behind them.
 
-        A tenant's portion is for its lanes together: many priorities do not make it larger.
+        A tenant's portion covers all its priorities: many priorities do not make it larger.
         """
         queue_id, now = self.queue.id, self.transaction.now
-        before, doubles, missing = len(self.found), self._doubles, self.missing
+        before, duplicates, remaining = len(self.found), self._duplicates, self.remaining
         for tenant, own in groupby(portions, key=lambda portion: portion.lane.tenant):
-            if missing <= 0:
+            if remaining <= 0:
                 break
-            taken, room = 0, self._room(tenant)
+            claimed, capacity = 0, self._tenant_capacity(tenant)
             for portion in own:
-                limit = min(missing, portion.quota, room) - taken
+                limit = min(remaining, portion.quota, capacity) - claimed
                 if limit > 0:
                     values = (queue_id, tenant, portion.lane.priority, now, limit)
                     found = read(self.transaction, SQL.find_claimable, values)
                     self._looks += bool(found)
-                    self.found += self._without_doubles(found)
-                    taken += len(found)
-            missing -= taken
+                    self.found += self._ack_duplicates(found)
+                    claimed += len(found)
+            remaining -= claimed
         self._hand_out(self.found[before:])
-        return self._doubles > doubles
+        return self._duplicates > duplicates
 
-    def take_apart(self, scope: Scope) -> None:
-        """Hands out what must run with nothing else beside it."""
+    def claim_suspects(self, scope: Scope) -> None:
+        """Claims suspects, which must not share a worker with other messages."""
         own = (self.queue.id, scope.tenant, self.transaction.now, self._claimed_max)
-        while self.missing > 0 and not self.found:
-            suspects = read(self.transaction, SQL.find_claimable_suspects, (*own, self.missing))
+        while self.remaining > 0 and not self.found:
+            suspects = read(self.transaction, SQL.find_claimable_suspects, (*own, self.remaining))
             if not suspects:
                 break
-            self.found += self._without_doubles(suspects)
+            self.found += self._ack_duplicates(suspects)
         self._hand_out(self.found)
 
-    def spend(self) -> None:
-        """Notes what was taken from the rate."""
-        taken = len(self.found) + self._doubles
+    def charge_rate(self) -> None:
+        """Charges the messages found to the queue's rate limit."""
+        taken = len(self.found) + self._duplicates
         if self._rate is not None and taken:
             now = from_microseconds(self.transaction.now)
             until = rate.spend(self._spent_until, now, self._rate, taken)
@@ -116,28 +114,29 @@ class ClaimBuilder:
         until = self.queue.spent_until
         return None if until is None else from_microseconds(until)
 
-    def _room(self, tenant: str) -> int:
-        """How many more the tenant may have in hand; what is found now is not handed out yet."""
+    def _tenant_capacity(self, tenant: str) -> int:
+        """How many more claims the tenant may have. Messages found just now are not counted as
+        claimed yet."""
         if self._claimed_max is None:
             return self._limit
         values = (self.queue.id, tenant)
         (claimed,) = self.transaction.execute(SQL.count_claimed, values).fetchone()
         return max(self._claimed_max - int(claimed), 0)
 
-    def _without_doubles(self, found: list[ClaimedRow]) -> list[ClaimedRow]:
-        """Acks those of one tenant's messages whose event is done; the others."""
+    def _ack_duplicates(self, found: list[ClaimedRow]) -> list[ClaimedRow]:
+        """Acks those of one tenant's messages whose event is done; returns the others."""
         events = [each.event_id for each in found if each.event_id is not None]
         if not events:
             return found
         asked = msgspec.json.encode(events).decode()
         values = (found[0].tenant, self.queue.id, asked)
         known = {event for (event,) in self.transaction.execute(SQL.done_events, values)}
-        places = [each.place for each in found if each.event_id in known]
-        if not places:
+        rowids = [each.rowid for each in found if each.event_id in known]
+        if not rowids:
             return found
-        gone = self.transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
-        finish_removal(self.transaction, gone, CounterName.DONE)
-        self._doubles += len(places)
+        removed = self.transaction.execute(SQL.delete_messages, (rows.as_json(rowids),)).fetchall()
+        finish_removal(self.transaction, removed, CounterName.DONE)
+        self._duplicates += len(rowids)
         return [each for each in found if each.event_id not in known]
 
     def _hand_out(self, found: Sequence[ClaimedRow]) -> None:
@@ -146,9 +145,9 @@ class ClaimBuilder:
             lease_until = self.transaction.now + microseconds(request.lease_seconds)
         if found:
             self.bodies |= large_bodies(self.transaction, found)
-            places = rows.as_json(each.place for each in found)
+            rowids = rows.as_json(each.rowid for each in found)
             is_counted = self._claimed_max is not None
-            values = (request.holder.bytes, lease_until, places, self.transaction.now, is_counted)
+            values = (request.holder.bytes, lease_until, rowids, self.transaction.now, is_counted)
             self.transaction.execute(SQL.claim, values)
 
 
@@ -156,7 +155,7 @@ RINGS_MAX = 10_000
 
 
 class Claimer:
-    """Hands out messages. The rings are touched on the writer's thread only."""
+    """Claims messages. The rings are only used on the writer thread."""
 
     def __init__(self, database: Database, moment: Moment, sightings: RowHints[int]) -> None:
         self._database, self._moment, self._sightings = database, moment, sightings
@@ -170,7 +169,7 @@ class Claimer:
         if taken is None:
             return ()
         found = taken.in_order()
-        self._sightings.note([each.id for each in found], [each.place for each in found])
+        self._sightings.note([each.id for each in found], [each.rowid for each in found])
         queue_id = UUID(bytes=taken.queue.id)
         return messages(found, taken.bodies, queue_id, request.holder, taken.transaction.now)
 
@@ -182,36 +181,36 @@ class Claimer:
             _check_node(transaction, request)
         if queue.paused:
             return None
-        taking = ClaimBuilder(transaction, queue, request)
+        builder = ClaimBuilder(transaction, queue, request)
         if request.separate:
-            taking.take_apart(scope)
-        elif taking.missing:
-            self._take_in_turn(taking, scope)
-        taking.spend()
-        return taking
+            builder.claim_suspects(scope)
+        elif builder.remaining:
+            self._claim_shares(builder, scope)
+        builder.charge_rate()
+        return builder
 
-    def _take_in_turn(self, taking: ClaimBuilder, scope: Scope) -> None:
-        """Each tenant's share first; what is then missing from wherever there is more.
+    def _claim_shares(self, builder: ClaimBuilder, scope: Scope) -> None:
+        """Claims each tenant's share first, and then the rest from any tenant.
 
-        An answer that is shorter than asked for has looked at everything.
+        A result shorter than the limit means that every tenant was looked at.
         """
-        transaction, queue_id = taking.transaction, taking.queue.id
+        transaction, queue_id = builder.transaction, builder.queue.id
         ring = self._ring(queue_id, scope.tenant)
-        # Where time stands still nothing is remembered for a while.
-        looked = self._moment() is not None or not ring.is_fresh(monotonic())
-        if looked:
+        # Under a virtual clock nothing is cached.
+        has_looked = self._moment() is not None or not ring.is_fresh(monotonic())
+        if has_looked:
             _look(transaction, scope, queue_id, ring)
-        has_doubles = taking.take(ring.portions(taking.missing))
-        if looked and ring.is_single and not has_doubles:
+        has_duplicates = builder.claim_from(ring.portions(builder.remaining))
+        if has_looked and ring.is_single and not has_duplicates:
             return
-        while taking.missing:
+        while builder.remaining:
             _look(transaction, scope, queue_id, ring)
-            # Whoever waited behind a double may be the next now: look again.
-            if taking.take(ring.portions(taking.missing)):
+            # A message blocked behind a duplicate may be claimable now: look again.
+            if builder.claim_from(ring.portions(builder.remaining)):
                 continue
-            if not taking.take(ring.everything(taking.missing)):
+            if not builder.claim_from(ring.everything(builder.remaining)):
                 break
-        if taking.missing:
+        if builder.remaining:
             ring.expire()
 
     def _ring(self, queue_id: bytes, tenant: str | None) -> Ring:
@@ -231,7 +230,7 @@ def lanes(
     *,
     of_suspended: bool = True,
 ) -> list[TenantLane]:
-    """The lanes that have something visible: one tenant's, or all from a tenant on."""
+    """The tenants and priorities with visible messages: one tenant's, or all from a tenant on."""
     values = (queue_id, tenant, transaction.now, look_from, LANES_MAX, of_suspended)
     return [TenantLane(*lane) for lane in transaction.execute(SQL.ready_tenants, values)]
 

@@ -1,8 +1,8 @@
-"""What a claim reads: many messages as one value.
+"""Reads the rows of a claim: many messages as one JSON text.
 
-Each row that a statement answers is a crossing between Python and SQLite, where the writer's thread
-lets go of the interpreter's lock and has to get it back from a loop that is busy with handlers.
-So what is handed out is read as one JSON text; only large bodies are read by themselves.
+Each row of a result is a crossing between Python and SQLite, in which the writer thread releases
+the GIL and has to get it back from an event loop that is busy with handlers. Only large bodies are
+read separately.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Value = str | int | float | bytes | None
 
 
 class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
-    """A message that is ready, as its row has it; ids and body are written in hexadecimal. The body
-    is None if it is large. What has a default may be left out."""
+    """A ready message as its row has it, ids and body in hexadecimal. `body` is None if it is
+    large. Fields with a default may be left out."""
 
-    place: int
+    rowid: int
     tenant: str
     id: UUID
     priority: int
@@ -59,24 +59,24 @@ _DECODER = msgspec.json.Decoder(list[ClaimedRow])
 
 
 def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> list[ClaimedRow]:
-    """What a statement finds that says `/*claimed*/` of each."""
+    """Runs a statement that returns `/*claimed*/` for each message."""
     (text,) = transaction.execute(statement, tuple(values)).fetchone()
     return _DECODER.decode(text)
 
 
 def large_bodies(transaction: Transaction, found: Sequence[ClaimedRow]) -> dict[int, bytes]:
-    """The bodies that were not read along, by their messages' places."""
-    places = [each.place for each in found if each.body is None]
-    if not places:
+    """The bodies that were too large to be read inline, by rowid."""
+    rowids = [each.rowid for each in found if each.body is None]
+    if not rowids:
         return {}
-    asked = msgspec.json.encode(places).decode()
+    asked = msgspec.json.encode(rowids).decode()
     return dict(transaction.execute(SQL.read_bodies, (asked,)).fetchall())
 
 
 def messages(
     found: Sequence[ClaimedRow], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
 ) -> tuple[Message, ...]:
-    """As they stand after they were handed out, and as late as they are at that time."""
+    """The claimed messages, marked as late if they are late at that time."""
     times = _Times()
     return tuple([
         Message(
@@ -88,14 +88,14 @@ def messages(
             each.catch_up == 1 or _is_late(each, at),
             None if each.due_at is None else times[each.due_at], each.grace_seconds, each.terms,
             each.content_type, each.format, each.last_error,
-            bodies[each.place] if each.body is None else bytes.fromhex(each.body),
+            bodies[each.rowid] if each.body is None else bytes.fromhex(each.body),
         )
         for each in found
     ])  # fmt: skip
 
 
 def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
-    """Highest priority first, of each the oldest visible first."""
+    """Highest priority first, and within a priority the oldest visible first."""
     return sorted(found, key=lambda each: (-each.priority, each.visible_at, each.id))
 
 
@@ -106,7 +106,7 @@ def _is_late(each: ClaimedRow, at: int) -> bool:
 
 
 class _Times(dict[int, datetime]):
-    """Times by their microseconds: what is claimed together was often sent together."""
+    """Times by their microseconds: messages claimed together were often sent together."""
 
     def __missing__(self, at: int) -> datetime:
         made = self[at] = from_microseconds(at)

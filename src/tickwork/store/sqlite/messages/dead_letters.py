@@ -1,6 +1,6 @@
-"""Dead letters on SQLite: looked through, edited, replayed, discarded.
+"""Dead letters on SQLite: list, edit, replay and discard them, and create them from messages.
 
-Dead messages on SQLite: a letter for each, and perhaps a place in a dead-letter queue.
+A message whose queue has a dead-letter queue also becomes a message there.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.batch_progress import BatchName
 from tickwork.store.sqlite.messages.removal import (
     BYTES,
-    PLACE,
     QUEUE_ID,
+    ROWID,
     SOURCE,
     TENANT,
     TYPE,
@@ -63,11 +63,11 @@ from tickwork.store.sqlite.schedules.slot_outcome import (
 
 _FIRST = (-1, b"")
 _LAST = 2**63 - 1
-"""Before every letter, by when it failed and its id."""
+"""Positions before and after every dead letter, by its time of failure and its id."""
 
 
 class SqliteDeadLetters:
-    """What will not be delivered again by itself."""
+    """Messages that will not be delivered again unless they are replayed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -83,15 +83,15 @@ class SqliteDeadLetters:
             if after is not None:
                 _, failed_at = _find(transaction, scope, after)
                 start = (failed_at, after.bytes)
-            places = _select(transaction, scope, queue_id, selection, start)
-            return transaction.execute(SQL.read_dead_letters, (rows.as_json(places),)).fetchall()
+            rowids = _select(transaction, scope, queue_id, selection, start)
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json(rowids),)).fetchall()
 
         return rows.dead_letters(await self._database.read(work))
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         def work(transaction: Transaction) -> list[rows.Row]:
-            place, _ = _find(transaction, scope, dead_letter_id)
-            return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
+            rowid, _ = _find(transaction, scope, dead_letter_id)
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json([rowid]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.read(work))
         return letter
@@ -116,11 +116,11 @@ class SqliteDeadLetters:
         check_body(body)
 
         def work(transaction: Transaction) -> list[rows.Row]:
-            place, _ = _find(transaction, scope, dead_letter_id)
-            values = (place, body, str(content_type), transaction.now)
+            rowid, _ = _find(transaction, scope, dead_letter_id)
+            values = (rowid, body, str(content_type), transaction.now)
             if transaction.execute(SQL.edit_dead_letter, values).rowcount == 0:
                 raise Conflict(f"dead letter {dead_letter_id} is resolved already")
-            return transaction.execute(SQL.read_dead_letters, (rows.as_json([place]),)).fetchall()
+            return transaction.execute(SQL.read_dead_letters, (rows.as_json([rowid]),)).fetchall()
 
         (letter,) = rows.dead_letters(await self._database.write(work))
         return letter
@@ -140,12 +140,12 @@ class SqliteDeadLetters:
 
         def work(transaction: Transaction) -> int:
             queue_id = find_queue(transaction, scope, queue).id
-            places = _select(transaction, scope, queue_id, selection)
-            values = (rows.as_json(places), transaction.now)
+            rowids = _select(transaction, scope, queue_id, selection)
+            values = (rows.as_json(rowids), transaction.now)
             discarded = transaction.execute(SQL.discard_dead_letters, values).fetchall()
             for queue_id, tenant, type_, source in discarded:
-                passed = CountedMessages(queue_id, tenant, CounterName.DISCARDED, type_, source, 1)
-                transaction.counted.append(passed)
+                counted = CountedMessages(queue_id, tenant, CounterName.DISCARDED, type_, source, 1)
+                transaction.counted.append(counted)
             return len(discarded)
 
         return await self._database.write(work, rows=selection.limit)
@@ -154,15 +154,15 @@ class SqliteDeadLetters:
 def _replay(
     transaction: Transaction, scope: Scope, name: str, selection: Selection, pace: Pace
 ) -> tuple[Replayed, ...]:
-    """Resolves the letters, each once, and sends what they become: the same number of both."""
+    """Resolves each dead letter once and sends its replay."""
     queue = find_queue(transaction, scope, name)
-    places = _select(transaction, scope, queue.id, selection)
-    found = transaction.execute(SQL.read_dead_letters, (rows.as_json(places),)).fetchall()
+    rowids = _select(transaction, scope, queue.id, selection)
+    found = transaction.execute(SQL.read_dead_letters, (rows.as_json(rowids),)).fetchall()
     by_tenant: dict[str, list[NewMessage]] = {}
     replayed: list[Replayed] = []
-    for (place, *_), letter in zip(found, rows.dead_letters(found), strict=True):
+    for (rowid, *_), letter in zip(found, rows.dead_letters(found), strict=True):
         message_id = new_id()
-        values = (place, transaction.now, message_id.bytes)
+        values = (rowid, transaction.now, message_id.bytes)
         if transaction.execute(SQL.replay_dead_letters, values).rowcount == 1:
             delay = pace.first_after_seconds + len(replayed) * pace.spacing_seconds
             message = replay_of(letter, message_id=message_id, delay_seconds=delay)
@@ -178,7 +178,7 @@ def _replay(
 
 
 def _find(transaction: Transaction, scope: Scope, dead_letter_id: UUID) -> tuple[int, int]:
-    """Where a letter lies, and when it failed."""
+    """The rowid of a dead letter and its time of failure."""
     row: tuple[int, int] | None = None
     if scope.tenant is None or is_storable(scope.tenant):
         values = (dead_letter_id.bytes, scope.tenant)
@@ -195,7 +195,7 @@ def _select(
     selection: Selection,
     after: tuple[int, bytes] = _FIRST,
 ) -> list[int]:
-    """Where the open letters lie that are selected, oldest first."""
+    """The rowids of the selected open dead letters, oldest first."""
     wanted = (selection.reason, selection.fingerprint, selection.type)
     if not all(is_storable(text) for text in wanted if text is not None):
         return []
@@ -204,12 +204,12 @@ def _select(
     if selection.ids is None:
         statement = SQL.pick_dead_letters if scope.is_system else SQL.pick_tenant_dead_letters
         found = transaction.execute(statement, (*values, selection.limit))
-        return [place for (place,) in found]
+        return [rowid for (rowid,) in found]
     chosen: list[rows.Row] = []
     for some in in_chunks([each.bytes for each in dict.fromkeys(selection.ids)]):
         statement = for_rows(SQL.pick_dead_letters_by_id, len(some))
         chosen += transaction.execute(statement, (*values, *some))
-    return [place for place, *_ in _oldest_first(chosen)[: selection.limit]]
+    return [rowid for rowid, *_ in _oldest_first(chosen)[: selection.limit]]
 
 
 def _oldest_first(chosen: Sequence[rows.Row]) -> list[rows.Row]:
@@ -219,15 +219,15 @@ def _oldest_first(chosen: Sequence[rows.Row]) -> list[rows.Row]:
 class NewDeadLetter(NamedTuple):
     """A message that becomes a dead letter, and why."""
 
-    place: int
+    rowid: int
     reason: str
     error: str | None = None
     counted: int = 0
 
 
 class DeadLetterCounts(NamedTuple):
-    """How many became dead letters, and how many of these were slots that expired before anybody
-    had begun with them."""
+    """Number of new dead letters, and how many of them were slots that expired before their first
+    attempt."""
 
     dead: int
     expired_slots: int
@@ -235,52 +235,52 @@ class DeadLetterCounts(NamedTuple):
 
 def add_dead_letters(
     transaction: Transaction,
-    burials: Sequence[NewDeadLetter],
+    new_letters: Sequence[NewDeadLetter],
     *,
     later: set[BatchName] | None = None,
 ) -> int:
-    """Moves messages to the dead letters, and on to the dead-letter queue of their queue if
-    there is one; says how many. `later` as `leave` has it."""
-    if not burials:
+    """Moves messages to the dead letters and into the dead-letter queue of their queue if it has
+    one; returns how many. `later` as in `finish_removal`."""
+    if not new_letters:
         return 0
-    dead_letter_ids = {each.place: new_id().bytes for each in burials}
+    dead_letter_ids = {each.rowid: new_id().bytes for each in new_letters}
     transaction.connection.executemany(
         SQL.record_dead_letters,
         [
-            (each.place, dead_letter_ids[each.place], each.reason, each.error,
+            (each.rowid, dead_letter_ids[each.rowid], each.reason, each.error,
              fingerprint(each.error), each.counted, transaction.now)
-            for each in burials
+            for each in new_letters
         ],
     )  # fmt: skip
-    gone = transaction.execute(SQL.delete_messages, (rows.as_json(dead_letter_ids),)).fetchall()
-    reasons = {each.place: each.reason for each in burials}
+    removed = transaction.execute(SQL.delete_messages, (rows.as_json(dead_letter_ids),)).fetchall()
+    reasons = {each.rowid: each.reason for each in new_letters}
     for reason in set(reasons.values()):
-        alike = [row for row in gone if reasons[row[PLACE]] == reason]
+        alike = [row for row in removed if reasons[row[ROWID]] == reason]
         finish_removal(transaction, alike, CounterName.DEAD, reason, later=later)
-    _move_on(transaction, {row[PLACE]: row for row in gone}, dead_letter_ids)
-    publish_dead_letters(transaction, {dead_letter_ids[row[PLACE]]: row[TENANT] for row in gone})
-    return len(gone)
+    _send_to_dead_letter_queue(transaction, {row[ROWID]: row for row in removed}, dead_letter_ids)
+    publish_dead_letters(transaction, {dead_letter_ids[row[ROWID]]: row[TENANT] for row in removed})
+    return len(removed)
 
 
 def add_dead_letters_and_end_slots(
-    transaction: Transaction, burials: Sequence[NewDeadLetter]
+    transaction: Transaction, new_letters: Sequence[NewDeadLetter]
 ) -> DeadLetterCounts:
-    """Buries messages that die by themselves: of slots among them, nobody else tells."""
+    """Makes dead letters of unclaimed messages, and records the outcome of slots among them."""
     ended = slots_of_dead_messages(
-        transaction, [DyingMessage(each.place, each.reason, each.error) for each in burials]
+        transaction, [DyingMessage(each.rowid, each.reason, each.error) for each in new_letters]
     )
-    buried = add_dead_letters(transaction, burials)
+    count = add_dead_letters(transaction, new_letters)
     end_slots(transaction, ended)
-    return DeadLetterCounts(buried, sum(map(is_expired_unseen, ended)))
+    return DeadLetterCounts(count, sum(map(is_expired_unseen, ended)))
 
 
-def _move_on(
-    transaction: Transaction, gone: dict[int, Gone], dead_letter_ids: dict[int, bytes]
+def _send_to_dead_letter_queue(
+    transaction: Transaction, removed: dict[int, Gone], dead_letter_ids: dict[int, bytes]
 ) -> None:
-    """What died in a queue with a dead-letter queue is a message there, whatever the cap says."""
+    """Sends dead messages to the dead-letter queue of their queue, exempt from its cap."""
     targets: dict[tuple[str, bytes], QueueRow | None] = {}
-    for place, dead_letter_id in dead_letter_ids.items():
-        row = gone[place]
+    for rowid, dead_letter_id in dead_letter_ids.items():
+        row = removed[rowid]
         died_in = (row[TENANT], row[QUEUE_ID])
         if died_in not in targets:
             targets[died_in] = _dead_letter_queue(transaction, *died_in)
@@ -288,10 +288,10 @@ def _move_on(
         if queue is not None:
             values = (dead_letter_id, queue.id, transaction.now)
             transaction.execute(SQL.forward_dead_letter, values)
-            passed = CountedMessages(
+            counted = CountedMessages(
                 queue.id, row[TENANT], CounterName.SENT, row[TYPE], row[SOURCE], 1
             )
-            transaction.counted.append(passed)
+            transaction.counted.append(counted)
             transaction.queues_to_wake.add(UUID(bytes=queue.id))
             if queue.bytes_max is not None:
                 take_backlog(transaction, queue, row[BYTES], is_exempt=True)

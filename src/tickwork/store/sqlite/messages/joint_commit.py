@@ -1,4 +1,4 @@
-"""Settlements with writes of their callers' own on SQLite: several in one transaction."""
+"""Joint commits on SQLite: settlements together with their callers' own writes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tickwork.store.sqlite.messages.settle_statements import Endings
 
 
 class JointSettler:
-    """Carries out joint settlements."""
+    """Carries out joint settlements, several in one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._gathering = Gathering(self._settle_together, flights_max=1)
 
     async def settle(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
-        _check_plain(joined)
+        _check_not_async(joined)
         check_settlement(settlement)
         joint = _Joint(Endings(scope, settlement.endings), settlement.endings, joined)
         await self._gathering.settle(joint, lambda: self._settle_all([joint]))
@@ -40,14 +40,15 @@ class JointSettler:
                 joint.carry_out(transaction)
 
         try:
-            # Alone: what they do wrong, and how long it takes, is no trouble of plain ends.
+            # In a transaction of their own: their errors and their duration must not affect other
+            # writes.
             await self._database.write(work, alone=True)
         except _JoinedFailed as failed:
             raise failed.error from None
 
 
 class _Joint(Joint):
-    """A settlement that waits for its turn, made ready to be written."""
+    """A joint settlement, prepared for writing."""
 
     def __init__(self, ready: Endings, endings: Sequence[Ending], joined: Joined) -> None:
         super().__init__(endings, joined)
@@ -63,21 +64,23 @@ class _Joint(Joint):
 
 
 class _JoinedFailed(Exception):
-    """Carries an error of the caller's own statements past those of ours."""
+    """Wraps an error of the caller's statement to tell it apart from an error of our own."""
 
     def __init__(self, error: sqlite3.Error) -> None:
         self.error = error
 
 
-def _check_plain(joined: Joined) -> None:
+def _check_not_async(joined: Joined) -> None:
     if inspect.iscoroutinefunction(joined) or inspect.iscoroutinefunction(
         getattr(joined, "__call__", None)  # noqa: B004  an object may be called asynchronously
     ):
-        raise TypeError("on SQLite what joins a settlement is a plain function, not a coroutine")
+        raise TypeError(
+            "on SQLite the function of a joint commit must be a plain function, not async"
+        )
 
 
 def _call(joined: Joined, transaction: Transaction) -> None:
-    """Lets the caller write into the open transaction."""
+    """Calls the caller's function with the open transaction."""
     try:
         with Contained(), transaction.connection.without_transaction_control() as connection:
             returned = joined(connection)
@@ -88,9 +91,12 @@ def _call(joined: Joined, transaction: Transaction) -> None:
             raise RuntimeError(NOT_ITS_TO_END) from error
         raise _JoinedFailed(error) from error
     if not transaction.connection.in_transaction:
-        # By a conflict that rolls back, and was caught: what follows would commit by itself.
-        raise RuntimeError("what joins a settlement has rolled it back: nothing of it happened")
+        # A conflict rolled the transaction back and the caller caught it: later statements would
+        # autocommit.
+        raise RuntimeError(
+            "the function of a joint commit rolled back the transaction; nothing was committed"
+        )
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()
-        raise TypeError("on SQLite what joins a settlement must not return an awaitable")
+        raise TypeError("on SQLite the function of a joint commit must not return an awaitable")

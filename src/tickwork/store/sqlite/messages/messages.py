@@ -1,4 +1,4 @@
-"""Messages on SQLite: the contract's noun over sender, claimer and settler."""
+"""Messages on SQLite: the contract's methods, delegated to sender, claimer and settler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tickwork.store.sqlite.messages.settle import Settler
 
 
 class SqliteMessages:
-    """In, handed out, and done with."""
+    """Messages: send, claim, settle, read and delete."""
 
     def __init__(self, database: Database, moment: Moment) -> None:
         self._database = database
@@ -136,8 +136,8 @@ class SqliteMessages:
         def work(transaction: Transaction) -> bool:
             queue_id = find_queue(transaction, scope, queue).id
             values = (queue_id, message_id.bytes, scope.tenant)
-            gone = transaction.execute(SQL.delete_message, values).fetchall()
-            finish_removal(transaction, gone, CounterName.PURGED, REASON_DELETED)
-            return bool(gone)
+            removed = transaction.execute(SQL.delete_message, values).fetchall()
+            finish_removal(transaction, removed, CounterName.PURGED, REASON_DELETED)
+            return bool(removed)
 
         return await self._database.write(work)

@@ -1,10 +1,9 @@
-"""Plain acks on SQLite: of messages that were claimed together, and on which nothing hangs.
+"""Plain acks on SQLite: messages claimed together, without sends, batches or other effects.
 
-They are most of what a worker says, and every row that goes to and fro is a crossing between Python
-and SQLite. So nothing is said of each: their places go in as one value, and what comes back is how
-many there are of each kind. Slots that succeeded, with nothing else to be said of them, are plain,
-too: their records and how their schedules stand are written from the messages. Whatever is not
-quite plain is settled the usual way.
+Most settlements are plain acks, and every row is a crossing between Python and SQLite. So the
+rowids go in as one JSON value, and the result is a count per type and source. Slots that succeeded
+without further details are plain, too: their firings and schedules are updated from the message
+rows. Everything else is settled the general way.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 
 TOOK_DIGITS = 15
-"""How long a slot took, in microseconds, in a text of all of them."""
+"""Number of digits of a slot's duration in microseconds, in the text that joins them."""
 
 
 class PlainAcks(NamedTuple):
-    """Acks of one tenant's messages, all of the same claim number and holder; if they are slots,
-    how long each `took`, in seconds."""
+    """Acks of one tenant's messages with the same claim number and holder; for slots with the
+    seconds that each `took`."""
 
-    places: Sequence[int]
+    rowids: Sequence[int]
     ids: bytes
     tenant: str
     claim: int
@@ -41,23 +40,23 @@ class PlainAcks(NamedTuple):
     took: Sequence[float] | None
 
     def carry_out(self, transaction: Transaction) -> bool:
-        """Deletes all of them; False, with nothing done, if one is not held any more, or
-        something hangs on it."""
-        places = rows.as_json(self.places)
-        values = (places, self.ids, self.tenant, self.claim, self.holder)
+        """Deletes all of the messages. False, with nothing changed, if one of them is no longer
+        claimed or its removal has further effects."""
+        rowids = rows.as_json(self.rowids)
+        values = (rowids, self.ids, self.tenant, self.claim, self.holder)
         kinds = transaction.execute(SQL.claimed_kinds, values).fetchall()
         found = sum(messages for _, _, _, messages, _, _ in kinds)
-        if found < len(self.places) or any(entangled for *_, entangled in kinds):
+        if found < len(self.rowids) or any(has_effects for *_, has_effects in kinds):
             return False
         if self.took is not None:
-            _end_slots(transaction, places, self.took)
-        transaction.execute(SQL.ack_plain, (places,))
+            _end_slots(transaction, rowids, self.took)
+        transaction.execute(SQL.ack_plain, (rowids,))
         freed: Counter[bytes] = Counter()
         for queue_id, type_, source, messages, size, _ in kinds:
-            passed = CountedMessages(
+            counted = CountedMessages(
                 queue_id, self.tenant, CounterName.DONE, type_, source, messages
             )
-            transaction.counted.append(passed)
+            transaction.counted.append(counted)
             freed[queue_id] += size
         for queue_id, size in freed.items():
             transaction.execute(SQL.change_backlog, (queue_id, -size))
@@ -67,7 +66,7 @@ class PlainAcks(NamedTuple):
 def plain_acks(
     scope: Scope, endings: Sequence[Ending], sightings: RowHints[int]
 ) -> PlainAcks | None:
-    """The endings as plain acks; None if they are not all such."""
+    """The endings as plain acks; None if one of them is not plain."""
     first = endings[0].claim
     tenant, claim, holder = first.tenant, first.number, first.holder
     if not is_possible_claim(first) or not (scope.is_system or scope.tenant == tenant):
@@ -90,16 +89,16 @@ def plain_acks(
         ):
             return None
         ids.append(held.id)
-    places = [place for place in sightings.take(ids) if place is not None]
-    if len({*places}) < len(ids) or len(took) not in (0, len(ids)):
+    rowids = [rowid for rowid in sightings.take(ids) if rowid is not None]
+    if len({*rowids}) < len(ids) or len(took) not in (0, len(ids)):
         return None
     joined = b"".join([each.bytes for each in ids])
-    return PlainAcks(places, joined, tenant, claim, holder.bytes, took or None)
+    return PlainAcks(rowids, joined, tenant, claim, holder.bytes, took or None)
 
 
-def _end_slots(transaction: Transaction, places: str, took: Sequence[float]) -> None:
+def _end_slots(transaction: Transaction, rowids: str, took: Sequence[float]) -> None:
     ids = b"".join([new_id().bytes for _ in took])
     long = "".join([f"{microseconds(each):0{TOOK_DIGITS}d}" for each in took])
-    values = (places, ids, long, TOOK_DIGITS, transaction.now)
+    values = (rowids, ids, long, TOOK_DIGITS, transaction.now)
     transaction.execute(SQL.record_successes, values)
-    transaction.execute(SQL.show_successes, (places, *AFTER_SUCCESS))
+    transaction.execute(SQL.show_successes, (rowids, *AFTER_SUCCESS))

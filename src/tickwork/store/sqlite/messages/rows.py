@@ -1,4 +1,4 @@
-"""Rows as values. What the rows of one answer share is made once."""
+"""Converts rows to values. Values that the rows of one result share are created once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
     1 + Message.__struct_fields__.index(field)
     for field in ("id", "priority", "visible_at", "format")
 )
-"""Where a row of a place and a message's columns has what."""
+"""Positions of columns in a row of a rowid and a message's columns."""
 
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
@@ -59,8 +59,8 @@ class _Times(dict[int | None, datetime | None]):
 
 
 def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
-    """Rows of a place and a message's columns, as messages."""
-    # All at once: this is C, and one by one they would cost as much as all the rest.
+    """Rows of a rowid and a message's columns, as messages."""
+    # Converted together in C: one by one they would cost as much as everything else.
     ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
     uuids: Any = _Uuids()
     times: Any = _Times()
@@ -82,12 +82,12 @@ def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows of messages, highest priority first, of each the oldest visible first."""
+    """Rows of messages, highest priority first, and within a priority the oldest visible first."""
     return sorted(rows, key=lambda row: (-row[_PRIORITY], row[_VISIBLE_AT], row[_ID]))
 
 
 def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
-    """Rows as messages; `StoreBroken` for one that a newer version wrote."""
+    """Rows as messages; `StoreBroken` if a newer version of Tickwork wrote one of them."""
     for row in rows:
         if row[_FORMAT] > FORMAT_VERSION:
             raise StoreBroken(
@@ -98,7 +98,7 @@ def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
 
 
 def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
-    """Rows of a place and a dead letter's columns."""
+    """Rows of a rowid and a dead letter's columns, as dead letters."""
     uuids: Any = _Uuids()
     times: Any = _Times()
     return tuple(
@@ -150,7 +150,7 @@ def firing(row: Row) -> FiringRecord:
 
 @lru_cache(_SETTINGS_KEPT)
 def settings(text: str) -> QueueSettings:
-    """A queue's settings as its row has them."""
+    """A queue's settings from the text in its row."""
     return _SETTINGS.decode(text)
 
 
@@ -176,6 +176,6 @@ def node(row: Row) -> Node:
     )
 
 
-def as_json(places: Iterable[int]) -> str:
-    """Places as the statements take them."""
-    return f"[{','.join(map(str, places))}]"
+def as_json(rowids: Iterable[int]) -> str:
+    """Rowids as a JSON array, as statements take them."""
+    return f"[{','.join(map(str, rowids))}]"

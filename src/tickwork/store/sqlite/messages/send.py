@@ -1,9 +1,7 @@
-"""Sending on SQLite: messages as rows, many in a statement.
+"""Sends messages on SQLite, many rows in one statement, and looks up queues by name.
 
-Rows are made before the writer's thread is asked, so that it does nothing but write. A message
-with a key has a statement of its own: it must see the one before it.
-
-Queues by their names, looked up in the transaction that uses them.
+Rows are prepared before the writer thread gets them, so that it only writes. A message with a key
+has a statement of its own, because it must see the message before it.
 """
 
 from __future__ import annotations
@@ -54,12 +52,12 @@ class QueueRow(NamedTuple):
 
     @property
     def bytes_max(self) -> int | None:
-        """The cap of its backlog."""
+        """The maximum number of bytes in its backlog."""
         return self.settings.backlog_bytes_max
 
 
 def is_storable(text: str) -> bool:
-    """Whether a text can be in the file at all; what cannot need not be looked for."""
+    """Whether a text can be stored in the file; one that cannot need not be looked up."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -70,11 +68,12 @@ def is_storable(text: str) -> bool:
 def find_queue(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
     """The queue of a name, looked up in the transaction that uses it.
 
-    A tenant's own comes before a shared one; two plain lookups are faster than one with both.
+    A tenant's own queue takes precedence over a shared one. Two simple lookups are faster than one
+    for both.
     """
     row = None
     values = (scope.tenant, name)
-    with suppress(UnicodeEncodeError):  # Nothing can have a name with a lone surrogate.
+    with suppress(UnicodeEncodeError):  # No name contains a lone surrogate.
         row = transaction.execute(SQL.get_queue, values).fetchone()
         if row is None and not scope.is_system:
             row = transaction.execute(SQL.get_shared_queue, values).fetchone()
@@ -84,7 +83,7 @@ def find_queue(transaction: Transaction, scope: Scope, name: str) -> QueueRow:
 
 
 def tenants_of(transaction: Transaction, scope: Scope) -> list[str]:
-    """Whose things a scope sees."""
+    """The tenants that a scope sees."""
     if scope.tenant is not None:
         return [scope.tenant]
     return [tenant for (tenant,) in transaction.execute(SQL.all_tenants)]
@@ -134,7 +133,7 @@ _Kind = tuple[str | None, str | None]
 
 
 class _Chunk(NamedTuple):
-    """Some messages, and their rows as one statement takes them."""
+    """Some messages, with the statement and the values that store them."""
 
     messages: Sequence[NewMessage]
     statement: str
@@ -142,7 +141,7 @@ class _Chunk(NamedTuple):
 
 
 class PreparedMessages:
-    """Messages for one queue, ready to be stored."""
+    """Messages for one queue, prepared for storing."""
 
     def __init__(self, messages: Sequence[NewMessage]) -> None:
         self.messages = messages
@@ -159,30 +158,30 @@ class PreparedMessages:
         batch_id: bytes | None = None,
         is_exempt: bool = False,
     ) -> Sequence[NewMessage]:
-        """Stores those that are not there yet, and says which these are.
+        """Stores the messages that are not stored yet, and returns them.
 
-        Items of a batch must all be new: otherwise `Conflict`. `BacklogFull` if the queue may
-        not have them, unless they are exempt from that.
+        Items of a batch must all be new: otherwise `Conflict`. `BacklogFull` if they exceed the
+        queue's cap, unless they are exempt.
         """
         shared = (tenant, queue.id, transaction.now, batch_id)
         stored, kinds, size = self.messages, self._kinds, self._bytes
         short: dict[int, list[NewMessage]] = {}
-        for number, portion in enumerate(self._chunks):
-            cursor = transaction.execute(portion.statement, shared + portion.values)
-            if cursor.rowcount < len(portion.messages):
-                short[number] = _stored(transaction, portion, cursor)
+        for number, chunk in enumerate(self._chunks):
+            cursor = transaction.execute(chunk.statement, shared + chunk.values)
+            if cursor.rowcount < len(chunk.messages):
+                short[number] = _stored(transaction, chunk, cursor)
         if short and batch_id is not None:
-            raise Conflict("an item has the id of a message that is there")
+            raise Conflict("an item has the id of a stored message")
         if short:
             stored = [
                 message
-                for number, portion in enumerate(self._chunks)
-                for message in short.get(number, portion.messages)
+                for number, chunk in enumerate(self._chunks)
+                for message in short.get(number, chunk.messages)
             ]
             kinds, size = _kinds(stored), _bytes(stored)
         for (type_, source), messages in kinds.items():
-            passed = CountedMessages(queue.id, tenant, CounterName.SENT, type_, source, messages)
-            transaction.counted.append(passed)
+            counted = CountedMessages(queue.id, tenant, CounterName.SENT, type_, source, messages)
+            transaction.counted.append(counted)
         if stored:
             transaction.queues_to_wake.add(UUID(bytes=queue.id))
             if queue.bytes_max is not None:
@@ -191,20 +190,20 @@ class PreparedMessages:
 
 
 class Parcel:
-    """Messages for one queue that are stored together or not at all, with the copies of them."""
+    """Messages for one queue, stored with their copies for subscribers together or not at all."""
 
     def __init__(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         self._scope, self._queue, self._prepared = scope, queue, PreparedMessages(messages)
 
     def find(self, transaction: Transaction) -> QueueRow:
-        """The queue; `NotFound` if there is no such queue."""
+        """The target queue; `NotFound` if it does not exist."""
         return find_queue(transaction, self._scope, self._queue)
 
     def store(self, transaction: Transaction) -> None:
-        """Stores what is not there yet; `NotFound` if there is no such queue."""
+        """Stores the messages that are not stored yet; `NotFound` if the queue does not exist."""
         queue, tenant = self.find(transaction), own_tenant(self._scope)
         stored = self._prepared.store(transaction, tenant, queue)
-        send_copies(transaction, tenant, stored, beside=queue.id)
+        send_copies(transaction, tenant, stored, except_queue_id=queue.id)
 
 
 class Sender:
@@ -219,14 +218,14 @@ class Sender:
             await self._database.write(Parcel(scope, queue, messages).store, rows=len(messages))
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
-        """Copies an event to those who subscribe to it; to how many queues."""
+        """Copies an event to the queues that subscribe to it; returns how many."""
         tenant = own_tenant(scope)
         return await self._database.write(
             lambda transaction: send_copies(transaction, tenant, [event], is_exempt=True)
         )
 
     async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
-        """Stores any number, piece by piece."""
+        """Stores any number of messages in chunks."""
         await self._database.read(lambda transaction: find_queue(transaction, scope, queue))
         source, stored = iter(messages), 0
         while piece := tuple(islice(source, BULK_MESSAGES)):
@@ -242,52 +241,52 @@ def send_copies(
     tenant: str,
     messages: Sequence[NewMessage],
     *,
-    beside: bytes | None = None,
+    except_queue_id: bytes | None = None,
     is_exempt: bool = False,
 ) -> int:
-    """Copies messages to the queues that subscribe to them, but for the one they are in; to how
-    many queues."""
+    """Copies messages to the queues that subscribe to them, except the one they are in; returns how
+    many."""
     typed = [message for message in messages if message.type is not None]
     if not typed:
         return 0
-    told = 0
+    queues = 0
     patterns: dict[QueueRow, list[str]] = {}
     for types, *queue in transaction.execute(SQL.subscriptions_of, (tenant,)).fetchall():
         patterns.setdefault(QueueRow(*queue), []).append(types)
-    for queue, fitting in patterns.items():
-        if queue.id == beside:
+    for queue, own_patterns in patterns.items():
+        if queue.id == except_queue_id:
             continue
         queue_id = UUID(bytes=queue.id)
         copies = [
             copy_for(message, queue_id)
             for message in typed
-            if any(matches(types, message.type) for types in fitting)
+            if any(matches(types, message.type) for types in own_patterns)
         ]
         if copies:
             PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=is_exempt)
-            told += 1
-    return told
+            queues += 1
+    return queues
 
 
 def take_backlog(
     transaction: Transaction, queue: QueueRow, size: int, *, is_exempt: bool = False
 ) -> None:
-    """Adds bytes to a queue that has a cap; `BacklogFull` if that is more than it may have."""
+    """Adds bytes to the backlog of a queue with a cap; `BacklogFull` if they exceed it."""
     (waiting,) = transaction.execute(SQL.change_backlog, (queue.id, size)).fetchone()
     assert queue.bytes_max is not None
     if waiting > queue.bytes_max and not is_exempt:
         raise BacklogFull(queue.name, queue.bytes_max)
 
 
-def _stored(transaction: Transaction, portion: _Chunk, cursor: Any) -> list[NewMessage]:
-    """Those of a portion that were not there already: the last places are theirs."""
+def _stored(transaction: Transaction, chunk: _Chunk, cursor: Any) -> list[NewMessage]:
+    """The messages of a chunk that were stored now: they have the highest rowids."""
     if not cursor.rowcount:
         return []
-    places = (cursor.lastrowid - cursor.rowcount, cursor.lastrowid)
-    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_rows, places)}
+    rowid_range = (cursor.lastrowid - cursor.rowcount, cursor.lastrowid)
+    found = {id_: rest for id_, *rest in transaction.execute(SQL.stored_rows, rowid_range)}
     stored: list[NewMessage] = []
-    for message in portion.messages:
-        # Of two with one id, at most one is there.
+    for message in chunk.messages:
+        # Of two messages with one id at most one is stored.
         if found.get(message.id.bytes) == [message.type, message.source, len(message.body)]:
             del found[message.id.bytes]
             stored.append(message)
@@ -295,7 +294,7 @@ def _stored(transaction: Transaction, portion: _Chunk, cursor: Any) -> list[NewM
 
 
 def _chunks(messages: Sequence[NewMessage]) -> Iterator[_Chunk]:
-    """In order: the first of two with one id is the one that counts."""
+    """In order: of two messages with one id the first one is stored."""
     for is_keyed, run in groupby(messages, key=lambda message: message.key is not None):
         if is_keyed:
             for message in run:

@@ -1,4 +1,4 @@
-"""Settling on SQLite: endings in bulk, each behind its fence."""
+"""Settles messages on SQLite: plain acks by a fast path, everything else in general statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tickwork.store.sqlite.messages.settle_statements import Endings
 
 
 class Settler:
-    """Ends handings-out."""
+    """Settles claims."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,8 +1,8 @@
-"""Statements of a settlement on SQLite: endings in bulk, each behind its fence.
+"""Statements of a settlement on SQLite: endings in bulk, each checked against its fence.
 
-First the rows that are really still held are taken away or put back, then what hangs on them
-happens, and only on them. Batches are completed last: their events are taken whatever a cap says,
-and must not take the room of what is sent.
+First the rows that are still claimed are deleted or made ready again; then their effects happen,
+and only theirs. Batches are completed last: their events are exempt from a cap and must not use up
+the bytes of what is sent.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ from tickwork.store.sqlite.messages.send import Parcel
 from tickwork.store.sqlite.schedules.slot_outcome import SLOT_COLUMNS, EndedSlot, end_slots
 
 Fence = tuple[str, bytes, int, bytes]
-"""A handing-out, as statements compare it: tenant, id, claim, holder."""
+"""A claim as statements compare it: tenant, id, claim number, holder."""
 
 
 class Endings:
-    """The endings of a settlement, made ready to be written.
+    """The endings of a settlement, prepared for writing.
 
-    Of several ends of one handing-out the first counts, the others come too late; and so does
-    the end of what is not the scope's own.
+    Of several endings of one claim the first counts, and the others are refused. An ending of
+    another tenant's claim is refused, too.
     """
 
     def __init__(self, scope: Scope, endings: Sequence[Ending]) -> None:
         self._endings = endings
-        self._places: dict[Fence, int] = {}
+        self._indexes: dict[Fence, int] = {}
         self._firings: dict[Fence, FiringResult] = {}
-        self._caused: list[tuple[int, Parcel | PreparedBatch]] = []
+        self._effects: list[tuple[int, Parcel | PreparedBatch]] = []
         batches: list[tuple[int, PreparedBatch]] = []
         self.rows = len(endings)
-        for place, ending in enumerate(endings):
+        for index, ending in enumerate(endings):
             held = ending.claim
             if (scope.is_system or held.tenant == scope.tenant) and is_possible_claim(held):
                 fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
-                is_first = self._places.setdefault(fence, place) == place
+                is_first = self._indexes.setdefault(fence, index) == index
                 if ending.firing is not None and is_first:
                     self._firings[fence] = ending.firing
                 for send in ending.sends:
                     parcel = Parcel(Scope(held.tenant), send.queue, [send.message])
-                    self._caused.append((place, parcel))
+                    self._effects.append((index, parcel))
                 for batch in ending.batches:
-                    batches.append((place, PreparedBatch(Scope(held.tenant), batch)))
+                    batches.append((index, PreparedBatch(Scope(held.tenant), batch)))
                     self.rows += len(batch.items)
-        self._caused += batches
+        self._effects += batches
 
     def carry_out(self, transaction: Transaction) -> SettleResult:
         batches: set[BatchName] = set()
@@ -74,13 +74,13 @@ class Endings:
         return result
 
     def _carry_out(self, transaction: Transaction, batches: set[BatchName]) -> SettleResult:
-        """All but the completion of batches: notes those that may have ended."""
-        for _, caused in self._caused:
-            caused.find(transaction)
+        """All but the completion of batches; adds those that may be complete."""
+        for _, effect in self._effects:
+            effect.find(transaction)
         slots = _slots(transaction, [*self._firings])
-        done, duplicates = _ack(transaction, self._with(Fate.ACK), batches)
-        done |= _put_back(transaction, self._with(Fate.RETRY, Fate.RELEASE))
-        done |= _bury_held(transaction, self._with(Fate.DEAD), batches)
+        done, duplicates = _ack(transaction, self._with_fate(Fate.ACK), batches)
+        done |= _put_back(transaction, self._with_fate(Fate.RETRY, Fate.RELEASE))
+        done |= _make_dead(transaction, self._with_fate(Fate.DEAD), batches)
         end_slots(
             transaction,
             [
@@ -89,32 +89,32 @@ class Endings:
                 if fence not in duplicates
             ],
         )
-        if len(done) == len(self._endings) and not duplicates and not self._caused:
+        if len(done) == len(self._endings) and not duplicates and not self._effects:
             return SettleResult()
-        ended = {self._places[fence] for fence in done}
-        doubled = {self._places[fence] for fence in duplicates}
-        for place, caused in self._caused:
-            if place in ended and place not in doubled:
-                caused.store(transaction)
-                if isinstance(caused, PreparedBatch):
-                    batches.add(caused.name)
+        ended = {self._indexes[fence] for fence in done}
+        doubled = {self._indexes[fence] for fence in duplicates}
+        for index, effect in self._effects:
+            if index in ended and index not in doubled:
+                effect.store(transaction)
+                if isinstance(effect, PreparedBatch):
+                    batches.add(effect.name)
         return SettleResult(
-            tuple(each.claim for place, each in enumerate(self._endings) if place not in ended),
-            tuple(self._endings[place].claim for place in sorted(doubled)),
+            tuple(each.claim for index, each in enumerate(self._endings) if index not in ended),
+            tuple(self._endings[index].claim for index in sorted(doubled)),
         )
 
-    def _with(self, *fates: Fate) -> dict[Fence, Ending]:
+    def _with_fate(self, *fates: Fate) -> dict[Fence, Ending]:
         """The endings that count and have one of these fates."""
         endings = self._endings
         return {
-            fence: endings[place]
-            for fence, place in self._places.items()
-            if endings[place].fate in fates
+            fence: endings[index]
+            for fence, index in self._indexes.items()
+            if endings[index].fate in fates
         }
 
 
 def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, rows.Row]:
-    """The slots that messages stand for which are still held."""
+    """The slots of messages that are still claimed."""
     found: dict[Fence, rows.Row] = {}
     for some in in_chunks(fences):
         statement = for_rows(SQL.claimed_slots, len(some))
@@ -127,21 +127,23 @@ def _slots(transaction: Transaction, fences: Sequence[Fence]) -> dict[Fence, row
 def _ack(
     transaction: Transaction, endings: Mapping[Fence, Ending], batches: set[BatchName]
 ) -> tuple[set[Fence], set[Fence]]:
-    """Deletes what is still held: what that was, and what of it was done before."""
-    gone: list[Gone] = []
+    """Deletes messages that are still claimed; returns their fences, and those of them whose event
+    was done before."""
+    removed: list[Gone] = []
     for some in in_chunks([*endings]):
         statement = for_rows(SQL.ack, len(some))
-        gone += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
-    if not gone:
+        removed += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
+    if not removed:
         return set(), set()
-    done = {row[FENCE] for row in gone}
+    done = {row[FENCE] for row in removed}
     order = {fence: number for number, fence in enumerate(endings)}
-    events = [row for row in gone if row[EVENT_ID] is not None]
-    events.sort(key=lambda row: order[row[FENCE]])  # Of two with one event the first is fresh.
+    events = [row for row in removed if row[EVENT_ID] is not None]
+    # Of two messages with one event the first one is not a duplicate.
+    events.sort(key=lambda row: order[row[FENCE]])
     duplicates = {row[FENCE] for row in events if not _is_new_event(transaction, row)}
-    reasons = {row[FENCE]: skip_reason(endings[row[FENCE]]) for row in gone}
+    reasons = {row[FENCE]: skip_reason(endings[row[FENCE]]) for row in removed}
     for reason in set(reasons.values()):
-        alike = [row for row in gone if reasons[row[FENCE]] == reason]
+        alike = [row for row in removed if reasons[row[FENCE]] == reason]
         finish_removal(transaction, alike, CounterName.DONE, reason, later=batches)
     return done, duplicates
 
@@ -152,7 +154,7 @@ def _is_new_event(transaction: Transaction, row: Gone) -> bool:
 
 
 def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[Fence]:
-    """Makes what is still held ready again."""
+    """Makes messages that are still claimed ready again."""
     done: set[Fence] = set()
     for fence, ending in endings.items():
         visible_at = transaction.now + microseconds(ending.delay_seconds)
@@ -169,15 +171,15 @@ def _put_back(transaction: Transaction, endings: Mapping[Fence, Ending]) -> set[
     return done
 
 
-def _bury_held(
+def _make_dead(
     transaction: Transaction, endings: Mapping[Fence, Ending], batches: set[BatchName]
 ) -> set[Fence]:
-    """Moves what is still held to the dead letters."""
-    burials: dict[Fence, NewDeadLetter] = {}
+    """Makes dead letters of messages that are still claimed."""
+    dead_letters: dict[Fence, NewDeadLetter] = {}
     for fence, ending in endings.items():
         row = transaction.execute(SQL.claimed_rowid, fence).fetchone()
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
-            burials[fence] = NewDeadLetter(row[0], reason, ending.error, counted)
-    add_dead_letters(transaction, [*burials.values()], later=batches)
-    return set(burials)
+            dead_letters[fence] = NewDeadLetter(row[0], reason, ending.error, counted)
+    add_dead_letters(transaction, [*dead_letters.values()], later=batches)
+    return set(dead_letters)

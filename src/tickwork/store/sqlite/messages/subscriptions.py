@@ -15,7 +15,7 @@ from tickwork.store.sqlite.messages.send import find_queue
 
 
 class SqliteSubscriptions:
-    """Which queues get copies."""
+    """Which queues get copies of which types."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

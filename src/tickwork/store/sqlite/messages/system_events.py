@@ -1,4 +1,4 @@
-"""Events that belong to no queue, on SQLite: told to those who subscribe to them."""
+"""System events on SQLite: published to subscribers, without a queue of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tickwork.store.sqlite.messages.send import send_copies
 
 
 def publish_dead_letters(transaction: Transaction, letters: Mapping[bytes, str]) -> None:
-    """Tells of messages that died just now: the ids of their letters, and whose they are."""
+    """Publishes new dead letters, given by id with their tenant."""
     for tenant in {*letters.values()}:
         if not _has_subscriber(transaction, tenant):
             continue
@@ -32,7 +32,7 @@ def publish_dead_letters(transaction: Transaction, letters: Mapping[bytes, str])
 def publish_pause(
     transaction: Transaction, tenant: str, schedule_id: bytes, slot: int, error: str | None
 ) -> None:
-    """Tells of a schedule that a dead firing paused just now."""
+    """Publishes that a dead firing has paused a schedule."""
     if _has_subscriber(transaction, tenant):
         event = schedule_paused_event(
             tenant, UUID(bytes=schedule_id), from_microseconds(slot), error

@@ -1,1 +1,1 @@
-"""Schedules: create, change, plan, what became of a slot, shards and calendars."""
+"""Schedules: create, change, plan, slot outcomes, firings, shards and calendars."""

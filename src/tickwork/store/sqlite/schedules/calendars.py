@@ -1,4 +1,4 @@
-"""Calendars on SQLite: days off under a name."""
+"""Calendars on SQLite: named lists of days off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAYS = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteCalendars:
-    """Days off by name."""
+    """Calendars by name."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,5 +1,7 @@
-"""Changing schedules on SQLite: what was planned is taken back, and what is decided is written, in
-one transaction on the writer's thread, where `decide` is asked, too."""
+"""Changes schedules on SQLite: withdraws planned slots and writes what `decide` returns.
+
+All of it runs in one transaction on the writer thread, including the call of `decide`.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ from tickwork.store.sqlite.schedules.firings import record_skips, skip_values
 from tickwork.store.sqlite.schedules.rows import (
     StoredSchedule,
     optional_microseconds,
-    stored,
+    read_schedule,
 )
 from tickwork.store.sqlite.schedules.slot_messages import (
     SlotMessages,
     SourceSchedule,
     last_slot_fired,
-    make,
-    making,
+    prepare_slot,
+    store_slot_messages,
     take_back,
     withdrawable,
 )
@@ -42,7 +44,7 @@ from tickwork.store.sqlite.schedules.slot_outcome import wake_leaders
 
 
 class Changer:
-    """Makes schedules stand as is decided."""
+    """Applies decided changes to schedules."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +76,7 @@ def find(transaction: Transaction, scope: Scope, schedule_id: UUID) -> StoredSch
         row = transaction.execute(SQL.get_tenant_schedule, values).fetchone()
     if row is None:
         raise NotFound("schedule", schedule_id)
-    return stored(row)
+    return read_schedule(row)
 
 
 def _is_granted(transaction: Transaction, grant: Grant) -> bool:
@@ -93,15 +95,15 @@ def _change(
     if schedule.status is ScheduleStatus.DELETED:
         raise NotFound("schedule", schedule_id)
     key = (schedule.tenant, schedule_id.bytes)
-    taken = withdrawable(transaction, *key, withdraw)
-    withdrawn = [each for _, each in taken]
+    to_withdraw = withdrawable(transaction, *key, withdraw)
+    withdrawn = [each for _, each in to_withdraw]
     unfinished = _unfinished(transaction, schedule, len(withdrawn))
     seen = structs.replace(schedule, unfinished=unfinished)
     change = decide(seen, withdrawn, from_microseconds(transaction.now))
     if change is None:
         return schedule
     check_change(change.name, change.definition)
-    take_back(transaction, [place for place, _ in taken])
+    take_back(transaction, [rowid for rowid, _ in to_withdraw])
     _fire(transaction, found, change)
     skips = [(key, skip_values(skip)) for skip in change.skips]
     record_skips(transaction, skips)
@@ -112,26 +114,26 @@ def _change(
 
 
 def _unfinished(transaction: Transaction, schedule: Schedule, withdrawn: int) -> int:
-    """How many messages stay, if a slot whose policy asks for it is due."""
+    """Number of unfinished messages that remain, if the overlap policy of a due slot needs it."""
     slot = optional_microseconds(schedule.next_slot)
     is_due = slot is not None and slot <= transaction.now
     if not is_due or not schedule.definition.overlap.is_decided_when_due:
         return 0
     values = (schedule.tenant, schedule.id.bytes, withdrawn + UNFINISHED_MAX)
-    there: int = transaction.execute(SQL.count_unfinished, values).fetchone()[0]
-    return there - withdrawn
+    messages: int = transaction.execute(SQL.count_unfinished, values).fetchone()[0]
+    return messages - withdrawn
 
 
 def _fire(transaction: Transaction, found: StoredSchedule, change: Change) -> None:
-    """Makes messages of what is to fire, of the schedule as it still stands."""
+    """Stores messages for the slots that fire, with the fields of the unchanged schedule."""
     if not change.fires:
         return
     (has_queue,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
     if not has_queue:
         raise NotFound("queue", found.schedule.definition.queue)
-    origin = SourceSchedule(*transaction.execute(SQL.slot_template, (found.place,)).fetchone())
-    slots = [making(fire) for fire in change.fires]
-    make(transaction, [SlotMessages(origin, str(found.schedule.id), slots)])
+    origin = SourceSchedule(*transaction.execute(SQL.slot_template, (found.rowid,)).fetchone())
+    slots = [prepare_slot(fire) for fire in change.fires]
+    store_slot_messages(transaction, [SlotMessages(origin, str(found.schedule.id), slots)])
 
 
 def _write(
@@ -139,7 +141,7 @@ def _write(
 ) -> None:
     look_at = optional_microseconds(change.look_at)
     values = (
-        found.place, transaction.now, str(change.status), change.name,
+        found.rowid, transaction.now, str(change.status), change.name,
         optional_microseconds(change.next_slot), optional_microseconds(change.due_at), look_at,
         _last_slot(transaction, found.schedule, change, withdrawn), change.fired, change.runs,
         change.error_count, change.last_error, _queue_id(transaction, found, change),
@@ -149,20 +151,20 @@ def _write(
         transaction.execute(SQL.change_schedule, values)
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-            raise Conflict(f"the name {change.name} is in use") from error
+            raise Conflict(f"the name {change.name} is already in use") from error
         raise
     wake_leaders(transaction, look_at)
 
 
 def _queue_id(transaction: Transaction, found: StoredSchedule, change: Change) -> bytes:
-    """The queue that it fires into: the same as long as it is there and has the same name."""
+    """The queue of the schedule: the same one while it exists and the name is unchanged."""
     before, name = found.schedule.definition.queue, change.definition.queue
     scope = Scope(found.schedule.tenant)
     if name != before:
         return find_queue(transaction, scope, name).id
-    (is_there,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
-    if not is_there:
-        with suppress(NotFound):  # Planning will say so, if it comes to that.
+    (exists,) = transaction.execute(SQL.has_queue, (found.queue_id,)).fetchone()
+    if not exists:
+        with suppress(NotFound):  # The planner reports a missing queue when a slot fires.
             return find_queue(transaction, scope, name).id
     return found.queue_id
 
@@ -170,7 +172,7 @@ def _queue_id(transaction: Transaction, found: StoredSchedule, change: Change) -
 def _last_slot(
     transaction: Transaction, schedule: Schedule, change: Change, withdrawn: list[Withdrawn]
 ) -> int | None:
-    """The last slot that became a message, without those that were taken back."""
+    """The last slot that became a message, without the withdrawn ones."""
     slots = [to_microseconds(fire.slot) for fire in change.fires if not fire.run]
     last = optional_microseconds(schedule.last_slot)
     if withdrawn:

@@ -1,4 +1,4 @@
-"""Making schedules on SQLite: all or none, each once, and no more than their tenant may have."""
+"""Creates schedules on SQLite: all or none, each once, within the limits of the tenant."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tickwork.store.sqlite.engine.sql import (
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.rows import Row
 from tickwork.store.sqlite.messages.send import find_queue, is_storable
-from tickwork.store.sqlite.schedules.rows import common_values, own_values, stored
+from tickwork.store.sqlite.schedules.rows import common_values, own_values, read_schedule
 from tickwork.store.sqlite.schedules.slot_outcome import wake_leaders
 
 BULK_SCHEDULES = 2_500
-"""As many as one transaction takes: others wait for the file meanwhile, a tenth of a second."""
+"""Number of schedules in one transaction. It blocks other writers for about 0.1 seconds."""
 
 SCHEDULES_PER_TURN = 100
-"""So many are read before anybody else has a turn."""
+"""Number of schedules to validate before the event loop gets a turn."""
 
 _Common = SharedValues[tuple[Any, ...]]
 
@@ -69,7 +69,7 @@ class Creator:
         while piece:
             storing = asyncio.create_task(self._store_piece(tenant, piece))
             try:
-                # Meanwhile: the writer has its own work to do.
+                # Prepares the next chunk while the writer thread stores this one.
                 piece = await _next_piece(source, alike)
             finally:
                 made += await storing
@@ -82,22 +82,22 @@ class Creator:
 
 
 class _PreparedSchedule(NamedTuple):
-    """A schedule, and its values: made before the writer's turn, which is for writing."""
+    """A new schedule and its column values, prepared outside the writer thread."""
 
     new: NewSchedule
     own: tuple[Any, ...]
     common: tuple[Any, ...]
 
 
-def _ready(new: Iterable[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
+def _prepare(new: Iterable[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
     return [_PreparedSchedule(each, own_values(each), alike.of(each)) for each in new]
 
 
 async def _next_piece(source: Iterator[NewSchedule], alike: _Common) -> list[_PreparedSchedule]:
     piece: list[_PreparedSchedule] = []
-    while some := tuple(islice(source, min(SCHEDULES_PER_TURN, BULK_SCHEDULES - len(piece)))):
-        check_schedules(some)
-        piece += _ready(some, alike)
+    while chunk := tuple(islice(source, min(SCHEDULES_PER_TURN, BULK_SCHEDULES - len(piece)))):
+        check_schedules(chunk)
+        piece += _prepare(chunk, alike)
         await asyncio.sleep(0)
     return piece
 
@@ -106,38 +106,38 @@ def _create(
     transaction: Transaction, tenant: str, new: Sequence[NewSchedule]
 ) -> tuple[Schedule, ...]:
     ids: list[UUID] = []
-    really_new: dict[UUID, NewSchedule] = {}
+    new_ones: dict[UUID, NewSchedule] = {}
     keyed: dict[str, NewSchedule] = {}
     for each in new:
-        first = _first(transaction, tenant, each) or really_new.get(each.id)
+        first = _find_repeated(transaction, tenant, each) or new_ones.get(each.id)
         if first is None and each.idempotency_key is not None:
             first = keyed.setdefault(each.idempotency_key, each)
         if first is None or first is each:
-            really_new[each.id] = first = each
+            new_ones[each.id] = first = each
         check_same_schedule(each, first)
         ids.append(first.id)
-    _store(transaction, tenant, _ready(really_new.values(), SharedValues(common_values)))
+    _store(transaction, tenant, _prepare(new_ones.values(), SharedValues(common_values)))
     return tuple(_get(transaction, tenant, schedule_id) for schedule_id in ids)
 
 
-def _first(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule | None:
-    """The schedule that this one is a repeat of, by its key or its id."""
+def _find_repeated(transaction: Transaction, tenant: str, new: NewSchedule) -> Schedule | None:
+    """The existing schedule that this one repeats, by its idempotency key or its id."""
     row = None
     if new.idempotency_key is not None:
         values = (tenant, new.idempotency_key)
         row = transaction.execute(SQL.schedules_of_keys, values).fetchone()
     if row is None:
         row = transaction.execute(SQL.get_tenant_schedule, (tenant, new.id.bytes)).fetchone()
-    return None if row is None else stored(row).schedule
+    return None if row is None else read_schedule(row).schedule
 
 
 def _get(transaction: Transaction, tenant: str, schedule_id: UUID) -> Schedule:
     values = (tenant, schedule_id.bytes)
-    return stored(transaction.execute(SQL.get_tenant_schedule, values).fetchone()).schedule
+    return read_schedule(transaction.execute(SQL.get_tenant_schedule, values).fetchone()).schedule
 
 
 def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSchedule]) -> int:
-    """Stores what is not there under its id; says how many."""
+    """Stores the schedules whose ids are new; returns how many."""
     if not ready:
         return 0
     scope, new = Scope(tenant), [each.new for each in ready]
@@ -148,10 +148,10 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
     values = [(queues[each.definition.queue], *own, *common) for each, own, common in ready]
     made = 0
     try:
-        for some in in_chunks(values):
+        for chunk in in_chunks(values):
             made += transaction.execute(
-                for_rows(SQL.create_schedules, len(some)),
-                (tenant, transaction.now, *chain.from_iterable(some)),
+                for_rows(SQL.create_schedules, len(chunk)),
+                (tenant, transaction.now, *chain.from_iterable(chunk)),
             ).rowcount
     except sqlite3.IntegrityError as error:
         raise _conflict(new, error) from error
@@ -163,17 +163,18 @@ def _store(transaction: Transaction, tenant: str, ready: Sequence[_PreparedSched
 
 
 def _conflict(new: Sequence[NewSchedule], error: sqlite3.IntegrityError) -> Exception:
-    """What a constraint that was broken means."""
+    """The error for a violated constraint."""
     if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
         return error
     if "idempotency_key" in str(error):
-        return Conflict("an idempotency_key is in use")
+        return Conflict("an idempotency_key is already in use")
     names = sorted({each.name for each in new if each.name is not None})
-    return Conflict(f"a name is in use: {', '.join(names[:5])}")
+    return Conflict(f"a name is already in use: {', '.join(names[:5])}")
 
 
 def _limits(transaction: Transaction, tenant: str) -> Row:
-    """How many schedules a tenant may have, make in a second, and until when that is spent."""
+    """A tenant's maximum of schedules, its creation rate per second, and until when that is used
+    up."""
     if not is_storable(tenant):
         return (None, None, None)
     row = transaction.execute(SQL.schedule_limits, (tenant,)).fetchone()
@@ -181,7 +182,7 @@ def _limits(transaction: Transaction, tenant: str) -> Row:
 
 
 def check_number_now(transaction: Transaction, tenant: str) -> None:
-    """`TooMany` if a tenant has more now than it may."""
+    """`TooMany` if the tenant now has more schedules than its maximum."""
     schedules_max, _, _ = _limits(transaction, tenant)
     if schedules_max is not None:
         values = (tenant, schedules_max + 1)
@@ -190,15 +191,15 @@ def check_number_now(transaction: Transaction, tenant: str) -> None:
 
 
 def _check_rate(transaction: Transaction, tenant: str, made: int) -> None:
-    """`TooMany` if a tenant made them too fast."""
+    """`TooMany` if the tenant exceeded its creation rate."""
     _, per_second, spent_until = _limits(transaction, tenant)
     if per_second is not None:
         now = from_microseconds(transaction.now)
         spent: datetime | None = None if spent_until is None else from_microseconds(spent_until)
         if rate.allowance(spent, now, per_second) < made:
             raise TooMany(
-                f"tenant {tenant} may make {per_second:g} schedules a second; wait, or raise "
-                "schedules_per_second"
+                f"tenant {tenant} may create {per_second:g} schedules a second; "
+                "try again later, or raise schedules_per_second"
             )
         until = rate.spend(spent, now, per_second, made)
         transaction.execute(SQL.spend_schedule_rate, (tenant, to_microseconds(until)))

@@ -1,4 +1,4 @@
-"""Firings on SQLite: recorded with the end of a handing-out or with a plan, read by schedule."""
+"""Firings on SQLite: recorded with a settlement or a plan, read by schedule."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.send import is_storable, tenants_of
 
 SkipValues = tuple[int, int | None, int, str, int]
-"""Slots that do not fire: first, last if there is another, how many, why, and of which run."""
+"""A range of slots that did not fire: first slot, last slot if there are several, count, reason,
+run."""
 
 NO_ERRORS: Mapping[tuple[str, bytes], str] = MappingProxyType({})
 
 ATTEMPT = 4
-"""Where a slot, as it is recorded, has the number of the attempt at it."""
+"""Position of the attempt number in a recorded slot."""
 
 _AFTER_ALL = (2**62, b"")
 
 
 class SqliteFirings:
-    """What became of slots."""
+    """Firings: what happened to slots."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -106,7 +107,7 @@ class SqliteFirings:
         statements: Sequence[str],
         values: tuple[Any, ...],
     ) -> Sequence[rows.Row]:
-        """What statements find: of the scope's tenant, or for the system of all."""
+        """The rows that statements find for the scope's tenant, or for the system in all."""
         if scope.tenant is not None and not is_storable(scope.tenant):
             return []
 
@@ -122,7 +123,7 @@ class SqliteFirings:
 
 
 def record(transaction: Transaction, attempts: Sequence[tuple[rows.Row, FiringResult]]) -> None:
-    """Records attempts at slots, each slot as `claimed_slots` has it."""
+    """Records attempts at slots, each slot with the columns of `claimed_slots`."""
     now = transaction.now
     _write(
         transaction,
@@ -144,7 +145,7 @@ def _unseen(slot: rows.Row) -> rows.Row:
 
 
 def skip_values(skip: Skip) -> SkipValues:
-    """A run of slots, made ready to be written."""
+    """A range of skipped slots, prepared for writing."""
     first = to_microseconds(skip.first)
     last = to_microseconds(skip.last) if skip.count > 1 else None
     return first, last, skip.count, skip.reason, skip.run
@@ -155,8 +156,7 @@ def record_skips(
     skips: Sequence[tuple[tuple[str, bytes], SkipValues]],
     errors: Mapping[tuple[str, bytes], str] = NO_ERRORS,
 ) -> None:
-    """Records runs of slots that did not fire, each of a tenant's schedule; what could not be
-    planned, with what was wrong."""
+    """Records ranges of slots that did not fire, with the error if they could not be planned."""
     now, skipped = transaction.now, str(FiringStatus.SKIPPED)
     _write(
         transaction,

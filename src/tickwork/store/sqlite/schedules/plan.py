@@ -1,7 +1,7 @@
-"""Planning on SQLite: what has to be looked at, and plans carried out, each behind its fence.
+"""Plans schedules on SQLite: finds due schedules and carries out plans, each behind its fence.
 
-Nobody else writes while plans are carried out, so that a token that is right when they begin is
-right when they commit.
+No one else writes while plans are carried out, so a token that is valid at the start is valid at
+the commit.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from tickwork.store.sqlite.schedules.slot_messages import (
     SlotMessage,
     SlotMessages,
     SourceSchedule,
-    make,
-    making,
+    prepare_slot,
+    store_slot_messages,
 )
-from tickwork.store.sqlite.schedules.slot_outcome import begin_next_run, end_schedule
+from tickwork.store.sqlite.schedules.slot_outcome import end_schedule, set_next_run
 
 NEWER_MAX = 1_000
-"""As far as later slots are counted."""
+"""Maximum number of newer slots that are counted."""
 
 _FIRST_LOOK = (-(2**62), b"")
 _ACTIVE = str(ScheduleStatus.ACTIVE)
 
 Key = tuple[str, bytes]
-"""The tenant of a schedule and its id."""
+"""The tenant and the id of a schedule."""
 
 
-class _Step(NamedTuple):
-    """A plan, made ready to be written."""
+class _PreparedPlan(NamedTuple):
+    """A plan, prepared for writing."""
 
     shard: int
     fence: tuple[str, bytes, int, int]
@@ -63,16 +63,16 @@ class _Step(NamedTuple):
 
 
 class Planner:
-    """What leaders do with schedules."""
+    """The operations of leaders on schedules."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._swept = 0
+        self._sweep_cursor = 0
 
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
         check_system(scope)
         check_limit(limit)
-        asked = _asked(shards)
+        asked = _valid_shards(shards)
         if not asked:
             return ()
         statement = for_rows(SQL.due_schedules, len(asked))
@@ -100,7 +100,7 @@ class Planner:
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         check_system(scope)
-        values = (rows.as_json(_asked(shards)),)
+        values = (rows.as_json(_valid_shards(shards)),)
         row = await self._database.read(
             lambda transaction: transaction.execute(SQL.next_look_at, values).fetchone()
         )
@@ -113,10 +113,10 @@ class Planner:
         if not plans:
             return PlanResult()
         tokens = {grant.shard: grant.token for grant in grants}
-        steps = [_step(plan) for plan in plans]
+        prepared = [_prepare(plan) for plan in plans]
         written = sum(1 + len(plan.fires) + len(plan.skips) for plan in plans)
         return await self._database.write(
-            lambda transaction: _carry_out(transaction, tokens, steps), rows=written
+            lambda transaction: _carry_out(transaction, tokens, prepared), rows=written
         )
 
     async def newer_due(
@@ -139,29 +139,29 @@ class Planner:
         check_limit(limit)
 
         def work(transaction: Transaction) -> tuple[int, int]:
-            values = (self._swept, limit)
+            values = (self._sweep_cursor, limit)
             waiting = transaction.execute(SQL.waiting_schedules, values).fetchall()
-            set_free = [(place, terms) for place, terms, has_run in waiting if not has_run]
-            for place, terms in set_free:
-                _set_free(transaction, place, terms)
-            return len(set_free), waiting[-1][0] if len(waiting) == limit else 0
+            stuck = [(rowid, terms) for rowid, terms, has_run in waiting if not has_run]
+            for rowid, terms in stuck:
+                _continue_after_lost_run(transaction, rowid, terms)
+            return len(stuck), waiting[-1][0] if len(waiting) == limit else 0
 
-        swept, self._swept = await self._database.write(work)
+        swept, self._sweep_cursor = await self._database.write(work)
         return swept
 
 
-def _asked(shards: Sequence[int]) -> list[int]:
+def _valid_shards(shards: Sequence[int]) -> list[int]:
     return sorted({shard for shard in shards if 0 <= shard < SHARDS})
 
 
-def _step(plan: Plan) -> _Step:
-    fires = [making(fire) for fire in plan.fires]
+def _prepare(plan: Plan) -> _PreparedPlan:
+    fires = [prepare_slot(fire) for fire in plan.fires]
     then_slot = optional_microseconds(plan.then_slot)
     then_due_at = then_slot
     if plan.then_due_at is not plan.then_slot:
         then_due_at = optional_microseconds(plan.then_due_at)
     look_at = optional_microseconds(plan.look_at)
-    return _Step(
+    return _PreparedPlan(
         plan.shard,
         (plan.tenant, plan.id.bytes, plan.version, to_microseconds(plan.next_slot)),
         (then_slot, then_due_at, look_at, len(fires), fires[-1].slot if fires else None),
@@ -174,25 +174,25 @@ def _step(plan: Plan) -> _Step:
 
 
 def _carry_out(
-    transaction: Transaction, tokens: dict[int, int], steps: Sequence[_Step]
+    transaction: Transaction, tokens: dict[int, int], prepared: Sequence[_PreparedPlan]
 ) -> PlanResult:
     held = dict(transaction.execute(SQL.shard_tokens).fetchall())
-    is_led = {shard for shard, token in tokens.items() if held.get(shard) == token}
-    led = {place: step for place, step in enumerate(steps) if step.shard in is_led}
+    led_shards = {shard for shard, token in tokens.items() if held.get(shard) == token}
+    led = {index: step for index, step in enumerate(prepared) if step.shard in led_shards}
     done: dict[int, SourceSchedule] = {}
     no_queue: list[int] = []
-    for place, (*origin, has_queue) in _as_planned(transaction, led).items():
-        if has_queue or not steps[place].fires:
-            done[place] = SourceSchedule(*origin)
+    for index, (*origin, has_queue) in _unchanged_schedules(transaction, led).items():
+        if has_queue or not prepared[index].fires:
+            done[index] = SourceSchedule(*origin)
         else:
-            no_queue.append(place)
-    moving = [(origin.place, steps[place]) for place, origin in done.items()]
-    _move_on(transaction, moving)
+            no_queue.append(index)
+    moving = [(origin.rowid, prepared[index]) for index, origin in done.items()]
+    _write_schedules(transaction, moving)
     firing = [
-        SlotMessages(origin, steps[place].source, steps[place].fires)
-        for place, origin in done.items()
+        SlotMessages(origin, prepared[index].source, prepared[index].fires)
+        for index, origin in done.items()
     ]
-    make(transaction, [each for each in firing if each.slots])
+    store_slot_messages(transaction, [each for each in firing if each.slots])
     record_skips(
         transaction,
         [(step.fence[:2], skip) for _, step in moving for skip in step.skips],
@@ -200,43 +200,47 @@ def _carry_out(
     )
     return PlanResult(
         done=tuple(sorted(done)),
-        lost=tuple(place for place in range(len(steps)) if place not in led),
-        stale=tuple(place for place in led if place not in done and place not in no_queue),
+        lost=tuple(index for index in range(len(prepared)) if index not in led),
+        stale=tuple(index for index in led if index not in done and index not in no_queue),
         no_queue=tuple(sorted(no_queue)),
     )
 
 
-def _as_planned(transaction: Transaction, led: Mapping[int, _Step]) -> dict[int, rows.Row]:
-    """The rows of the schedules that still stand as their plans were made from, by plan."""
-    # Of two plans for one schedule the first counts: the other was made from what was before it.
-    places: dict[Key, int] = {}
-    for place, step in led.items():
-        places.setdefault(step.fence[:2], place)
+def _unchanged_schedules(
+    transaction: Transaction, led: Mapping[int, _PreparedPlan]
+) -> dict[int, rows.Row]:
+    """The rows of schedules that did not change since they were planned, by index of the plan."""
+    # Of two plans for one schedule the first counts: the other one is stale after it.
+    indexes: dict[Key, int] = {}
+    for index, step in led.items():
+        indexes.setdefault(step.fence[:2], index)
     found: list[rows.Row] = []
-    for some in in_chunks([led[place].fence for place in places.values()]):
+    for some in in_chunks([led[index].fence for index in indexes.values()]):
         statement = for_rows(SQL.schedules_to_plan, len(some))
         found += transaction.execute(statement, tuple(chain.from_iterable(some))).fetchall()
-    return {places[row[1:3]]: row for row in found}
+    return {indexes[row[1:3]]: row for row in found}
 
 
-def _move_on(transaction: Transaction, steps: Sequence[tuple[int, _Step]]) -> None:
-    """Makes schedules stand as their plans say."""
-    going_on: list[tuple[Any, ...]] = []
-    for place, step in steps:
+def _write_schedules(
+    transaction: Transaction, prepared: Sequence[tuple[int, _PreparedPlan]]
+) -> None:
+    """Advances or concludes schedules as their plans say."""
+    active: list[tuple[Any, ...]] = []
+    for rowid, step in prepared:
         if step.status == _ACTIVE:
-            going_on.append((place, *step.then))
+            active.append((rowid, *step.then))
         else:
-            values = (place, *step.then, step.status, step.error, transaction.now)
+            values = (rowid, *step.then, step.status, step.error, transaction.now)
             transaction.execute(SQL.end_planning, values)
-    for some in in_chunks(going_on):
+    for some in in_chunks(active):
         statement = for_rows(SQL.advance_schedules, len(some))
         transaction.execute(statement, tuple(chain.from_iterable(some)))
 
 
-def _set_free(transaction: Transaction, place: int, terms: str | None) -> None:
-    """Lets a schedule go on that waits for the end of a run that is not there."""
+def _continue_after_lost_run(transaction: Transaction, rowid: int, terms: str | None) -> None:
+    """Continues a schedule that waits for a run whose message no longer exists."""
     after_seconds = read_terms(terms).delay_seconds
     if after_seconds is None:
-        end_schedule(transaction, place, ScheduleStatus.COMPLETED)
+        end_schedule(transaction, rowid, ScheduleStatus.COMPLETED)
     else:
-        begin_next_run(transaction, place, after_seconds)
+        set_next_run(transaction, rowid, after_seconds)

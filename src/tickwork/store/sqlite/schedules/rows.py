@@ -1,4 +1,4 @@
-"""Schedules as rows, and rows as schedules."""
+"""Converts schedules to rows and rows to schedules."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _OVERLAPS = {str(policy): policy for policy in OverlapPolicy}
 
 
 class StoredSchedule(NamedTuple):
-    """A schedule, where it lies, and the queue that it fires into."""
+    """A schedule with its rowid and the id of its queue."""
 
-    place: int
+    rowid: int
     queue_id: bytes
     schedule: Schedule
 
@@ -47,10 +47,10 @@ def optional_microseconds(at: datetime | None) -> int | None:
     return None if at is None else to_microseconds(at)
 
 
-def stored(row: Row) -> StoredSchedule:
-    """A row of a place, a queue and `SCHEDULE_COLUMNS`."""
+def read_schedule(row: Row) -> StoredSchedule:
+    """A row of a rowid, a queue id and `SCHEDULE_COLUMNS`."""
     (
-        place, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
+        rowid, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
         fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
         created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
         overlap, on_dead, retry, expires_after_seconds, metadata, shift,
@@ -91,11 +91,11 @@ def stored(row: Row) -> StoredSchedule:
         updated_at=from_microseconds(updated_at),
         changed_at=from_microseconds(changed_at),
     )
-    return StoredSchedule(place, queue_id, schedule)
+    return StoredSchedule(rowid, queue_id, schedule)
 
 
 def read_due(rows: Iterable[Row]) -> tuple[DueSchedule, ...]:
-    """Rows of what a leader has to look at, as `due_schedules` has them."""
+    """Rows of `due_schedules`."""
     found: list[DueSchedule] = []
     for row in rows:
         _, tenant, id_, bucket, version, next_slot, rule, shift, overlap, fired, *more = row
@@ -120,7 +120,7 @@ def read_due(rows: Iterable[Row]) -> tuple[DueSchedule, ...]:
 
 
 def read_waiting(rows: Iterable[Row]) -> tuple[WaitingSchedule, ...]:
-    """Rows of how schedules stand, as `schedules_of_shard` has them."""
+    """Rows of `schedules_of_shard`."""
     found: list[WaitingSchedule] = []
     for tenant, id_, name, next_slot, look_at, last_slot, updated_at, fired, rule in rows:
         schedule_id = UUID(bytes=id_)

@@ -1,7 +1,6 @@
-"""Schedules on SQLite: the contract's noun over maker, lister, changer and planner.
+"""Schedules on SQLite: the contract's methods, and lists of schedules.
 
-Lists of schedules on SQLite: each tenant's by an index in the order asked for; the system's are
-put together from those.
+A tenant's list reads an index in the requested order. The system's lists are merged from those.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from tickwork.store.sqlite.messages.send import is_storable, tenants_of
 from tickwork.store.sqlite.schedules.change import Changer, find
 from tickwork.store.sqlite.schedules.create import Creator
 from tickwork.store.sqlite.schedules.plan import Planner
-from tickwork.store.sqlite.schedules.rows import stored
+from tickwork.store.sqlite.schedules.rows import read_schedule
 
 _FIRST_ID = b""
 _NEVER = 2**62
 
 
 class Lister:
-    """Finds schedules by what is said of them."""
+    """Lists schedules by selection and order."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -78,7 +77,7 @@ def _coming(
     after: Schedule | None,
     limit: int,
 ) -> list[Schedule]:
-    """Of all tenants together, soonest due first."""
+    """Schedules of all tenants together, soonest due first."""
     found = [
         each
         for tenant in tenants
@@ -94,7 +93,7 @@ def _by_tenant(
     after: Schedule | None,
     limit: int,
 ) -> list[Schedule]:
-    """Tenant by tenant, from that of the schedule they are behind on."""
+    """Tenant by tenant, starting after the given schedule."""
     found: list[Schedule] = []
     for tenant in tenants:
         if len(found) == limit:
@@ -113,7 +112,7 @@ def _of_tenant(
     after: Schedule | None,
     limit: int,
 ) -> list[Schedule]:
-    """A tenant's schedules behind one, as many as wanted."""
+    """A tenant's schedules after the given one, up to the limit."""
     behind = _FIRST_ID if after is None else after.id.bytes
     wanted = (
         selection.status and str(selection.status), selection.calendar, selection.name, limit,
@@ -136,16 +135,16 @@ def _of_tenant(
             ).fetchall()
     else:
         found = transaction.execute(_by_id(selection), (tenant, behind, *wanted)).fetchall()
-    return [stored(row).schedule for row in found]
+    return [read_schedule(row).schedule for row in found]
 
 
 def _name(schedule: Schedule) -> str | None:
-    """The name of a schedule; a deleted one has none any more."""
+    """The name of a schedule; a deleted one has none."""
     return None if schedule.status is ScheduleStatus.DELETED else schedule.name
 
 
 def _by_id(selection: ScheduleSelection) -> str:
-    """The statement that reads least."""
+    """The list statement that reads the fewest rows."""
     statement: str = SQL.schedules_by_id
     if selection.calendar is not None:
         statement = SQL.schedules_of_calendar
@@ -155,7 +154,7 @@ def _by_id(selection: ScheduleSelection) -> str:
 
 
 class SqliteSchedules:
-    """Schedules, and what their leaders do with them."""
+    """Schedules, and the operations of their leaders."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -179,7 +178,7 @@ class SqliteSchedules:
         row = await self._database.read(
             lambda transaction: transaction.execute(SQL.find_schedule, values).fetchone()
         )
-        return None if row is None else stored(row).schedule
+        return None if row is None else read_schedule(row).schedule
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
@@ -189,7 +188,7 @@ class SqliteSchedules:
             found = (transaction.execute(SQL.schedules_of_keys, (tenant, key)) for key in asked)
             return [row for rows in found for row in rows.fetchall()]
 
-        return tuple(stored(row).schedule for row in await self._database.read(work))
+        return tuple(read_schedule(row).schedule for row in await self._database.read(work))
 
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int

@@ -1,7 +1,7 @@
-"""Who leads which part of the schedules, on SQLite.
+"""Shard leadership on SQLite: which node plans which part of the schedules.
 
-Taking a shard and planning under its token are writes, one after the other: whoever took it last
-has the only token that counts.
+Taking a shard and planning under its token are both writes, and writes are serialized: only the
+token of the node that took the shard last is valid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tickwork.store.sqlite.messages import rows
 
 
 class SqliteShards:
-    """Leaders and their tokens."""
+    """Shards, their leaders and their tokens."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -124,7 +124,7 @@ class SqliteShards:
 
 
 def free_shards(transaction: Transaction, node_id: bytes) -> int:
-    """A node leads nothing any more; says how many shards that were."""
+    """Frees all shards of a node; returns how many."""
     freed = transaction.execute(SQL.give_up_all_shards, (node_id,)).rowcount
     if freed:
         transaction.queues_to_wake.add(SCHEDULES_TOPIC)
@@ -141,11 +141,11 @@ def _follow(transaction: Transaction, grant: Grant) -> JumpsApplied | None:
         return JumpsApplied(clock, 0)
     by = shift_microseconds(behind)
     values = (grant.shard, transaction.now, by, *last)
-    places = [place for (place,) in execute(SQL.intervals_to_move, values)]
-    execute(SQL.move_planned_slots, (rows.as_json(places), by))
-    execute(SQL.move_intervals, (rows.as_json(places), by))
+    rowids = [rowid for (rowid,) in execute(SQL.intervals_to_move, values)]
+    execute(SQL.move_planned_slots, (rows.as_json(rowids), by))
+    execute(SQL.move_intervals, (rows.as_json(rowids), by))
     execute(SQL.set_followed, (grant.shard, clock))
-    return JumpsApplied(clock, len(places))
+    return JumpsApplied(clock, len(rowids))
 
 
 def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
@@ -166,7 +166,7 @@ def _hold(transaction: Transaction, node_id: UUID) -> tuple[Grant, ...]:
         transaction.queues_to_wake.add(SCHEDULES_TOPIC)
     (_, _, epoch) = execute(SQL.read_meta).fetchone()
     lowest = tokens.make_token(epoch, 0) + 1
-    # What it leads under a token of an earlier epoch is taken anew, too.
+    # Shards that it leads under a token of an earlier epoch are taken again.
     earlier = [shard for shard, token, *_ in execute(SQL.own_shards, own) if token < lowest]
     taken = [*sharing.take, *earlier]
     if taken:

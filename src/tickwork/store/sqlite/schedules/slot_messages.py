@@ -1,7 +1,7 @@
-"""The messages of slots on SQLite: made of what their schedules say, and taken back.
+"""Messages of slots on SQLite: stored with the fields of their schedule, and withdrawn.
 
-A slot becomes at most one message: whatever is there already under its schedule, slot and run is
-the message of that slot. Bodies do not travel: they are copied from row to row.
+A slot becomes at most one message, unique by schedule, slot and run. Bodies are copied from row to
+row inside the database.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _NEVER = -(2**62)
 
 
 class SourceSchedule(NamedTuple):
-    """What of a schedule's row is needed beside the row itself, as `schedules_to_plan` has it."""
+    """The fields of a schedule's row that are needed in Python, as `schedules_to_plan` returns
+    them."""
 
-    place: int
+    rowid: int
     tenant: str
     id: bytes
     queue_id: bytes
@@ -48,7 +49,7 @@ class SourceSchedule(NamedTuple):
 
 
 class SlotMessage(NamedTuple):
-    """A slot that is to become a message, as the fire alone says it."""
+    """A slot that becomes a message, with the values of its fire."""
 
     id: bytes
     slot: int
@@ -60,15 +61,15 @@ class SlotMessage(NamedTuple):
 
 
 class SlotMessages(NamedTuple):
-    """Slots of one schedule; `source` is its id as a text."""
+    """Slots of one schedule; `source` is its id as text."""
 
     origin: SourceSchedule
     source: str
     slots: Sequence[SlotMessage]
 
 
-def making(fire: Fire) -> SlotMessage:
-    """A fire, made ready to be written."""
+def prepare_slot(fire: Fire) -> SlotMessage:
+    """A fire, prepared for writing."""
     slot = to_microseconds(fire.slot)
     due_at = slot if fire.due_at is fire.slot else to_microseconds(fire.due_at)
     visible_at = due_at if fire.visible_at is fire.due_at else to_microseconds(fire.visible_at)
@@ -77,22 +78,22 @@ def making(fire: Fire) -> SlotMessage:
     )
 
 
-def make(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
-    """Stores the messages of slots, whatever the cap of their queue says."""
+def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
+    """Stores the messages of slots, exempt from the cap of their queue."""
     now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
-    loose: list[tuple[Any, ...]] = []
-    for (place, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
+    unkeyed: list[tuple[Any, ...]] = []
+    for (rowid, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
         key = ordering_key(UUID(bytes=schedule_id)) if overlap in _IN_ORDER else None
         for id_, slot, due_at, visible_at, catch_up, run, is_last in slots:
             terms = _last_terms(own_terms) if is_last else None
-            values = (place, id_, slot, due_at, visible_at, catch_up, run, terms, source)
+            values = (rowid, id_, slot, due_at, visible_at, catch_up, run, terms, source)
             if key is None:
-                loose.append(values)
+                unkeyed.append(values)
             elif not transaction.execute(SQL.fire_keyed_slot, (now, *values, key)).rowcount:
                 repeats.add(id_)
             if visible_at <= now:
                 ready.add(queue_id)
-    for some in in_chunks(loose):
+    for some in in_chunks(unkeyed):
         repeats |= _store_unkeyed(transaction, some)
     transaction.queues_to_wake.update(UUID(bytes=queue_id) for queue_id in ready)
     _count(transaction, many, repeats)
@@ -101,7 +102,7 @@ def make(transaction: Transaction, many: Sequence[SlotMessages]) -> None:
 def withdrawable(
     transaction: Transaction, tenant: str, schedule_id: bytes, withdraw: WithdrawScope
 ) -> list[tuple[int, Withdrawn]]:
-    """What may be taken back, by place, the earliest slot first."""
+    """The messages that can be withdrawn, with their rowids, earliest slot first."""
     if withdraw is WithdrawScope.NOTHING:
         return []
     only_coming = withdraw is WithdrawScope.NOT_DUE
@@ -117,7 +118,7 @@ def withdrawable(
     found = transaction.execute(SQL.withdrawable_slots, values).fetchall()
     return [
         (
-            place,
+            rowid,
             Withdrawn(
                 from_microseconds(slot),
                 from_microseconds(due_at),
@@ -126,19 +127,19 @@ def withdrawable(
                 has_future_record=bool(has_future_record),
             ),
         )
-        for place, slot, due_at, is_superseded, run, has_future_record in found
+        for rowid, slot, due_at, is_superseded, run, has_future_record in found
     ]
 
 
-def take_back(transaction: Transaction, places: Sequence[int]) -> None:
-    """Removes messages whose slots will be planned anew, or never."""
-    if places:
-        gone = transaction.execute(SQL.delete_messages, (rows.as_json(places),)).fetchall()
-        finish_removal(transaction, gone, None)
+def take_back(transaction: Transaction, rowids: Sequence[int]) -> None:
+    """Deletes messages whose slots will be planned again, or never."""
+    if rowids:
+        removed = transaction.execute(SQL.delete_messages, (rows.as_json(rowids),)).fetchall()
+        finish_removal(transaction, removed, None)
 
 
 def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
-    """The last slot that is a message, or was one, up to the last one that is known."""
+    """The last slot that is or was a message, up to the schedule's last slot."""
     if schedule.last_slot is None:
         return None
     values = (schedule.tenant, schedule.id.bytes, to_microseconds(schedule.last_slot))
@@ -147,19 +148,19 @@ def last_slot_fired(transaction: Transaction, schedule: Schedule) -> int | None:
 
 
 def _store_unkeyed(transaction: Transaction, some: Sequence[tuple[Any, ...]]) -> set[bytes]:
-    """Stores messages without a key; the ids of those whose slot is a message already."""
+    """Stores messages without a key; returns the ids of those whose slot is a message already."""
     statement = for_rows(SQL.fire_slots, len(some))
     cursor = transaction.execute(statement, (transaction.now, *chain.from_iterable(some)))
     if cursor.rowcount == len(some):
         return set()
     last = cursor.lastrowid or 0
-    places = (last - cursor.rowcount, last)
-    new = {id_ for (id_,) in transaction.execute(SQL.stored_ids, places)}
+    rowids = (last - cursor.rowcount, last)
+    new = {id_ for (id_,) in transaction.execute(SQL.stored_ids, rowids)}
     return {values[1] for values in some} - new
 
 
 def _count(transaction: Transaction, many: Sequence[SlotMessages], repeats: set[bytes]) -> None:
-    """Notes what was sent, and adds the bytes where they are counted."""
+    """Counts the sent messages and adds their bytes to backlogs with a cap."""
     size: dict[bytes, int] = {}
     for origin, source, slots in many:
         made = len(slots)
@@ -175,5 +176,5 @@ def _count(transaction: Transaction, many: Sequence[SlotMessages], repeats: set[
 
 
 def _last_terms(text: str | None) -> str | None:
-    """The terms of the message that no other follows."""
+    """The terms of the last message of a schedule."""
     return terms_text(structs.replace(read_terms(text), is_last=True))

@@ -1,8 +1,7 @@
-"""What the end of slots' messages means on SQLite: their records, and how their schedules stand.
+"""Records the outcome of slots on SQLite and updates their schedules.
 
-All in the transaction that ends the messages. What an end means is decided in `core.slot_end`, and
-what several of one schedule mean together in `core.standing`. A schedule that stands as it did is
-not written.
+All of it happens in the transaction that ends the messages. `core.schedule.slot_outcome` decides
+what an outcome means. A schedule that does not change is not written.
 """
 
 from __future__ import annotations
@@ -35,42 +34,44 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.system_events import publish_pause
 from tickwork.store.sqlite.schedules.firings import record, record_skips, skip_values
-from tickwork.store.sqlite.schedules.rows import optional_microseconds, stored
+from tickwork.store.sqlite.schedules.rows import optional_microseconds, read_schedule
 from tickwork.store.sqlite.schedules.slot_messages import last_slot_fired, take_back, withdrawable
 
 NEAR_SECONDS = 5.0
-"""Leaders look by themselves at least so often; what they have to look at earlier wakes them."""
+"""Seconds between two looks of a leader at its schedules. Anything due earlier wakes the leaders.
+"""
 
 SLOT_COLUMNS = 7
-"""A slot as it is recorded: tenant, schedule, slot, run, attempt, when it was due, catch-up."""
+"""Number of columns of a recorded slot: tenant, schedule, slot, run, attempt, due time, catch-up.
+"""
 
 _ENDED_BY = {FollowUp.COMPLETE: ScheduleStatus.COMPLETED, FollowUp.PARK: ScheduleStatus.PARKED}
 
 Key = tuple[str, bytes]
-"""The tenant of a schedule and its id."""
+"""The tenant and the id of a schedule."""
 
 
 class EndedSlot(NamedTuple):
-    """A slot's message that ended: the slot in `SLOT_COLUMNS`, and its record."""
+    """A slot whose message ended: its row in `SLOT_COLUMNS`, and its record."""
 
     slot: rows.Row
     record: FiringResult
 
 
 class DyingMessage(NamedTuple):
-    """A message that dies by itself, by where it lies, and what of."""
+    """A message that becomes a dead letter without a claim, by rowid, and why."""
 
-    place: int
+    rowid: int
     reason: str
     error: str | None
 
 
 class _ScheduleState(NamedTuple):
-    """How a schedule stands, as `shown_outcomes` has it."""
+    """What a schedule shows of its outcomes, as `shown_outcomes` returns it."""
 
     tenant: str
     id: bytes
-    place: int
+    rowid: int
     error_count: int
     last_error: str | None
     last_status: str | None
@@ -81,45 +82,45 @@ class _ScheduleState(NamedTuple):
 
 
 def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:
-    """Records what became of slots, and changes their schedules as that demands."""
+    """Records the outcomes of slots and changes their schedules accordingly."""
     if not ended:
         return
     record(transaction, ended)
     by_schedule: dict[Key, list[EndedSlot]] = {}
     for each in ended:
         by_schedule.setdefault((each.slot[0], each.slot[1]), []).append(each)
-    noted: dict[LastOutcome, list[int]] = {}
-    for standing in _standing(transaction, [*by_schedule]):
-        own = by_schedule[standing.tenant, standing.id]
+    to_show: dict[LastOutcome, list[int]] = {}
+    for state in _schedule_states(transaction, [*by_schedule]):
+        own = by_schedule[state.tenant, state.id]
         if len(own) > 1:
             own.sort(key=lambda each: each.slot[2:4])
         effect = effect_of(each.record for each in own)
-        if (shown := effect.applied_to(standing.shown)) != standing.shown:
-            noted.setdefault(shown, []).append(standing.place)
+        if (shown := effect.applied_to(state.shown)) != state.shown:
+            to_show.setdefault(shown, []).append(state.rowid)
         slot = max((each.slot[2] for each in own if each.record.has_follow_up), default=None)
-        if slot is not None and _follow(transaction, standing, effect, slot):
+        if slot is not None and _apply(transaction, state, effect, slot):
             slot = max(each.slot[2] for each in own if each.record.follow_up is FollowUp.PAUSE)
-            publish_pause(transaction, standing.tenant, standing.id, slot, effect.error)
-    for shown, places in noted.items():
-        transaction.execute(SQL.show_outcomes, (rows.as_json(places), *shown))
+            publish_pause(transaction, state.tenant, state.id, slot, effect.error)
+    for shown, rowids in to_show.items():
+        transaction.execute(SQL.show_outcomes, (rows.as_json(rowids), *shown))
 
 
 def slots_of_dead_messages(
     transaction: Transaction, dead: Sequence[DyingMessage]
 ) -> list[EndedSlot]:
-    """The ends of those among some messages that are slots; to be read before they are buried."""
-    by_place = {each.place: each for each in dead}
-    found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_place),)).fetchall()
+    """The outcomes of those messages that are slots; to be read before they are removed."""
+    by_rowid = {each.rowid: each for each in dead}
+    found = transaction.execute(SQL.slots_of_messages, (rows.as_json(by_rowid),)).fetchall()
     ended: list[EndedSlot] = []
     for row in found:
-        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
-        _, reason, error = by_place[place]
+        slot, (rowid, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        _, reason, error = by_rowid[rowid]
         ended.append(EndedSlot(slot, dead_result(terms, slot[3], reason, error)))
     return ended
 
 
 def is_expired_unseen(ended: EndedSlot) -> bool:
-    """Whether a slot, and no extra run, expired before anybody had begun with it."""
+    """Whether a slot (not an extra run) expired before its first attempt."""
     run, next_attempt = ended.slot[3:5]
     return ended.record.status is FiringStatus.EXPIRED and not run and next_attempt == 1
 
@@ -127,78 +128,78 @@ def is_expired_unseen(ended: EndedSlot) -> bool:
 def slots_of_expired_leases(
     transaction: Transaction, used_up: Mapping[int, bool]
 ) -> list[EndedSlot]:
-    """The ends of those among some messages that are slots and whose pull lease ran out, by where
-    they lie, and whether that was the last attempt; to be read before they are ended."""
+    """The outcomes of those messages that are slots and whose pull lease expired, by rowid with
+    whether that was the last attempt. Must be read before the leases are ended."""
     found = transaction.execute(SQL.slots_of_messages, (rows.as_json(used_up),)).fetchall()
     ended: list[EndedSlot] = []
     for row in found:
-        slot, (place, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+        slot, (rowid, terms) = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
         ended.append(
-            EndedSlot(slot, lease_expired_result(terms, slot[3], is_used_up=used_up[place]))
+            EndedSlot(slot, lease_expired_result(terms, slot[3], is_used_up=used_up[rowid]))
         )
     return ended
 
 
-def _standing(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_ScheduleState]:
+def _schedule_states(transaction: Transaction, keys: Sequence[Key]) -> Iterable[_ScheduleState]:
     for some in in_chunks(keys):
         values = tuple(chain.from_iterable(some))
         statement = for_rows(SQL.shown_outcomes, len(some))
         yield from map(_ScheduleState._make, transaction.execute(statement, values).fetchall())
 
 
-def _follow(
-    transaction: Transaction, standing: _ScheduleState, effect: ScheduleEffect, slot: int
+def _apply(
+    transaction: Transaction, state: _ScheduleState, effect: ScheduleEffect, slot: int
 ) -> bool:
-    """What the ends of slots, the last of which is given, make of their schedule; one that moves
-    and is paused has one new version. Whether it is paused. How it goes on is said by the last of
-    its runs: by none that another is behind already."""
-    place, is_moved = standing.place, False
-    key = (standing.tenant, standing.id, slot)
+    """Applies the outcomes of slots, up to the given one, to their schedule; returns whether it was
+    paused. A schedule that is moved and paused gets one new version. Only the last run decides how
+    the schedule continues, and only if no later one exists."""
+    rowid, is_moved = state.rowid, False
+    key = (state.tenant, state.id, slot)
     is_last = transaction.execute(SQL.has_later_run, key).fetchone() is None
     if is_last and effect.delay_seconds is not None:
-        is_moved = begin_next_run(transaction, place, effect.delay_seconds)
+        is_moved = set_next_run(transaction, rowid, effect.delay_seconds)
     if effect.follow_up is FollowUp.PAUSE:
-        return _pause(transaction, standing, versions=0 if is_moved else 1)
+        return _pause(transaction, state, versions=0 if is_moved else 1)
     if is_last and effect.follow_up in _ENDED_BY:
-        end_schedule(transaction, place, _ENDED_BY[effect.follow_up])
+        end_schedule(transaction, rowid, _ENDED_BY[effect.follow_up])
     return False
 
 
-def begin_next_run(transaction: Transaction, place: int, after_seconds: float) -> bool:
-    """Sets the next slot of a schedule that has none, after its own delay; whether it did."""
-    values = (place, transaction.now, microseconds(after_seconds), microseconds(AHEAD_SECONDS))
+def set_next_run(transaction: Transaction, rowid: int, after_seconds: float) -> bool:
+    """Sets the next slot of a fixed-delay schedule after its delay; returns whether it did."""
+    values = (rowid, transaction.now, microseconds(after_seconds), microseconds(AHEAD_SECONDS))
     moved = transaction.execute(SQL.start_next_run, values).fetchone()
     if moved is not None:
         wake_leaders(transaction, moved[0])
     return moved is not None
 
 
-def end_schedule(transaction: Transaction, place: int, status: ScheduleStatus) -> None:
-    """Ends a schedule that has no slot left."""
-    transaction.execute(SQL.end_schedule, (place, str(status), transaction.now))
+def end_schedule(transaction: Transaction, rowid: int, status: ScheduleStatus) -> None:
+    """Ends a schedule that has no slots left."""
+    transaction.execute(SQL.end_schedule, (rowid, str(status), transaction.now))
 
 
 def wake_leaders(transaction: Transaction, look_at: int | None) -> None:
-    """Tells those who plan that there is something to look at, if it is near."""
+    """Wakes the leaders if they have to look at a schedule soon."""
     if look_at is not None and look_at <= transaction.now + microseconds(NEAR_SECONDS):
         transaction.queues_to_wake.add(SCHEDULES_TOPIC)
 
 
-def _pause(transaction: Transaction, standing: _ScheduleState, *, versions: int) -> bool:
-    """It waits for somebody who has a look, and what nobody has claimed is taken back; False if it
-    was not active."""
-    values = (standing.place, transaction.now, versions)
+def _pause(transaction: Transaction, state: _ScheduleState, *, versions: int) -> bool:
+    """Pauses the schedule until it is resumed and withdraws unclaimed slots; False if it was not
+    active."""
+    values = (state.rowid, transaction.now, versions)
     if not transaction.execute(SQL.pause_schedule, values).rowcount:
         return False
-    taken = withdrawable(transaction, standing.tenant, standing.id, WithdrawScope.UNCLAIMED)
+    taken = withdrawable(transaction, state.tenant, state.id, WithdrawScope.UNCLAIMED)
     if taken:
-        take_back(transaction, [place for place, _ in taken])
-        key = (standing.tenant, standing.id)
-        found = stored(transaction.execute(SQL.get_tenant_schedule, key).fetchone()).schedule
+        take_back(transaction, [rowid for rowid, _ in taken])
+        key = (state.tenant, state.id)
+        found = read_schedule(transaction.execute(SQL.get_tenant_schedule, key).fetchone()).schedule
         now = from_microseconds(transaction.now)
         change = pause(found, [each for _, each in taken], now)
         record_skips(transaction, [(key, skip_values(skip)) for skip in change.skips])
         at = map(optional_microseconds, (change.next_slot, change.due_at))
-        rewound = (standing.place, *at, last_slot_fired(transaction, found), change.fired)
+        rewound = (state.rowid, *at, last_slot_fired(transaction, found), change.fired)
         transaction.execute(SQL.rewind_schedules, rewound)
     return True
