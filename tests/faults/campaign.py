@@ -1,8 +1,8 @@
-"""A campaign of kills: senders and workers at work, killed again and again, and replaced.
+"""A campaign of kills: senders and workers are killed again and again, and replaced.
 
-Contract: at the end of `run` every process is dead, everything they left has been drained by this
-process, and the history tells all of it. Where and when a process dies is up to chance, by a seed
-that every failure names.
+Contract: at the end of `run` every process is dead, this process has drained everything they left,
+and the history contains all of it. Where and when a process dies is random, by a seed that every
+failure reports.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Campaign:
         self.history = HistoryWriter(self._path, "campaign")
 
     async def run(self, rounds: int) -> None:
-        """So many rounds, each of which kills a sender and a worker."""
+        """Runs rounds, each of which kills a sender and a worker."""
         async with opened(self._url) as store:
             await prepare(store, self._url)
             async with Reaping(store, self.history):
@@ -73,7 +73,7 @@ class Campaign:
                 await self.drain(store)
 
     def start(self, program: str) -> Child:
-        """One more process, with a name of its own."""
+        """Starts one more process, with a name of its own."""
         self._names += 1
         name = f"{program.rpartition('.')[2]}-{self._names}"
         more = [str(self._chance.random()), str(self._ttl_seconds)] if program == WORKER else []
@@ -81,7 +81,7 @@ class Campaign:
 
     @asynccontextmanager
     async def at_work(self, workers: int) -> AsyncIterator[None]:
-        """A sender and workers that have begun; killed at the end."""
+        """A sender and workers that have started; killed at the end."""
         running = [self.start(program) for program in (SENDER, *[WORKER] * workers)]
         try:
             await running[0].reached("sent", START_SECONDS_MAX)
@@ -93,18 +93,18 @@ class Campaign:
                 child.kill9()
 
     def mark(self) -> int:
-        """A place in the history, to read on from."""
+        """A position in the history, to read on from."""
         return self._path.stat().st_size
 
     def read(self, mark: int = 0) -> list[Event]:
-        """What is written there from the mark on."""
+        """The history from the mark on."""
         return read_history(self._path, mark).events
 
     async def judged(self) -> list[Violation]:
         return await judged(self._url, self.read())
 
     async def drain(self, store: Store) -> None:
-        """Does what is left, when the dead have been found dead."""
+        """Does the remaining work, after the dead nodes were reaped."""
         async with Membership(store, "drain") as member:
 
             async def others_are_gone() -> bool:
@@ -121,20 +121,20 @@ class Campaign:
             await eventually(is_empty, timeout_seconds=DRAIN_SECONDS_MAX)
 
     async def _kill(self, child: Child, program: str) -> None:
-        """At a named point, or at any moment."""
+        """Kills at a named point, or at any moment."""
         await delay(self._chance.uniform(0, LIFE_SECONDS_MAX))
         point = self._chance.choice((None, *POINTS[program]))
         if point is None:
             child.kill9()
         else:
             child.arm(point, "kill", after=self._chance.randrange(PASSES_MAX))
-            with suppress(ChildFailed):  # it has nothing to do any more
+            with suppress(ChildFailed):  # it has nothing left to do
                 await child.wait(LAST_PASS_SECONDS_MAX)
             child.kill9()
 
 
 async def prepare(store: Store, url: str) -> None:
-    """The queues, and a table of the test's own."""
+    """Creates the queues, and a table of the test's own."""
     await store.queues.put(SYSTEM, INPUTS, QueueSettings(max_retries=100))
     await store.queues.put(SYSTEM, OUTPUTS, QueueSettings())
     await tables.fetch(url, tables.EFFECTS)

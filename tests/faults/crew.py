@@ -1,8 +1,8 @@
-"""A crew: processes at posts, killed one after the other by chance, and replaced.
+"""A crew of processes, killed at random one after the other, and replaced.
 
-Contract: a process that is to be killed is at work by then, and dies at a named point or at any
-moment. One that ends by itself has failed, and so has the test. At the end of `staffed` all are
-dead. Where and when is up to a seed, which is said on stderr: pytest shows it if a test fails.
+Contract: a process is working when it is killed, at a named point or at any moment. A process that
+exits by itself has failed, and so has the test. At the end of `staffed` all are dead. Where and
+when is decided by a seed, printed on stderr: pytest shows it if a test fails.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ DRAIN_LIMIT = 200
 
 @dataclass(frozen=True)
 class Post:
-    """What a process does; at `begun` it is at work, at one of the points it may be killed."""
+    """What a process does; at `begun` it is working, and at one of the points it may be killed."""
 
     program: str
     orders: msgspec.Struct
@@ -68,7 +68,7 @@ class Crew:
         self.history = HistoryWriter(self._path, "crew")
 
     def start(self, post: Post, *arms: Arm) -> Child:
-        """One more process, with a name and a chance of its own."""
+        """Starts one more process, with its own name and seed."""
         self._names += 1
         name = f"{post.program.rpartition('.')[2]}-{self._names}"
         orders = msgspec.structs.replace(post.orders, seed=self.chance.randrange(1 << 32))
@@ -77,7 +77,7 @@ class Crew:
 
     @asynccontextmanager
     async def staffed(self, posts: Sequence[Post]) -> AsyncIterator[list[Child]]:
-        """A process at every post, at work; killed at the end, whoever it is by then."""
+        """A working process at every post; whoever is there at the end is killed."""
         staff = [self.start(post) for post in posts]
         try:
             for post, child in zip(posts, staff, strict=True):
@@ -90,9 +90,9 @@ class Crew:
     async def kill_by_turns(
         self, posts: Sequence[Post], staff: list[Child], *, rounds: int
     ) -> None:
-        """In each round two are killed at the same time, and others take their posts.
+        """Kills two processes at the same time in each round, and replaces them.
 
-        In some rounds one of them is frozen beyond its lease before, and goes on for a while.
+        In some rounds one of them is first frozen beyond its lease, and continues for a while.
         """
         turns = cycle(self.chance.sample(range(len(posts)), len(posts)))
         for number in range(1, rounds + 1):
@@ -108,24 +108,24 @@ class Crew:
                 await staff[at].reached(posts[at].begun, START_SECONDS_MAX)
 
     def killing(self, post: Post, passes_max: int) -> Arm:
-        """For a process that is to die at a point, some time."""
+        """Some time for a process to reach its point."""
         point = self.chance.choice(post.points)
         return Arm(point, "kill", after=self.chance.randrange(passes_max))
 
     async def kill(self, child: Child, points: Sequence[str]) -> None:
-        """At a named point, or at any moment."""
+        """Kills at a named point, or at any moment."""
         await delay(self.chance.uniform(0, LIFE_SECONDS_MAX))
         assert child.returncode is None, child.stderr()
         point = self.chance.choice((None, *points))
         if point is not None:
             passes_max = STATEMENTS_MAX if point == statements.POINT else PASSES_MAX
             child.arm(point, "kill", after=self.chance.randrange(passes_max))
-            with suppress(ChildFailed):  # it has nothing to do any more
+            with suppress(ChildFailed):  # it has nothing left to do
                 await child.wait(LAST_PASS_SECONDS_MAX)
         child.kill9()
 
     async def drain(self, store: Store, queues: Sequence[str], most: int = DRAIN_LIMIT) -> None:
-        """Does what is left, when the dead have been found dead."""
+        """Does the remaining work, after the dead nodes were reaped."""
         async with Membership(store, "drain") as member:
 
             async def others_are_gone() -> bool:
@@ -147,7 +147,7 @@ class Crew:
 
 
 async def accounted_for(url: str, history: Sequence[Event], queue: str) -> list[Violation]:
-    """What was accepted for a queue was done or is dead, once; and no claim was held twice."""
+    """Every accepted message was done or is dead, once; and no claim had two holders."""
     outputs = await tables.outputs_in(url, handler.OUTPUTS)
     done = [cause for cause, way in outputs if way.startswith(f"{queue}.")]
     found = [*done, *await tables.dead_in(url, queue), *await tables.inputs_in(url, queue)]

@@ -1,4 +1,4 @@
-"""What a campaign left behind, judged by its history and by the tables themselves."""
+"""Checks what a campaign left behind, by its history and by the tables themselves."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from tests.kit.history import Event
 
 
 async def judged(url: str, history: Sequence[Event]) -> list[Violation]:
-    """Every law that does not hold."""
+    """Every violated law."""
     outputs = await tables.outputs_in(url, OUTPUTS)
     dead = await tables.dead_of(url)
     waiting = await tables.inputs_in(url, INPUTS)
@@ -31,7 +31,7 @@ async def judged(url: str, history: Sequence[Event]) -> list[Violation]:
 
 
 def judged_claims(history: Sequence[Event]) -> list[Violation]:
-    """The laws of claims; a claim of a node that was reaped may have ended with that."""
+    """The laws of claims; a claim of a reaped node may have ended with it."""
     whole = with_expiries(history)
     return [
         *checkers.at_most_one_live_claim(whole),
@@ -41,7 +41,7 @@ def judged_claims(history: Sequence[Event]) -> list[Violation]:
 
 
 def with_expiries(history: Sequence[Event]) -> list[Event]:
-    """A history with the ends of claims that came with the end of their node."""
+    """A history that includes the ends of claims with the end of their node."""
     return sorted([*history, *_expiries(history)], key=lambda event: event.at_ns)
 
 
@@ -52,7 +52,7 @@ def _nothing_from_nowhere(history: Iterable[Event], found: Iterable[str]) -> Ite
 
 
 def _joined(effects: Iterable[str], joint: Iterable[str]) -> Iterator[Violation]:
-    """A joint settlement's own row and its send are there together or not at all."""
+    """A joint settlement's own row and its send both exist or neither does."""
     for identity, count in (Counter(effects) - Counter(joint)).items():
         yield Violation("joined", f"{identity} has {count} effects without a message")
     for identity, count in (Counter(joint) - Counter(effects)).items():
@@ -60,7 +60,7 @@ def _joined(effects: Iterable[str], joint: Iterable[str]) -> Iterator[Violation]
 
 
 def _as_events(outputs: Iterable[tuple[str, str]], effects: Iterable[str]) -> Iterator[Event]:
-    """Effects found in the tables: the rows of joint settlements, the messages of plain ones."""
+    """Effects found in the tables: rows of joint settlements, messages of plain ones."""
     plain = [cause for cause, way in outputs if way == "plain"]
     for identity in [*effects, *plain]:
         yield Event(
@@ -70,7 +70,7 @@ def _as_events(outputs: Iterable[tuple[str, str]], effects: Iterable[str]) -> It
 
 
 def _expiries(history: Sequence[Event]) -> Iterator[Event]:
-    """From when on a claim may have been over because its node was ended, or gave it back."""
+    """From when on a claim may have ended because its node was reaped or released it."""
     began = {(e.process, e.pid, e.sequence): e.at_ns for e in history if e.kind == "invoke"}
     reaped: dict[str, int] = {}
     given_back: dict[str, list[int]] = {}

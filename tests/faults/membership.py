@@ -1,4 +1,4 @@
-"""A process as a node: its lease is renewed in the background; once run out, it begins anew."""
+"""A process as a node: renews its lease in the background, and joins again after it expired."""
 
 import asyncio
 from typing import Self
@@ -16,7 +16,7 @@ BEAT_SECONDS_MAX = 0.25
 
 
 class Membership:
-    """Open with `async with`; `node_id` is the identity of the moment."""
+    """Open with `async with`; `node_id` is the current identity."""
 
     def __init__(self, store: Store, name: str, *, ttl_seconds: float = TTL_SECONDS) -> None:
         self._store, self._name, self._ttl_seconds = store, name, ttl_seconds
@@ -35,7 +35,7 @@ class Membership:
         await self._store.nodes.leave(SYSTEM, self.node_id)
 
     async def join_again(self, lost: UUID) -> None:
-        """A new identity, unless `lost` was given up already."""
+        """Joins under a new identity, unless `lost` was replaced already."""
         if self.node_id == lost:
             self.node_id = new_id()
             await self._join()

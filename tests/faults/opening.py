@@ -1,4 +1,4 @@
-"""A store by its URL, for programs that know nothing else of it."""
+"""Opens a store by its URL, for the programs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

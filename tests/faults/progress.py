@@ -1,4 +1,4 @@
-"""How far batches are, read by one statement each time and compared with the rows themselves."""
+"""The progress of batches, read by one statement and compared with the rows themselves."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -17,7 +17,7 @@ LONG_SECONDS = 600.0
 
 
 class Progress(NamedTuple):
-    """A batch at one moment: what is counted, and the rows that there are."""
+    """A batch at one moment: its counters, and its actual rows."""
 
     id: str
     stored: int
@@ -38,13 +38,13 @@ class Progress(NamedTuple):
 
 
 async def read_progress(look: Look, url: str) -> list[Progress]:
-    """Of all batches, at one moment."""
+    """All batches at one moment."""
     rows = await look(_PROGRESS.format(*(_HERE if tables.is_sqlite(url) else _THERE)))
     return [Progress(tables.as_id(row[0]), *row[1:]) for row in rows]
 
 
 class Progressing:
-    """Looks at batches through the store and at the tables; nothing it sees ever goes back."""
+    """Reads batches through the store and from the tables; no counter ever goes back."""
 
     def __init__(self, store: Store, look: Look, url: str) -> None:
         self._store, self._look, self._url = store, look, url
@@ -74,7 +74,7 @@ class Progressing:
 
 
 class Completions:
-    """Takes completion events as they come, and acks them: a second one would be a new message."""
+    """Claims and acks completion events as they arrive: a second one would be a new message."""
 
     def __init__(self, store: Store, queue: str) -> None:
         self._store, self._queue = store, queue

@@ -1,4 +1,4 @@
-"""A reaper in the background, whose findings go into the history."""
+"""A reaper in the background, whose results go into the history."""
 
 import asyncio
 from typing import Self
@@ -15,8 +15,8 @@ PASS_SECONDS_MAX = 60.0
 
 
 class Reaping:
-    """Reaps until the block is left; a failure of it is raised then. A pass that is under way ends
-    first: what it found is in the history, too."""
+    """Reaps until the block is left; a failure is raised then. A running pass finishes first, so
+    that its results are in the history."""
 
     def __init__(self, store: Store, history: HistoryWriter) -> None:
         self._store, self._history = store, history

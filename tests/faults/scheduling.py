@@ -1,7 +1,7 @@
-"""A fleet: nodes that lead many schedules on one database, and what became of every slot.
+"""A fleet of nodes that lead many schedules on one database, and a check of every slot.
 
-Contract: `prepare` stores schedules of all sorts and begins the history; `start` adds a node;
-`judge` waits until everything that was due when it was called has ended, and says what is wrong.
+Contract: `prepare` stores schedules of all kinds and starts the history; `start` adds a node;
+`judge` waits until everything that was due when it was called has ended, and returns what is wrong.
 """
 
 import sys
@@ -41,7 +41,7 @@ STATEMENTS_MAX = 20
 LEFT_SHOWN_MAX = 5
 BOUND_SECONDS = 60.0
 READS_MAX = 5
-"""Far beyond what anything takes here; who passes does not wait for it."""
+"""Far more than anything takes here; a passing test does not wait for it."""
 
 SCHEDULES = 200
 
@@ -57,12 +57,13 @@ SORTS: tuple[dict[str, Any], ...] = (
     {"interval_seconds": 1, "missed": {"policy": "fire_most_recent", "grace_seconds": 1}},
     {"interval_seconds": 1, "missed": {"policy": "fire_late", "cap": 2, "grace_seconds": 0}},
 )
-"""All that a leader decides differently."""
+"""Settings by which a leader differs."""
 
 ONCE_SECONDS = (2, 4, 6, 8)
 DELAYS = 10
 DELAY: dict[str, Any] = {"interval_seconds": 1, "interval_mode": "fixed_delay"}
-"""How many slots there are is up to how long each one takes: they are not asked for one by one."""
+"""How many slots these have depends on how long each one takes, so they are not checked one by one.
+"""
 
 _OPEN = (
     "SELECT schedule_id, slot, state, claim, attempts, lost, holder, visible_at "
@@ -75,7 +76,7 @@ _UNPLANNED = (
 
 
 class Fleet:
-    """Nodes on one database; the seed is said on stderr, which pytest shows if a test fails."""
+    """Nodes on one database; the seed is printed on stderr, which pytest shows if a test fails."""
 
     def __init__(self, url: str, children: Children, folder: Path, *, seed: int = 0) -> None:
         self.url, self._children, self._folder = url, children, folder
@@ -88,7 +89,7 @@ class Fleet:
         self.kills = self.changes = 0
 
     async def prepare(self, store: Store, count: int = SCHEDULES) -> None:
-        """Schedules of all sorts, and a history of what becomes of them."""
+        """Stores schedules of all kinds and starts the history."""
         await store.queues.put(DEFAULT, QUEUE, QueueSettings())
         clock = VirtualClock(await store.now())
         self.schedules = [
@@ -107,7 +108,7 @@ class Fleet:
     def start(
         self, *arms: Arm, url: str | None = None, clock_seconds: float = 0.0, **orders: Any
     ) -> Child:
-        """One more node; if that is given, by another way, or with clocks that are off."""
+        """Starts one more node, optionally through another URL or with skewed clocks."""
         name = f"leader-{len(self._plans)}"
         path = self._folder / f"{name}.plans"
         path.touch()
@@ -117,13 +118,14 @@ class Fleet:
         return self._children.spawn(*program, url or self.url, path, name, words, arms=arms)
 
     async def started(self, *arms: Arm, **orders: Any) -> Child:
-        """One more node, that leads something."""
+        """Starts one more node and waits until it leads something."""
         child = self.start(*arms, **orders)
         await leads(child)
         return child
 
     async def kill(self, child: Child) -> None:
-        """At a point of its work, before a statement (if it has points there), or at any moment."""
+        """Kills at a point of its work, before a statement (if it has points there), or at any
+        moment."""
         assert child.returncode is None, child.stderr()
         point = self.chance.choice((None, *POINTS, statements.POINT))
         if point is not None:
@@ -135,7 +137,7 @@ class Fleet:
         self.kills += 1
 
     async def change(self, store: Store, count: int) -> None:
-        """Somebody changes schedules, while they are planned, in ways that leave their slots."""
+        """Changes schedules while they are planned, in ways that keep their slots."""
         for each in self.chance.sample(self.schedules, count):
             schedule = await store.schedules.get(DEFAULT, each.id)
             if self.chance.random() < 0.5:
@@ -146,13 +148,13 @@ class Fleet:
             self.changes += 1
 
     async def history(self, store: Store, until: datetime) -> History:
-        """What was seen up to an instant."""
+        """What was observed up to an instant."""
         watched = [_watched(each, until) for each in self.schedules]
         history = await read_history(store, self.url, watched, read_plans(self._plans))
         return structs.replace(history, changed=frozenset(self._changed))
 
     async def judge(self, store: Store) -> tuple[str, ...]:
-        """What is wrong, when all that is due now has ended."""
+        """What is wrong, after everything due now has ended."""
         until = await store.now()
         await drained(store, self.url, until)
         await self._delayed_go_on(store, until)
@@ -160,7 +162,7 @@ class Fleet:
         for _ in range(READS_MAX):
             if not history.shards_without_leader:
                 break
-            # On a slow machine a lease may run out, and be begun anew, between the two looks.
+            # On a slow machine a lease may expire, and start again, between the two reads.
             await drained(store, self.url, until)
             history = await self.history(store, until)
         slots = sum(len(each.slots) for each in history.schedules)
@@ -172,7 +174,7 @@ class Fleet:
         return find_violations(history)
 
     async def _delayed_go_on(self, store: Store, after: datetime) -> None:
-        """Each end sets the next slot: a chain that is broken anywhere stays so."""
+        """Each outcome sets the next slot: a chain that is broken once stays broken."""
 
         async def go_on() -> bool:
             ids = [each.id for each in self._delayed]
@@ -190,7 +192,7 @@ def _watched(new: NewSchedule, until: datetime) -> WatchedSchedule:
 
 
 async def leads(child: Child) -> UUID:
-    """Waits until a node leads something; says which one it is."""
+    """Waits until a node leads something; returns its id."""
 
     def led() -> list[Any]:
         return [each for each in child.events("held") if each.facts["shards"]]
@@ -201,7 +203,7 @@ async def leads(child: Child) -> UUID:
 
 
 async def drained(store: Store, url: str, until: datetime) -> None:
-    """Waits until everything up to an instant is planned and has ended, and all is led."""
+    """Waits until everything up to an instant is planned and has ended, and every shard is led."""
     at = f"'{until.isoformat()}'"
     if tables.is_sqlite(url):
         at = str(int(until.timestamp() * 1e6))

@@ -1,4 +1,4 @@
-"""The steps of a story, short: a queue, a message, a node, a claim, an ending."""
+"""Helpers for fault tests: a queue, a message, a node, a claim, an ending."""
 
 from uuid import UUID
 
@@ -20,11 +20,11 @@ from tickwork.store.ids import new_id
 
 QUEUE, OUTPUTS = "work", "outputs"
 LONG_SECONDS = 600.0
-"""A lease that does not run out during a test."""
+"""A lease that does not expire during a test."""
 
 
 async def put_queues(store: Store) -> None:
-    """The two queues of these tests."""
+    """Creates the two queues of these tests."""
     for name in (QUEUE, OUTPUTS):
         await store.queues.put(DEFAULT, name, QueueSettings())
 
@@ -34,7 +34,7 @@ def new_message(body: bytes = b"1", **facts: str) -> NewMessage:
 
 
 async def send(store: Store, count: int = 1) -> list[UUID]:
-    """So many new messages, one after the other."""
+    """New messages, sent one after the other."""
     messages = [new_message() for _ in range(count)]
     for message in messages:
         await store.messages.send(DEFAULT, QUEUE, message)
@@ -42,7 +42,7 @@ async def send(store: Store, count: int = 1) -> list[UUID]:
 
 
 async def join(store: Store, ttl_seconds: float = LONG_SECONDS) -> UUID:
-    """A new node."""
+    """Joins a new node."""
     node = await store.nodes.join(SYSTEM, new_id(), name="test", roles=[], ttl_seconds=ttl_seconds)
     return node.id
 
@@ -60,7 +60,7 @@ async def claim_one(store: Store, holder: UUID) -> Message:
 
 
 def ending(message: Message, fate: Fate = Fate.ACK, *, sends: int = 0) -> Ending:
-    """An end with so many messages to the outputs."""
+    """An ending that sends this many messages to the outputs."""
     outputs = [new_message(causation_id=str(message.id)) for _ in range(sends)]
     return Ending(
         claim=message.current_claim,
@@ -74,7 +74,7 @@ async def settle(store: Store, *endings: Ending) -> SettleResult:
 
 
 async def drain(store: Store) -> list[UUID]:
-    """Does everything there is, as a node of its own."""
+    """Processes all messages, as a node of its own."""
     holder = await join(store)
     done: list[UUID] = []
     while found := await claim(store, holder, limit=100):

@@ -1,4 +1,4 @@
-"""The tables themselves, read past the store by a connection of our own."""
+"""Reads the tables directly, on a connection of its own."""
 
 import sqlite3
 from collections import Counter
@@ -12,7 +12,7 @@ import asyncpg
 from tickwork.store.contract import Joined
 
 EFFECTS = "CREATE TABLE effects (input text NOT NULL, writer text NOT NULL)"
-"""A table of the tests' own: one row per effect, and nothing that would keep a second one out."""
+"""A table of the tests: one row per effect, without a constraint against a second one."""
 
 Row = tuple[Any, ...]
 
@@ -27,7 +27,7 @@ def path_of(url: str) -> str:
 
 
 async def fetch(url: str, query: str) -> list[Row]:
-    """The rows of a query without arguments, which both databases understand; or no rows."""
+    """Runs a query without arguments that both databases understand; no rows if it returns none."""
     if is_sqlite(url):
         with closing(sqlite3.connect(path_of(url), timeout=30)) as file, file:
             return file.execute(query).fetchall()
@@ -39,12 +39,12 @@ async def fetch(url: str, query: str) -> list[Row]:
 
 
 Look = Callable[[str], Awaitable[list[Row]]]
-"""Asks a query, which sees one moment of the database."""
+"""Runs a query, which sees one moment of the database."""
 
 
 @asynccontextmanager
 async def looking(url: str) -> AsyncIterator[Look]:
-    """The same for whoever looks again and again: one connection for all of it."""
+    """The same for repeated queries, on one connection."""
     if is_sqlite(url):
         with closing(sqlite3.connect(path_of(url), timeout=30, isolation_level=None)) as file:
 
@@ -65,19 +65,19 @@ async def looking(url: str) -> AsyncIterator[Look]:
 
 
 async def inputs_in(url: str, queue: str) -> list[str]:
-    """The ids of a queue's messages, whatever their state."""
+    """The ids of a queue's messages in any state."""
     found = await fetch(url, f"SELECT m.id {_OF_QUEUE.format(queue)}")
     return [as_id(row[0]) for row in found]
 
 
 async def states_in(url: str, queue: str) -> Counter[str]:
-    """How many messages of a queue stand where, counted row by row."""
+    """Number of messages of a queue by state, counted row by row."""
     found = await fetch(url, f"SELECT m.state {_OF_QUEUE.format(queue)}")
     return Counter(row[0] for row in found)
 
 
 async def sent_in(url: str, queue: str) -> dict[str, Any]:
-    """By cause, when each of a queue's messages was sent; the last one of several."""
+    """When each of a queue's messages was sent, by cause; the last one of several."""
     found = await fetch(
         url, f"SELECT m.causation_id, m.sent_at {_OF_QUEUE.format(queue)} ORDER BY m.sent_at"
     )
@@ -98,7 +98,7 @@ async def dead_of(url: str) -> list[str]:
 
 
 async def dead_in(url: str, queue: str) -> dict[str, Any]:
-    """When the messages died that have a dead letter of a queue; twice is a mistake."""
+    """When the messages with a dead letter of a queue died; two dead letters are an error."""
     found = await fetch(url, f"SELECT d.message_id, d.failed_at {_DEAD_OF_QUEUE.format(queue)}")
     dead = {as_id(row[0]): row[1] for row in found}
     assert len(dead) == len(found), "a message has two dead letters"
@@ -106,12 +106,12 @@ async def dead_in(url: str, queue: str) -> dict[str, Any]:
 
 
 async def effects_of(url: str) -> list[str]:
-    """The inputs whose effect happened, as often as it did."""
+    """The inputs whose effect happened, once for each time."""
     return [row[0] for row in await fetch(url, "SELECT input FROM effects")]
 
 
 def writing(url: str, input_id: str, writer: str) -> Joined:
-    """An effect on `input_id`, to be joined with a settlement."""
+    """A function that writes an effect on `input_id`, for a joint settlement."""
     if is_sqlite(url):
 
         def write_here(connection: Any) -> None:
@@ -126,14 +126,14 @@ def writing(url: str, input_id: str, writer: str) -> Joined:
 
 
 def as_id(value: object) -> str:
-    """A message's id as text, however the database keeps it."""
+    """A message's id as text, in the format of either database."""
     if isinstance(value, bytes):
         return str(UUID(bytes=value))
     return str(UUID(str(value)))
 
 
 def rows_are(counts: Sequence[int], states: Counter[str]) -> bool:
-    """Ready with delayed, claimed and held messages as counted are those that are there."""
+    """Asserts that ready, delayed, claimed and blocked messages are counted as they are."""
     ready, delayed, claimed, held = counts
     return states == Counter({"ready": ready + delayed, "claimed": claimed, "held": held})
 

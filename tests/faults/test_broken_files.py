@@ -1,6 +1,6 @@
-"""SQLite files that are corrupt, closed, locked or out of room: a clear error, nothing half done.
+"""SQLite files that are corrupt, closed, locked or full: a clear error, and no partial write.
 
-And when the fault is gone, what is already open goes on.
+When the fault is over, an open store continues.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ BOUND_SECONDS = 60.0
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
-    """A migrated file with its queues, which nobody has open."""
+    """A migrated file with its queues, not opened by anyone."""
     found = tmp_path / "tickwork.db"
     await make(found)
     return found
@@ -52,7 +52,7 @@ async def make(path: Path) -> None:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[Store]:
-    """A store that waits for others only shortly."""
+    """A store with a short busy timeout."""
     opened = await SqliteStore.open(path, busy_timeout_seconds=PATIENCE_SECONDS)
     yield opened
     await opened.close()
@@ -71,7 +71,7 @@ def overwrite_all(path: Path) -> None:
 
 
 def overwrite_pages(path: Path) -> None:
-    """The first page stays: it looks like a database, and is none behind it."""
+    """The first page stays: it looks like a database, but the rest is garbage."""
     with path.open("r+b") as file:
         size = file.seek(0, 2)
         file.seek(4_096)
@@ -117,7 +117,7 @@ async def test_a_file_that_breaks_while_it_is_open_is_named_until_it_is_whole_ag
 
 
 def _put_in_place(file: Path, place: Path) -> None:
-    """As a restore does: another file under the name, without the log of the former."""
+    """As a restore does: another file under the same name, without the old WAL."""
     for suffix in ("-wal", "-shm"):
         place.with_name(place.name + suffix).unlink(missing_ok=True)
     file.rename(place)
@@ -133,7 +133,7 @@ async def test_a_file_that_is_not_there_is_not_made_by_chance(path: Path, store:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that belongs to the ordinary user of `programs/ordinary.py`."""
+    """A folder that belongs to the unprivileged user of `programs/ordinary.py`."""
     work = WorkDir.take("files")
     server_user().own(work.path)
     yield work.path
@@ -141,7 +141,7 @@ def open_folder() -> Iterator[Path]:
 
 
 async def tried(child: Child, number: int) -> str:
-    """The next answer; the child then waits to be released."""
+    """The next result; the child then waits to be released."""
     await child.reached("tried", BOUND_SECONDS)
     return child.lines()[number]
 
@@ -182,7 +182,7 @@ async def test_a_folder_that_may_not_be_written_gets_no_file(
 
 
 async def frozen_in_its_transaction(children: Children, store: Store, path: Path) -> Child:
-    """Another process that holds the file's lock, with a settlement half way through."""
+    """Another process that holds the write lock in the middle of a settlement."""
     url = f"sqlite:///{path}"
     await tables.fetch(url, tables.EFFECTS)
     await send(store)
@@ -196,7 +196,7 @@ async def refused_for_the_lock(store: Store) -> None:
     with pytest.raises(StoreUnavailable, match="locked by another process"):
         await send(store)
     assert time.monotonic() - began < BOUND_SECONDS
-    # Whoever only reads waits for nobody.
+    # Readers do not wait.
     assert (await store.queues.counts(DEFAULT, QUEUE)).claimed == 1
 
 

@@ -1,4 +1,4 @@
-"""Calls that go together with others are each answered, at whatever moment they come."""
+"""Group commit: every call gets its answer, at whatever moment it arrives."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from tickwork.store.shared.group_commit import Coalescer
 
 BOUND_SECONDS = 10.0
 TURNS = 8
-"""Within so many turns of the loop a flight that is let go has ended."""
+"""Turns of the loop after which a released commit has finished."""
 
 
 class Database:
-    """Commits a group when it is let; a group with a bad call in it is refused."""
+    """Commits a group when it is released; refuses a group with a bad call in it."""
 
     def __init__(self) -> None:
         self.groups: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""PostgreSQL crashes under load and comes back: what was accepted is there, and work goes on."""
+"""PostgreSQL crashes under load and restarts: accepted messages survive, and work continues."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def store(durable_postgres: PostgresServer) -> AsyncIterator[Store]:
 
 
 def nodes_that_settle(events: list[Event]) -> set[str]:
-    """The nodes that claimed something and were told that it is settled."""
+    """The nodes that claimed a message and got the result that it is settled."""
     claims = {
         (event.text("message"), event.number("claim")): event.text("node")
         for event in events
@@ -47,7 +47,7 @@ def nodes_that_settle(events: list[Event]) -> set[str]:
 async def crash_under_load(
     server: PostgresServer, campaign: Campaign, store: Store, *, crashes: int
 ) -> None:
-    """Every time, all go on by themselves: the sender, and the workers as the nodes they were."""
+    """After every crash the sender and the workers continue by themselves, as the same nodes."""
     async with campaign.at_work(WORKERS):
         for _ in range(crashes):
             await asyncio.to_thread(server.stop, "immediate")

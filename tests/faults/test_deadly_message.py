@@ -1,4 +1,4 @@
-"""A message whose handler kills its process ends dead, and takes nobody along."""
+"""A message whose handler kills its process becomes a dead letter and harms no other message."""
 
 import signal
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ BOUND_SECONDS = 120.0
 
 
 class Supervised:
-    """Worker processes, each replaced when it is killed; they end when all is done."""
+    """Worker processes, replaced when they are killed; they exit when all messages are done."""
 
     def __init__(self, children: Children, url: str, history: Path) -> None:
         self._children, self._arguments = children, (url, str(history))
@@ -83,6 +83,6 @@ def done(history: Sequence[Event]) -> list[str]:
 
 
 def taken_alone(history: Sequence[Event], message: str) -> bool:
-    """The last claim of a message brought nothing else."""
+    """The last claim of a message had no other result."""
     claims = [event.facts["messages"] for event in history if event.op == "claimed"]
     return [each for each in claims if isinstance(each, list) and message in each][-1] == [message]

@@ -1,7 +1,7 @@
 """An app whose workers are killed at every commit point: each effect in the database happens once.
 
-Real workers of a real app. For each point there is one that dies there, then some that die by
-chance; and others work on while what they hold is given away.
+Real workers of a real app. One dies at each point, then some die at random; others continue while
+their claims are given away.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ WAIT_SECONDS = 120.0
 
 
 class Exactness:
-    """Inputs, workers that die over them, and what came of it."""
+    """Inputs, workers that die while processing them, and the results."""
 
     def __init__(self, home: Home, children: Children, *, at_once: int, seed: int) -> None:
         self._url, self._children, self._at_once = home.url, children, at_once
@@ -63,7 +63,7 @@ class Exactness:
         return self._children.spawn(exact.PROGRAM, self._url, seed, arms=arms)
 
     async def _send_until(self, condition: Callable[[], object], what: str) -> None:
-        """Sends inputs, of one kind or another; each says what it is about, some say it twice."""
+        """Sends inputs of different kinds; each names its subject, some of them twice."""
 
         async def sent() -> object:
             for queue in self._chance.choices(exact.INPUTS, k=self._at_once):
@@ -76,15 +76,15 @@ class Exactness:
         await eventually(sent, timeout_seconds=WAIT_SECONDS, what=what)
 
     async def _die(self, point: str) -> None:
-        """One more worker, which is killed at a point when it has done something."""
+        """Starts one more worker, which is killed at a point after it has done something."""
         most = STATEMENTS_MAX if point == statements.POINT else PASSES_MAX
         child = self._start(Arm(point, "kill", after=self._chance.randrange(most // 2, most)))
         await self._send_until(lambda: child.returncode is not None, f"a death at {point}")
         assert child.returncode == -signal.SIGKILL, child.stderr()
 
     async def _take_away(self) -> None:
-        """What workers hold is given to others, again and again, while they go on with it; until
-        some of them came too late with what they had done."""
+        """Gives claims of running workers to others, again and again, until some of the workers
+        settled too late."""
         child, store = self._start(), await self._app._engine.open()
 
         async def taken_away() -> bool:
@@ -100,8 +100,8 @@ class Exactness:
         child.kill9()
 
     async def _until_done(self) -> None:
-        """Nothing is left, and nothing is dead. The end of a batch may be told after its last item
-        is gone: so it is looked at when no more can be made, and what is left once more then."""
+        """Nothing is left, and nothing is dead. The completion event of a batch may be sent after
+        its last item is gone: so the check runs when no more can be sent, and then once more."""
         store = await self._app._engine.open()
 
         async def is_empty() -> bool:
@@ -120,7 +120,7 @@ class Exactness:
         await eventually(is_done, timeout_seconds=WAIT_SECONDS, what="all to be done")
 
     async def _judge(self) -> None:
-        """Exactly one of each for every input."""
+        """Exactly one effect of each kind for every input."""
         outputs = [msgspec.json.decode(body) for body in await self._bodies("outputs")]
         singles, gathered, splits = (
             [f"{queue} {number}" for number in range(self.inputs[queue])] for queue in exact.INPUTS

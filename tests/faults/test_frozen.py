@@ -1,4 +1,4 @@
-"""A worker frozen beyond its lease: others do its work; what it does on waking changes nothing."""
+"""A worker frozen beyond its lease: others do its work, and it changes nothing when it wakes up."""
 
 from collections.abc import AsyncIterator
 from uuid import UUID
@@ -31,7 +31,7 @@ BOUND_SECONDS = 60.0
 
 @pytest.fixture
 async def store(home: Home) -> AsyncIterator[Store]:
-    """Of another process than the frozen one: this one."""
+    """A store in another process than the frozen one: this one."""
     async with opened(home.url) as other:
         await put_queues(other)
         await tables.fetch(home.url, tables.EFFECTS)
@@ -42,21 +42,21 @@ async def store(home: Home) -> AsyncIterator[Store]:
 async def frozen(
     children: Children, home: Home, *, way: str = "plain", point: str = "claimed"
 ) -> tuple[Child, UUID]:
-    """A process that stands still at a point; and the node it was."""
+    """A process frozen at a point, and its node id."""
     sleeper = children.spawn(SLEEPER, home.url, way, str(TTL_SECONDS), arms=[Arm(point, "stop")])
     await sleeper.reached(point, BOUND_SECONDS)
     return sleeper, UUID(str(sleeper.events("claimed")[0].facts["node"]))
 
 
 async def woken(sleeper: Child) -> list[str]:
-    """What it was answered: to its settlement, its heartbeat and its claim."""
+    """The results of its settlement, its heartbeat and its claim."""
     sleeper.cont()
     await sleeper.succeeded(BOUND_SECONDS)
     return sleeper.lines()
 
 
 async def taken_over(store: Store, node_id: UUID) -> Message:
-    """The node is found dead, and its message handed to another."""
+    """Reaps the node and claims its message for another one."""
 
     async def is_reaped() -> bool:
         return node_id in (await store.reaper.reap(SYSTEM, 10)).nodes
@@ -102,7 +102,7 @@ async def test_a_lease_that_ran_out_is_over_even_if_nobody_noticed(
         return node.id == node_id and node.expires_at <= await store.now()
 
     await eventually(has_run_out, timeout_seconds=BOUND_SECONDS)
-    # Nobody else can have got the message: settling it is still right.
+    # No one else can have claimed the message: settling it is still right.
     assert await woken(sleeper) == ["settled", "NodeExpired", "NodeExpired"]
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1
     assert await claim(store, await join(store)) == ()
@@ -124,7 +124,7 @@ async def test_a_claim_number_given_twice_by_a_failover_opens_no_fence(
     store: Store, home: Home
 ) -> None:
     stale = await claim_one(store, await join(store))
-    # The replica that takes over lags: it has not seen the claim.
+    # The promoted replica lags: it has not seen the claim.
     lagging = "UPDATE tickwork_messages SET state = 'ready', holder = NULL, claim = 0"
     await tables.fetch(home.url, lagging)
     message = await claim_one(store, await join(store))

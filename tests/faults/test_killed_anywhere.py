@@ -1,7 +1,8 @@
-"""Settlements with everything that can hang on them, killed before each of their statements.
+"""Settlements with every kind of effect, killed before each of their statements.
 
-Every message has a key with one behind it, is the only item of a batch, and goes to a dead-letter
-queue if it dies. For each statement there is a process that ends messages, and is killed there.
+Every message has a key with a blocked message behind it, is the only item of a batch, and goes to a
+dead-letter queue if it dies. For each statement there is a process that settles messages and is
+killed there.
 """
 
 import random
@@ -32,7 +33,8 @@ from tickwork.store.ids import new_id
 QUEUE, GRAVES, COMPLETIONS = "inputs", "graves", "completions"
 ITEMS_PER_KEY, KEYS_PER_DEATH = 2, 2
 STATEMENTS = 20
-"""About as many as such a settlement has; whoever is to die later dies in its next one."""
+"""About as many statements as such a settlement has; a process armed for a later one dies in its
+next settlement."""
 
 STATEMENTS_OF_A_SOAK, ROUNDS_OF_A_SOAK = 40, 5
 ORDERS = handler.Orders(ways={QUEUE: {"plain": 1, "dead": 2}}, limit=1)
@@ -46,7 +48,7 @@ async def put_queues(store: Store) -> None:
 
 
 async def make_batches(crew: Crew, store: Store, key: str) -> list[UUID]:
-    """Batches whose items wait for each other; their sending is in the history."""
+    """Batches whose items share a key; their sends are in the history."""
     made: list[UUID] = []
     for place in range(ITEMS_PER_KEY):
         batch = NewBatch(id=new_id(), queue=QUEUE, completion_queue=COMPLETIONS)
@@ -87,7 +89,7 @@ async def killed_before_each_statement(
 
 
 async def check_moves(url: str) -> None:
-    """What is dead came into the dead-letter queue once, and ended there."""
+    """Every dead message arrived in the dead-letter queue once, and ended there."""
     outputs = await tables.outputs_in(url, handler.OUTPUTS)
     moved = Counter(cause for cause, way in outputs if way.startswith(f"{GRAVES}."))
     moved.update([*await tables.dead_in(url, GRAVES)])
@@ -95,7 +97,7 @@ async def check_moves(url: str) -> None:
 
 
 async def check_order(url: str, crew: Crew) -> None:
-    """Keys kept their order, and nothing is left of them."""
+    """Keys kept their order, and no key is left."""
     history = with_expiries(crew.read())
     ended = await tables.sent_in(url, handler.OUTPUTS) | await tables.dead_in(url, QUEUE)
     assert [

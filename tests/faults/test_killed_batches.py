@@ -1,4 +1,4 @@
-"""Batches, while those who fill them and those who work on them are killed: counted exactly."""
+"""Batches whose fillers and workers are killed are still counted exactly."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ async def put_queues(store: Store) -> None:
 
 
 class Killed:
-    """Batches made and worked on by processes that are killed."""
+    """Batches created and processed by processes that are killed."""
 
     def __init__(self, crew: Crew, store: Store, batches: int) -> None:
         sizes = tuple(crew.chance.choice(SIZES) for _ in range(batches))
@@ -53,7 +53,7 @@ class Killed:
         )
 
     async def fill(self, kills: int) -> None:
-        """One process after the other begins anew, until one comes to the end."""
+        """Starts one process after the other, until one finishes."""
         post = Post(filler.PROGRAM, self.orders, filler.POINTS, "item")
         each = sum(self.orders.sizes) // kills
         for number in range(kills):
@@ -61,7 +61,7 @@ class Killed:
             point = self._crew.chance.choice(("item", "statement"))
             child = self._crew.start(post, Arm(point, "kill", after=passes))
             code = await child.wait(START_SECONDS_MAX)
-            if code == 0:  # It came to the end before it had passed the point so often.
+            if code == 0:  # It finished before it reached the point so often.
                 return
             assert code == -signal.SIGKILL, child.stderr()
         await self._crew.start(post).succeeded(START_SECONDS_MAX)
@@ -71,7 +71,8 @@ class Killed:
         return all(batch.status is BatchStatus.COMPLETED for batch in batches)
 
     async def check(self, url: str, told: Completions) -> None:
-        """Every item ended once, as the tables say; every batch has all of them, and one event."""
+        """Every item ended once, as the tables say; every batch has all of its items, and one
+        event."""
         ended = await tables.fetch(url, "SELECT id, status FROM tickwork_batch_items")
         assert Counter(tables.as_id(row[0]) for row in ended) == Counter(self._items())
         completed = {tables.as_id(id_) for id_, status in ended if status == "completed"}
@@ -95,7 +96,7 @@ class Killed:
 
 
 class Plan(NamedTuple):
-    """How many rounds of killed workers, of killed fillers, and how many batches."""
+    """Rounds of killed workers, rounds of killed fillers, and number of batches."""
 
     rounds: int
     kills: int
@@ -145,7 +146,7 @@ async def test_hundreds_of_batches_end_once_in_sixty_rounds_of_kills(
 
 
 async def ending_a_batch(crew: Crew, store: Store, point: str) -> tuple[UUID, Child]:
-    """A batch of a few items, and a process that is to end them, standing at a point."""
+    """A batch of a few items, and a process stopped at a point before it ends them."""
     new = NewBatch(id=new_id(), queue=QUEUE, completion_queue=COMPLETIONS)
     items = [NewMessage(id=new_id(), body=b"1") for _ in range(ITEMS)]
     await store.batches.create(DEFAULT, new, items)
@@ -155,7 +156,7 @@ async def ending_a_batch(crew: Crew, store: Store, point: str) -> tuple[UUID, Ch
     return new.id, child
 
 
-# On SQLite the last item and the completion are one transaction: nothing can come between.
+# On SQLite the last item and the completion are one transaction.
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
 async def test_a_batch_is_completed_by_the_reaper_if_whoever_should_do_so_is_killed(
     home: Home, children: Children, tmp_path: Path
@@ -189,7 +190,7 @@ async def test_whoever_is_late_with_a_completion_tells_nobody_again(
 
 
 async def completed_once(store: Store, batch_id: UUID) -> Batch:
-    """One event came; the batch as it is then."""
+    """Asserts that one event was sent; returns the batch."""
     batch = await store.batches.get(DEFAULT, batch_id)
     assert batch.status is BatchStatus.COMPLETED
     assert (batch.total, batch.completed) == (ITEMS, ITEMS)

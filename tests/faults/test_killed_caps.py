@@ -1,4 +1,4 @@
-"""Caps of tenants while many claim at once and are killed: never exceeded, and used up."""
+"""Tenant caps while many processes claim and are killed: never exceeded, and used fully."""
 
 import random
 from collections import Counter
@@ -47,7 +47,7 @@ POSTS = [
 
 
 class Hands:
-    """How much each tenant has in hand, at one moment after the other."""
+    """Number of claims of each tenant, at one moment after the other."""
 
     def __init__(self, look: Look) -> None:
         self._look, self.most = look, Counter[str]()
@@ -85,7 +85,7 @@ async def put_up(store: Store, url: str) -> None:
     await store.queues.put(SYSTEM, QUEUE, settings)
     await store.queues.put(SYSTEM, handler.OUTPUTS, QueueSettings())
     await send_each(store, LONELY)
-    # As if they had cost two workers their life: they are handed out apart, and count, too.
+    # As if two workers had died with them: suspects are claimed separately, and count, too.
     await tables.fetch(url, f"UPDATE tickwork_messages SET lost = {LOST_CLAIMS_SEPARATE}")
     await send_each(store, BACKLOG)
 

@@ -1,4 +1,4 @@
-"""An event sent many times, while producers and workers are killed, is effective once."""
+"""An event sent many times has one effect, while producers and workers are killed."""
 
 import random
 from collections import Counter
@@ -40,7 +40,7 @@ async def killed_amid_events(
         async with Reaping(store, crew.history):
             async with crew.staffed(posts) as staff:
                 await crew.kill_by_turns(posts, staff, rounds=rounds)
-            # Those whose every message died are done at last; the others must stay done.
+            # Events whose every message died may be done at last; the others must stay done.
             names = [f"event-{number}" for number in range(events)]
             again = [NewMessage(id=new_id(), body=b"1", event_id=name) for name in names]
             await store.messages.send_bulk(DEFAULT, QUEUE, again)

@@ -1,4 +1,4 @@
-"""Order per key, while producers and workers are killed: nothing overtakes, nothing is stuck."""
+"""Order per key while producers and workers are killed: no message overtakes, and none is stuck."""
 
 import random
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Messages that die while workers are killed: one dead letter, one message in the dead-letter
-queue."""
+"""Messages that die while workers are killed: one dead letter each, moved once."""
 
 import random
 from collections import Counter
@@ -42,7 +41,7 @@ async def killed_amid_deaths(
                 await crew.kill_by_turns(POSTS, staff, rounds=rounds)
             await crew.drain(store, [QUEUE, GRAVES])
     assert await accounted_for(home.url, crew.read(), QUEUE) == []
-    # What came into the dead-letter queue was acked there, or died there once more.
+    # What arrived in the dead-letter queue was acked there, or died there again.
     outputs = await tables.outputs_in(home.url, handler.OUTPUTS)
     moved = Counter(cause for cause, way in outputs if way.startswith(f"{GRAVES}."))
     moved.update([*await tables.dead_in(home.url, GRAVES)])

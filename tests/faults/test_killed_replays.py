@@ -1,4 +1,4 @@
-"""Dead letters replayed by two at once who are killed: each becomes one message, or none."""
+"""Dead letters replayed by two processes that are killed: each becomes one message, or none."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ POST = Post(replayer.PROGRAM, replayer.Orders(queue=QUEUE), replayer.POINTS, "re
 
 
 async def leave_dead(store: Store, letters: int) -> None:
-    """So many dead letters, a few of them with the same key; nothing else."""
+    """Creates dead letters, a few of them with the same key."""
     await put_queues(store)
     holder, left = await join(store), letters
     messages = [
@@ -53,13 +53,13 @@ async def leave_dead(store: Store, letters: int) -> None:
 
 
 async def replay_all(crew: Crew, kills: int) -> None:
-    """One process after the other goes on where the last was killed, until none is open."""
+    """Starts one process after the other until no dead letter is open."""
     for _ in range(kills):
         if crew.chance.random() < AT_A_POINT:
             child = crew.start(POST, crew.killing(POST, CALLS_PER_LIFE))
         else:
             child = crew.start(POST)
-            with suppress(ChildFailed):  # it has nothing to do any more
+            with suppress(ChildFailed):  # it has nothing left to do
                 await child.reached(POST.begun, START_SECONDS_MAX)
             await delay(crew.chance.uniform(0, LIFE_SECONDS_MAX))
             child.kill9()
@@ -78,7 +78,7 @@ async def killed_amid_replays(
     found = [Resolved(*row) for row in await tables.fetch(home.url, LETTERS_RESOLVED)]
     replayed = [letter for letter in found if letter.resolution != "discarded"]
     assert len(found) == letters
-    # One message for each letter that was replayed, which says what it comes from; no other.
+    # One message for each replayed dead letter, which names its cause; no other.
     messages = await tables.fetch(home.url, MESSAGES)
     assert Counter((as_id(id_), cause) for id_, cause in messages) == Counter(
         (as_id(letter.replayed_as), as_id(letter.message_id)) for letter in replayed
@@ -98,7 +98,7 @@ class Resolved(NamedTuple):
     is_edited: bool
 
     def check(self) -> None:
-        """It was resolved in one way, which tells what was done to it."""
+        """It was resolved in one way, which shows what was done to it."""
         if self.resolution == "discarded":
             assert self.replayed_as is None, self
         else:
@@ -107,7 +107,7 @@ class Resolved(NamedTuple):
 
 
 def check_answers(history: Sequence[Event], found: Sequence[Resolved]) -> None:
-    """What anybody was told is so."""
+    """Every reported result is true."""
     messages = {as_id(letter.id): letter.replayed_as for letter in found}
     discarded = sum(letter.resolution == "discarded" for letter in found)
     told = [event for event in history if event.kind == "ok"]

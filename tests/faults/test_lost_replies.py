@@ -1,7 +1,7 @@
-"""A commit happened and its answer did not arrive: the repeat changes nothing and says the truth.
+"""A commit happened and its response was lost: the repeat changes nothing and reports the truth.
 
-Where one statement does it, the story is told twice: with the statement committing by itself, and,
-as behind a pooler, within a transaction, whose COMMIT is what gets lost.
+If one statement does it, each case runs twice: with the statement committing by itself and, as
+behind a pooler, within a transaction whose COMMIT is lost.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ ACK = rb"^-- Deletes what is still held"
 
 @dataclass(frozen=True)
 class Bench:
-    """One database, reached through the proxy, and past it."""
+    """One database, reached through the proxy, and directly."""
 
     proxy: PostgresProxy
     store: Store
@@ -51,14 +51,14 @@ class Bench:
     in_transactions: bool
 
     def lose_reply(self, statement: bytes) -> Fault:
-        """Of the statement that commits by itself, or of the COMMIT behind it."""
+        """The response of the statement that commits by itself, or of the COMMIT behind it."""
         return self.proxy.lose_reply_to(COMMIT if self.in_transactions else statement)
 
     def lose_request(self, statement: bytes) -> Fault:
         return self.proxy.lose_request_to(COMMIT if self.in_transactions else statement)
 
     async def held_back(self, fault: Fault) -> None:
-        """When the fault has struck, nothing passes any more, not even the repeat."""
+        """After the fault nothing passes the proxy, not even the repeat."""
         await fault.strikes()
         self.proxy.blackhole = True
 
@@ -81,7 +81,7 @@ async def bench(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Ben
         store = await PostgresStore.open(
             proxy.url, direct_url=home.url if in_transactions else None
         )
-        for queue in (QUEUE, OUTPUTS):  # Found once and remembered: nothing is asked in between.
+        for queue in (QUEUE, OUTPUTS):  # Found once and cached: no query in between.
             await store.messages.peek(DEFAULT, queue, 1)
         yield Bench(proxy, store, past, home.url, in_transactions)
         await store.close()
@@ -152,7 +152,7 @@ async def test_a_bulk_whose_answer_is_lost_can_be_repeated(bench: Bench) -> None
 async def settled_with_a_lost_answer(
     bench: Bench, fate: Fate, meanwhile: Callable[[], object] = lambda: None
 ) -> tuple[Message, SettleResult]:
-    """A claimed message, settled with two sends, and the repeat of that held back meanwhile."""
+    """A claimed message, settled with two sends, whose repeat is held back meanwhile."""
     await send(bench.past)
     message = await claim_one(bench.store, await join(bench.store))
     fault = bench.proxy.lose_commit_reply()
@@ -245,7 +245,7 @@ async def test_a_joint_settlement_with_a_lost_answer_had_its_effect_once(bench: 
 
 
 async def settle_a_group(bench: Bench, messages: Sequence[Message]) -> list[type | None]:
-    """Joint settlements at the same moment, which share a COMMIT; how each ends."""
+    """Concurrent joint settlements that share a COMMIT; returns their results."""
     answers = await asyncio.gather(
         *(
             bench.store.messages.settle_jointly(
@@ -295,7 +295,7 @@ async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cos
     await send(bench.past, 5)
     node_id = await join(bench.store)
     known = await claim(bench.store, node_id, limit=2)
-    if bench.in_transactions:  # The COMMIT to be lost is the one behind the claim.
+    if bench.in_transactions:  # The COMMIT to lose is the one after the claim.
         on_its_way = bench.proxy.delay_request_to(CLAIM, A_MOMENT_SECONDS)
         claiming = asyncio.create_task(claim(bench.store, node_id))
         await on_its_way.strikes()

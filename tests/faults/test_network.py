@@ -1,4 +1,4 @@
-"""Connections cut, delayed and swallowed: a clear error in bounded time, nothing half done."""
+"""Connections cut, delayed and swallowed: a clear error in bounded time, and no partial write."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ from tickwork.store.postgres.engine import database
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
 PATIENCE_SECONDS = 0.5
-"""Instead of the store's own, so that a test can wait until it is at an end."""
+"""Replaces the store's own limit, so that a test can wait for its end."""
 
 A_MOMENT_SECONDS = 0.02
 LEASE_SECONDS = 1.0
@@ -42,7 +42,7 @@ BOUND_SECONDS = 30.0
 
 @pytest.fixture
 async def past(home: Home) -> AsyncIterator[Store]:
-    """A store that reaches the database past the proxy."""
+    """A store that reaches the database directly."""
     opened = await PostgresStore.open(home.url)
     yield opened
     await opened.close()
@@ -56,7 +56,7 @@ async def proxy(home: Home) -> AsyncIterator[PostgresProxy]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `store` lose its patience soon, and pause only shortly between its tries."""
+    """Makes `store` give up soon, with short pauses between its tries."""
     monkeypatch.setattr(database, "_PAUSE_SECONDS", PATIENCE_SECONDS / 50)
     monkeypatch.setattr(database, "_COMMAND_TIMEOUT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(database, "_CONNECT_TIMEOUT_SECONDS", PATIENCE_SECONDS)
@@ -78,7 +78,7 @@ async def held_message(store: Store) -> Message:
 
 
 async def nothing_happened(url: str, message: Message) -> bool:
-    """The message is still held as it was, and nothing of its settlement is there."""
+    """Asserts that the message is still claimed and that nothing of its settlement was stored."""
     effects = await tables.effects_of(url)
     outputs = await tables.inputs_in(url, OUTPUTS)
     held = await tables.states_in(url, QUEUE)
@@ -91,7 +91,7 @@ async def test_cut_connections_are_replaced(proxy: PostgresProxy, store: Store) 
     async def claimed() -> tuple[Message, ...]:
         try:
             return await claim(store, node_id)
-        except StoreUnavailable:  # Not repeated by the store: it is the node's to find out.
+        except StoreUnavailable:  # The store does not repeat a claim: the node has to release it.
             await store.nodes.give_back_unknown(SYSTEM, node_id, [])
             return ()
 
@@ -275,7 +275,7 @@ async def test_a_claim_that_commits_late_is_given_back_when_its_node_is_ended(
 
 
 async def _listened(past: Store, wait: Callable[[float], Awaitable[bool]]) -> None:
-    """Waits until a send elsewhere wakes, and what woke before is used up."""
+    """Waits until a send by another store wakes the watch, and earlier wake-ups are used up."""
 
     async def hears() -> bool:
         await send(past)

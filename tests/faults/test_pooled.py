@@ -1,4 +1,4 @@
-"""Behind a transaction-mode pooler everything works; wake-ups take the direct way."""
+"""Everything works behind a transaction-mode pooler; wake-ups use the direct URL."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def store(pooler: TransactionPooler, home: Home) -> AsyncIterator[Store]:
 
 
 class User:
-    """Sends, claims and settles in every way there is, at the same time as the others."""
+    """Sends, claims and settles in every way, concurrently with the others."""
 
     def __init__(self, store: Store, url: str) -> None:
         self._store, self._url = store, url

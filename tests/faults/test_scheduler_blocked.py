@@ -1,5 +1,5 @@
-"""A handler, or anything else, that blocks the event loop of a leader: its lease lives on, but
-others lead what it led, and it goes on when the loop turns again."""
+"""A leader whose event loop is blocked: its lease lives on, others lead its shards, and it
+continues when the loop runs again."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,8 +1,7 @@
-"""A failover to a replica that missed the last hand-overs: no token comes twice.
+"""A failover to a replica that missed the last handovers: no token is given out twice.
 
-What was planned on the primary and not yet on its replica is gone, and is planned again: across an
-asynchronous failover nothing more can be promised. But whoever led under the lost hand-overs can
-do no harm.
+What was planned on the primary and not yet replicated is lost, and is planned again: an
+asynchronous failover can promise no more. But leaders of the lost handovers can do no harm.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +33,7 @@ def primary() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 async def address(primary: PostgresServer) -> AsyncIterator[TcpProxy]:
-    """Where the nodes find their server, whichever it is."""
+    """The URL of the server, whichever it is."""
     at = urlsplit(primary.url)
     assert at.hostname is not None
     assert at.port is not None
@@ -43,7 +42,7 @@ async def address(primary: PostgresServer) -> AsyncIterator[TcpProxy]:
 
 
 class Failover:
-    """Two nodes, a primary that dies, and what was handed over before and after."""
+    """Two nodes, a primary that dies, and the handovers before and after."""
 
     def __init__(self, primary: PostgresServer, address: TcpProxy, fleet: Fleet) -> None:
         self._primary, self._address, self.fleet = primary, address, fleet
@@ -51,7 +50,7 @@ class Failover:
 
     @property
     def url(self) -> str:
-        """By way of the address that moves."""
+        """Through the address that moves."""
         place = f"postgres@127.0.0.1:{self._address.port}"
         return urlsplit(self._primary.url)._replace(netloc=place).geturl()
 
@@ -61,7 +60,7 @@ class Failover:
             first = await self.fleet.started(url=self.url, says=says)
             await replica.caught_up()
             await replica.cut_off()
-            # Half of the shards are handed over to another, and the replica does not know.
+            # Half of the shards are handed over, and the replica does not know.
             second = await self.fleet.started(url=self.url, says=says)
             node = await leads(second)
 
@@ -80,7 +79,7 @@ class Failover:
         self.fleet.url = replica.url
 
     async def handed_over(self, replica: PostgresReplica) -> list[HandOver]:
-        """All of it: what the replica knows of its primary, what it does not, and its own."""
+        """All handovers: those the replica knows from its primary, those it missed, and its own."""
         async with opened(replica.url) as store:
             history = await self.fleet.history(store, await store.now())
         known = {(each.shard, each.token, each.node) for each in self.lost}

@@ -1,4 +1,4 @@
-"""A leader frozen beyond its lease, in mid-write: others plan, and what it writes is refused."""
+"""A leader frozen beyond its lease during a write: others plan, and its write is refused."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -35,8 +35,8 @@ async def store(home: Home) -> AsyncIterator[Store]:
 
 
 async def frozen_at(sleeper: Child, point: str, url: str) -> None:
-    """Stops it when it comes to a point; on SQLite not while another thread of it is writing: the
-    file would be locked for everybody, for as long as it is frozen."""
+    """Stops it at a point; on SQLite not while another of its threads is writing: the file would be
+    locked for everyone while it is frozen."""
     for _ in range(FREEZES_MAX):
         sleeper.arm(point, "stop")
         await eventually(lambda: sleeper.is_frozen, timeout_seconds=BOUND_SECONDS, what=point)
@@ -47,8 +47,8 @@ async def frozen_at(sleeper: Child, point: str, url: str) -> None:
 
 
 async def frozen_between_statements(sleeper: Child, url: str) -> None:
-    """Stops it, but not while it prepares a statement: to the server it is not idle then, and what
-    its transaction has locked stays so for a minute, or (before 17) for as long as it is frozen."""
+    """Stops it, but not while it prepares a statement: then the server does not see it as idle, and
+    its transaction keeps its locks for a minute, or (before 17) while it is frozen."""
     connection = await asyncpg.connect(url)
     try:
         for _ in range(FREEZES_MAX):
@@ -62,7 +62,7 @@ async def frozen_between_statements(sleeper: Child, url: str) -> None:
 
 
 def is_writable(url: str) -> bool:
-    """Whether nobody keeps the file locked."""
+    """Whether no process holds the write lock."""
     file = sqlite3.connect(tables.path_of(url), timeout=LOCKED_SECONDS_MAX, isolation_level=None)
     with closing(file):
         try:
@@ -74,7 +74,7 @@ def is_writable(url: str) -> bool:
 
 
 async def taken_over(store: Store, sleeper: Child) -> None:
-    """Waits until nothing is led by a node that is frozen."""
+    """Waits until no shard is led by a frozen node."""
     node = await leads(sleeper)
 
     async def is_taken() -> bool:
@@ -85,7 +85,7 @@ async def taken_over(store: Store, sleeper: Child) -> None:
 
 
 async def goes_on(sleeper: Child) -> None:
-    """Waits until it leads something again, as somebody else."""
+    """Waits until it leads something again, under a new identity."""
     before = len(sleeper.events("held"))
 
     def leads_again() -> bool:
@@ -121,13 +121,14 @@ async def test_a_plan_that_is_under_way_in_the_server_is_the_old_leaders_or_nobo
     held = "INSERT ON tickwork_messages FOR EACH ROW"
     async with barriers.barrier(home.url, before=held) as barrier:
         await barrier.reached()
-        # Its statement is with the server: it is committed while nobody is there to hear of it.
+        # The server has its statement: it commits while no one is there to receive the result.
         await frozen_between_statements(sleeper, home.url)
         fleet.start()
         await eventually(barrier.somebody_waits_for_who_is_held, timeout_seconds=BOUND_SECONDS)
         await barrier.opens()
         await taken_over(store, sleeper)
-        # Only now the barrier goes: who is frozen while it prepares a statement keeps the table.
+        # Only now the barrier is removed: a process frozen while it prepares a statement locks the
+        # table.
         sleeper.cont()
     await goes_on(sleeper)
     assert await fleet.judge(store) == ()

@@ -1,4 +1,4 @@
-"""Nodes that join and leave under load: shards move at once, and no slot notices."""
+"""Nodes that join and leave under load: shards move at once, and no slot is affected."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ NODES = 3
 CHANGES = 1
 CHANGES_OF_A_SOAK = 40
 LONG_SECONDS = 600.0
-"""A lease that does not run out during a test: whoever takes over was handed it."""
+"""A lease that does not expire during a test: shards move only by handover."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def store(home: Home) -> AsyncIterator[Store]:
 
 
 async def evenly_led(store: Store, nodes: int) -> None:
-    """Waits until all nodes lead the same."""
+    """Waits until all nodes lead equal shares."""
 
     async def is_even() -> bool:
         holders = [each.node for each in await store.shards.list(SYSTEM)]
@@ -39,7 +39,7 @@ async def evenly_led(store: Store, nodes: int) -> None:
 
 
 async def come_and_go(fleet: Fleet, store: Store, *, changes: int) -> None:
-    """One after the other leaves, and another one comes."""
+    """Nodes leave one after the other, and others join."""
     await fleet.prepare(store)
     nodes: list[Child] = [fleet.start(ttl_seconds=LONG_SECONDS) for _ in range(NODES)]
     await evenly_led(store, NODES)

@@ -1,4 +1,4 @@
-"""`kill -9` of leaders while they plan: every slot is accounted for, and none came twice."""
+"""`kill -9` of leaders while they plan: every slot is accounted for, and none fires twice."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ KILLS_OF_A_SOAK = 120
 CHANGED = 20
 TTL_SECONDS = 1.0
 SLACK_SECONDS = 5.0
-"""What a busy machine may add to a bound; the bench has the bound itself."""
+"""What a busy machine may add to a bound; the benchmark checks the bound itself."""
 
 
 on_postgres = pytest.mark.parametrize(
@@ -33,13 +33,13 @@ on_postgres = pytest.mark.parametrize(
 
 @pytest.fixture
 async def store(home: Home) -> AsyncIterator[Store]:
-    """Of another process than those that are killed: this one."""
+    """A store in another process than the killed ones: this one."""
     async with opened(home.url) as other:
         yield other
 
 
 async def kill_by_turns(fleet: Fleet, store: Store, *, kills: int) -> None:
-    """Each time another node takes the place of the one that was killed, amid changes."""
+    """Each time another node replaces the killed one, while schedules change."""
     await fleet.prepare(store)
     nodes = [await fleet.started(is_slow=True) for _ in range(NODES)]
     for number in range(kills):

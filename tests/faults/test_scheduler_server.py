@@ -1,4 +1,4 @@
-"""Leaders whose PostgreSQL crashes, loses its answers, or shares no clock with them."""
+"""Leaders whose PostgreSQL crashes, loses responses, or has another clock."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tickwork.store.postgres.engine.migrate import migrate
 PLAN = rb"^-- Carries out plans"
 HOUR_SECONDS = 3_600.0
 LEASE_SECONDS = 600.0
-"""Longer than a server is away: what a node had in hand is not taken for the death of it."""
+"""Longer than the server is down, so that no node is reaped because of it."""
 
 CRASHES_OF_A_SOAK = 15
 LOSSES_OF_A_SOAK = 60
@@ -69,7 +69,7 @@ async def test_many_crashes_lose_and_repeat_no_slot(
 
 
 async def lose_answers(fleet: Fleet, store: Store, url: str, *, losses: int) -> None:
-    """Those of plans that commit by themselves, and those of COMMITs, of one leader of two."""
+    """Responses to plans that commit by themselves, and to COMMITs, of one leader of two."""
     await fleet.prepare(store)
     async with PostgresProxy(url) as proxy:
         unlucky = await fleet.started(url=proxy.url_for(url))

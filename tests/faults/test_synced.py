@@ -19,12 +19,12 @@ WAL, SQLITE_WAL = "/pg_wal/", r"\.db-wal$"
 FEW_SENDS = "tests.faults.programs.few_sends"
 START_SECONDS_MAX = 60.0
 ANSWER = "2\0\0\0\4D"
-"""On the wire: bound, and here is the row."""
+"""In the wire protocol: a bound statement and its row."""
 
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    """Durable, and nobody but the sending process itself writes its log."""
+    """Durable, and only the sending process itself writes its WAL."""
     with PostgresServer(durable=True, settings={"wal_writer_delay": "10s"}) as started:
         yield started
 
@@ -49,7 +49,7 @@ async def traced_send(children: Children, url: str) -> Trace:
 
 
 async def _backend(url: str) -> int:
-    """The one server process that is not asking."""
+    """The one server process other than the one that asks."""
     connection = await asyncpg.connect(url)
     try:
         query = (
@@ -107,7 +107,7 @@ async def test_sqlite_has_synced_its_log_when_send_is_answered(
 async def test_an_answer_of_sqlite_before_its_sync_would_be_noticed(
     children: Children, home: Home
 ) -> None:
-    async with opened(home.url):  # The log stays: nobody is the last to close the file.
+    async with opened(home.url):  # The WAL stays: no one is the last to close the file.
         trace = await traced_program(children, home.url, "careless")
     for answer in trace.calls_with("answered", name="write"):
         assert trace.syncs_before(answer, SQLITE_WAL) == []

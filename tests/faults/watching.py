@@ -1,4 +1,4 @@
-"""Somebody who looks again and again while others are at work."""
+"""Polls something again and again while others work."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ PAUSE_SECONDS = 0.015
 class Watching:
     """Calls `look` until the block is left; what it raises is raised then.
 
-    A look that has begun comes to its end: what it was answered must not get lost.
+    A call that has started runs to its end: its result must not get lost.
     """
 
     def __init__(self, look: Callable[[], Awaitable[object]]) -> None:

@@ -1,4 +1,4 @@
-"""How messages come into the model: once, behind their key, with their copies, if they fit."""
+"""How messages are stored in the model: once, ordered by key, with copies, within the cap."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tickwork.errors import BacklogFull
 
 
 class Arrivals:
-    """Everything that is stored comes this way; to be called inside a transaction."""
+    """Stores every kind of message; to be called inside a transaction."""
 
     def __init__(self, tables: Tables, now: Now) -> None:
         self._tables, self._now = tables, now
 
     def send(self, tenant: str, queue: Queue, messages: Iterable[NewMessage]) -> None:
-        """Stores what is not there yet, and its copies; `BacklogFull` if they do not fit."""
+        """Stores the messages that are not stored yet, and their copies; `BacklogFull` if they do
+        not fit."""
         filled: set[UUID] = set()
         for message in messages:
             if self.store(tenant, queue, message):
@@ -29,8 +30,8 @@ class Arrivals:
         self.check_backlogs(filled)
 
     def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> int:
-        """For what may not fail: to the queue if there is one, and to subscribers in any case; says
-        to how many of them."""
+        """Sends events that must not fail: to the queue if there is one, and to subscribers;
+        returns the number of subscribers."""
         if queue is None or self.store(tenant, queue, message):
             return len(self._copy(tenant, queue, message))
         return 0
@@ -38,7 +39,7 @@ class Arrivals:
     def store(
         self, tenant: str, queue: Queue, new: NewMessage, *, batch_id: UUID | None = None
     ) -> bool:
-        """One message, at the end of its key; False if it is there already."""
+        """Stores one message at the end of its key; False if it is stored already."""
         row = self._row(tenant, queue, new, batch_id)
         if self._tables.has(row):
             return False
@@ -50,7 +51,7 @@ class Arrivals:
         return True
 
     def check_backlogs(self, queue_ids: Iterable[UUID]) -> None:
-        """Raises `BacklogFull` if a queue has more than it may have."""
+        """Raises `BacklogFull` if a queue exceeds its cap."""
         for queue in [self._tables.queues[queue_id] for queue_id in queue_ids]:
             bytes_max = queue.settings.backlog_bytes_max
             if bytes_max is not None and self._backlog(queue) > bytes_max:
@@ -61,7 +62,7 @@ class Arrivals:
         return sum(len(row.message.body) for row in rows if row.message.queue_id == queue.id)
 
     def _copy(self, tenant: str, queue: Queue | None, message: NewMessage) -> dict[UUID, bool]:
-        """Copies for all who subscribe; says to which queues, and whether they are new there."""
+        """Copies for all subscribers; returns their queues, and whether the copies are new."""
         wanted = {
             each.queue_id
             for each in self._tables.subscriptions

@@ -27,7 +27,7 @@ PIECE_ITEMS = 1_000
 
 
 class MemoryBatches:
-    """Messages that are counted together."""
+    """Batches of messages with exact progress."""
 
     def __init__(
         self, tables: Tables, now: Now, arrivals: Arrivals, departures: Departures
@@ -94,7 +94,7 @@ class MemoryBatches:
         return self._seen(self.seal(self._row(scope, batch_id)))
 
     def make(self, scope: Scope, batch: BatchWithItems) -> None:
-        """A batch with all its items, unless it is there; part of the caller's transaction."""
+        """Stores a batch with all its items unless it exists; part of the caller's transaction."""
         queue, tenant = self._tables.queue(scope, batch.queue), own_tenant(scope)
         known = self._tables.batches.get((tenant, batch.id))
         if known is not None:
@@ -106,7 +106,7 @@ class MemoryBatches:
         self.seal(self._add(row, queue, batch.items) if batch.items else row)
 
     def seal(self, row: BatchRow) -> BatchRow:
-        """Whole, with what is stored; and completed, if all of it has ended."""
+        """Seals a batch, and completes it if all of its items have ended."""
         if row.total is None:
             row = structs.replace(row, total=row.stored)
             self._tables.batches[row.tenant, row.id] = row
@@ -128,7 +128,7 @@ class MemoryBatches:
         )
 
     def _add(self, row: BatchRow, queue: Queue, piece: Sequence[NewMessage]) -> BatchRow:
-        """A piece, all or none."""
+        """Stores a chunk, all or none."""
         check_item_count(row.stored + len(piece))
         with self._tables.transaction():
             for index, item in enumerate(piece, start=row.stored):
@@ -136,7 +136,7 @@ class MemoryBatches:
                 if not self._arrivals.store(row.tenant, queue, item, batch_id=row.id):
                     raise Conflict(f"item {item.id} is a message already")
             self._arrivals.check_backlogs({queue.id})
-            # Meanwhile items may have ended: what is counted is not what it was.
+            # Items may have ended meanwhile, so the counts may have changed.
             row = self._tables.batches[row.tenant, row.id]
             row = structs.replace(row, stored=row.stored + len(piece), filled_at=self._now())
             self._tables.batches[row.tenant, row.id] = row
@@ -163,7 +163,7 @@ class MemoryBatches:
                 yield item
 
     def _seen(self, row: BatchRow) -> Batch:
-        """Counted anew from the items every time: that is what the stores' counters must equal."""
+        """Counted from the items every time: the stores' counters must equal that."""
         statuses = [item.status for item in self._items(row)]
         status = BatchStatus.FILLING if row.total is None else BatchStatus.RUNNING
         return Batch(

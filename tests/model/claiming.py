@@ -1,4 +1,4 @@
-"""Handing out in the model: who may get what, and whose turn it is."""
+"""Claims in the model: which messages may be claimed, and which tenant is next."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tickwork.errors import NodeExpired
 
 
 class Turns:
-    """The tenants that wait in each queue, in line. A turn is as many messages as the tenant's
-    weight; a claim may end in the middle of one, and the next goes on there."""
+    """The waiting tenants of each queue, in order. A turn is as many messages as the tenant's
+    weight; a claim may end in the middle of one, and the next continues there."""
 
     def __init__(self) -> None:
         self._lines: dict[UUID, list[str]] = {}
@@ -32,7 +32,7 @@ class Turns:
     def take(
         self, queue_id: UUID, waiting: dict[str, list[Row]], weights: dict[str, int], limit: int
     ) -> list[Row]:
-        """The next rows, by turns; of each tenant the first ones."""
+        """The next rows by turns, the first ones of each tenant."""
         chosen: list[Row] = []
         line = [tenant for tenant in self._lines.get(queue_id, []) if tenant in waiting]
         line += [tenant for tenant in waiting if tenant not in line]
@@ -80,7 +80,7 @@ class Claiming:
                 raise NodeExpired(request.holder)
 
     def _next(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
-        """What may be in one answer with anything."""
+        """Messages that may be claimed together with any others."""
         waiting: dict[str, list[Row]] = {}
         for row in sorted(self._tables.rows(scope, queue), key=Row.order):
             if self._may_go(row) and row.message.lost < LOST_CLAIMS_SEPARATE:
@@ -93,7 +93,7 @@ class Claiming:
         return self._turns.take(queue.id, waiting, weights, limit)
 
     def _suspects(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
-        """The oldest, and those that may be in one answer with it."""
+        """The oldest suspect, and those that may be claimed together with it."""
         suspects = [
             row
             for row in sorted(self._tables.rows(scope, queue), key=lambda row: row.order()[1:])
@@ -128,7 +128,7 @@ class Claiming:
         )
 
     def _left(self, queue: Queue, tenant: str) -> int:
-        """How much a tenant may have in hand beside what it has."""
+        """How many more claims a tenant may have."""
         cap = queue.settings.tenant_claimed_max
         if cap is None:
             return len(self._tables.messages)
@@ -152,7 +152,7 @@ class Claiming:
             self._tables.spent_until[queue.id] = spend(before, self._now(), rate, messages)
 
     def _hand_out(self, row: Row, request: ClaimRequest) -> bool:
-        """False for what is acked unseen: its event is done."""
+        """False for a duplicate of a done event, which is acked without running."""
         if self._departures.is_done(row.message):
             self._departures.ack(row)
             return False

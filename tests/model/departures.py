@@ -1,4 +1,4 @@
-"""How messages leave the model, and what that sets off: the key goes on, the batch counts."""
+"""How messages are removed from the model, and what follows: keys, batches, events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tickwork.store.shared.counters import warn_untold
 
 
 class Departures:
-    """Everything that is done with leaves this way; to be called inside a transaction."""
+    """Removes every kind of message; to be called inside a transaction."""
 
     def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
         self._tables, self._now, self._arrivals = tables, now, arrivals
@@ -30,7 +30,7 @@ class Departures:
 
     @contextmanager
     def completing_later(self) -> Iterator[None]:
-        """Batches that end meanwhile are completed at the end: their events come after the rest."""
+        """Batches that become complete are completed at the end: their events come last."""
         ended: list[BatchRow] = []
         self._later = ended
         try:
@@ -46,7 +46,7 @@ class Departures:
         return event in self._tables.events_done
 
     def ack(self, row: Row) -> None:
-        """Done; its event is remembered."""
+        """Acks the message and remembers its event."""
         message = row.message
         if message.event_id is not None:
             event = (message.tenant, message.queue_id, message.event_id)
@@ -56,13 +56,13 @@ class Departures:
         self._count(message, ItemStatus.COMPLETED, None)
 
     def drop(self, row: Row, reason: str) -> None:
-        """Nobody wants it any more: purged, deleted, cancelled."""
+        """Purges, deletes or cancels the message."""
         self._tables.tally(CounterName.PURGED, row.message)
         self._remove(row)
         self._count(row.message, ItemStatus.FAILED, reason)
 
     def put_back(self, row: Row, ending: Ending) -> None:
-        """Ready again after the ending's delay; it goes on holding its key."""
+        """Makes the message ready again after the ending's delay; it keeps its key."""
         if ending.counts_attempt:
             self._tables.tally(CounterName.RETRIED, row.message)
         self._tables.put(
@@ -77,7 +77,8 @@ class Departures:
         )
 
     def bury(self, row: Row, ending: Ending) -> None:
-        """A dead letter, and no message any more; but one in the dead-letter queue, if any."""
+        """Makes a dead letter of the message, and a message in the dead-letter queue if there is
+        one."""
         letter = self._letter(row.message, ending)
         self._tables.letters[letter.id] = letter
         self._tables.tally(CounterName.DEAD, row.message)
@@ -88,7 +89,7 @@ class Departures:
             self._arrivals.announce(letter.tenant, None, event)
 
     def record(self, message: Message, record: FiringResult | None) -> None:
-        """What became of the message's slot, if it has one."""
+        """Records the firing of the message's slot, if it has one."""
         if record is None or message.schedule_id is None or message.slot is None:
             return
         now = self._now()
@@ -115,7 +116,7 @@ class Departures:
         )
 
     def complete(self, batch: BatchRow) -> bool:
-        """The one event of a batch that is whole and has ended."""
+        """Sends the one event of a sealed batch whose items have all ended."""
         if not batch.has_ended or batch.completed_at is not None:
             return False
         if self._later is not None:
@@ -137,7 +138,7 @@ class Departures:
         return True
 
     def _remove(self, row: Row) -> None:
-        """The next of its key is the earliest of those that wait."""
+        """Unblocks the earliest blocked message of a key."""
         del self._tables.messages[row.name]
         waiting = self._tables.same_key(row.message)
         if waiting and all(each.message.state is State.BLOCKED for each in waiting):

@@ -26,7 +26,7 @@ from tickwork.store.ids import new_id
 
 
 class MemoryDeadLetters:
-    """What will not be delivered again by itself."""
+    """Messages that will not be delivered again unless they are replayed."""
 
     def __init__(self, tables: Tables, now: Now, arrivals: Arrivals) -> None:
         self._tables, self._now, self._arrivals = tables, now, arrivals
@@ -106,7 +106,7 @@ class MemoryDeadLetters:
         selection: Selection,
         after: tuple[object, ...] | None = None,
     ) -> Sequence[DeadLetter]:
-        """The open letters that fit everything given, oldest first."""
+        """The open dead letters that match all conditions, oldest first."""
         letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
         fitting = [
             letter

@@ -1,8 +1,8 @@
 """The model: the whole contract in memory, under a virtual clock, small enough to be obvious.
 
-It is the reference, not a product: nothing is durable, nothing is fast, and one event loop is
-all the isolation there is. `arrivals.py` says how messages come, `claiming.py` how they are
-handed out, `departures.py` how they leave; the other files are a noun of the contract each.
+It is a reference, not a product: nothing is durable or fast, and one event loop is all the
+isolation there is. `arrivals.py` stores messages, `claiming.py` claims them, `departures.py`
+removes them; the other files are one noun of the contract each.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from tickwork.store.contract import Joined
 
 
 class MemoryMessages:
-    """In, handed out, and done with."""
+    """Messages: send, claim, settle, read and delete."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class MemoryMessages:
             self._arrivals.send(own_tenant(scope), queue, messages)
 
     def _held(self, scope: Scope, held: Claim) -> Row | None:
-        """The row of a message that is held exactly so."""
+        """The row of a message with exactly this claim."""
         row = self._tables.messages.get((held.tenant, held.id))
         if (
             row is None

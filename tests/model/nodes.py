@@ -88,7 +88,7 @@ class MemoryNodes:
 
 
 class MemoryReaper:
-    """Gives back what its holder will not."""
+    """Releases claims of dead holders and expires messages and batches."""
 
     def __init__(
         self, tables: Tables, now: Now, departures: Departures, batches: MemoryBatches
@@ -146,8 +146,8 @@ class MemoryReaper:
         return released
 
     def _expire(self, limit: int) -> int:
-        """The head of a key goes first, so that what waits behind it keeps its place. How many
-        were slots that nobody had begun with."""
+        """The head of a key first, so that blocked messages keep their order. Returns how many were
+        slots without an attempt."""
         unwanted = [row for row in self._tables.messages.values() if self._is_unwanted(row)]
         chosen = sorted(unwanted, key=lambda row: row.place)[:limit]
         for row in chosen:
@@ -156,7 +156,7 @@ class MemoryReaper:
         return sum(not message.attempts for message in slots)
 
     def _close(self, limit: int) -> int:
-        """Batches that nobody goes on filling."""
+        """Seals abandoned batches."""
         kept = timedelta(seconds=BATCH_FILLING_SECONDS_MAX)
         left = [
             row
@@ -169,7 +169,7 @@ class MemoryReaper:
         return row.lease_until is not None and row.lease_until <= self._now()
 
     def _is_unwanted(self, row: Row) -> bool:
-        """Past its own expiry, or visible for longer than its queue keeps messages."""
+        """Whether it is past its own expiry, or visible for longer than the queue's retention."""
         if row.message.state is State.CLAIMED:
             return False
         kept = timedelta(seconds=self._settings(row).retention_seconds)
@@ -180,7 +180,7 @@ class MemoryReaper:
         return self._tables.queues[row.message.queue_id].settings
 
     def _bury(self, row: Row, reason: str) -> None:
-        # Nobody holds a message that expires: it is taken by the reaper itself.
+        # An expiring message has no holder: the reaper claims it itself.
         held = structs.replace(row.message, holder=row.message.holder or new_id()).current_claim
         error = LEASE_RAN_OUT if reason == REASON_MAX_RETRIES else None
         record = dead_result(row.message.terms, row.message.run, reason, error)
@@ -189,7 +189,7 @@ class MemoryReaper:
 
 
 class MemoryWakeups:
-    """Telling waiting consumers."""
+    """Wakes waiting consumers."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

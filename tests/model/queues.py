@@ -16,7 +16,7 @@ from tickwork.store.ids import new_id
 
 
 class MemoryTenants:
-    """The owners."""
+    """Tenants and their limits."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -57,7 +57,7 @@ class MemoryQueues:
             for queue in self._tables.queues.values()
             if scope.is_system or queue.tenant in (scope.tenant, None)
         ]
-        # A tenant's own stand before the shared ones of the same name.
+        # A tenant's own queues come before shared ones of the same name.
         return tuple(sorted(seen, key=lambda each: (each.name, each.tenant is None, each.tenant)))
 
     async def delete(self, scope: Scope, name: str) -> None:
@@ -97,7 +97,7 @@ class MemoryQueues:
 
 
 class MemorySubscriptions:
-    """Which queues get copies of which messages."""
+    """Which queues get copies of which types."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -126,7 +126,7 @@ class MemorySubscriptions:
 
 
 def queue_counts(tables: Tables, now: Now, scope: Scope, queue: Queue) -> Counts:
-    """How many messages stand where."""
+    """Number of messages by state."""
     rows = tables.rows(scope, queue)
     states = [row.message.state for row in rows]
     ready = sum(row.is_ready(now()) for row in rows)

@@ -1,4 +1,4 @@
-"""What the model keeps of the past: firings, tallies, and how long."""
+"""What the model keeps of the past: firings, counters, and their retention."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 
 class MemoryFirings:
-    """What became of slots."""
+    """Firings: what happened to slots."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -46,7 +46,7 @@ class MemoryFirings:
 
 
 class MemoryStats:
-    """What passes, counted."""
+    """Queue statistics."""
 
     def __init__(self, tables: Tables, now: Now) -> None:
         self._tables, self._now = tables, now
@@ -95,7 +95,7 @@ class MemoryStats:
 
 
 class MemoryPruner:
-    """Takes away what was kept long enough."""
+    """Deletes rows past their retention."""
 
     def __init__(self, tables: Tables, now: Now) -> None:
         self._tables, self._now = tables, now

@@ -1,4 +1,4 @@
-"""What the model remembers: plain dicts of frozen values, and how they are looked up."""
+"""The state of the model: plain dicts of frozen values, and lookups in them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tickwork.store.shared.waiting import Watchers
 Now = Callable[[], datetime]
 
 Name = tuple[str, UUID]
-"""A tenant and the id of something of its own."""
+"""A tenant and the id of something it owns."""
 
 Tally = tuple[UUID, str, CounterName, str, str]
-"""A queue, a tenant, what happened, and the type and source of what it happened to."""
+"""Queue, tenant, counter, type and source."""
 
 _AN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Row(Struct, frozen=True):
-    """A message, and what a reader of it is not told."""
+    """A message with fields that readers do not see."""
 
     message: Message
     place: int
@@ -60,7 +60,7 @@ class Row(Struct, frozen=True):
 
 
 class BatchRow(Struct, frozen=True, kw_only=True):
-    """A batch as it is stored. `total` is known when it is whole."""
+    """A batch as it is stored. `total` is set when it is sealed."""
 
     tenant: str
     id: UUID
@@ -97,14 +97,14 @@ class Tables:
         self.nodes: dict[UUID, Node] = {}
         self.tallies: dict[tuple[datetime, Tally], int] = {}
         self.counted: Counter[Tally] = Counter()
-        """Not written down yet: what a process forgets when it is killed."""
+        """Counters not stored yet, which a killed process loses."""
         self.callers_own: list[str] = []
         self.watchers = Watchers()
         self.places = count(1)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it, or as if nothing had happened."""
+        """Commits all of it, or restores everything."""
         before = {
             name: table.copy()
             for name, table in vars(self).items()
@@ -124,7 +124,7 @@ class Tables:
         return found
 
     def find_queue(self, scope: Scope, name: str | None) -> Queue | None:
-        """The same, if there is one."""
+        """The same, or None."""
         if scope.is_system or scope.tenant in self.tenants:
             for owner in (scope.tenant, None):
                 for queue in self.queues.values():
@@ -133,7 +133,7 @@ class Tables:
         return None
 
     def rows(self, scope: Scope, queue: Queue) -> list[Row]:
-        """What the scope sees of a queue."""
+        """The messages of a queue that the scope sees."""
         return [
             row
             for row in self.messages.values()
@@ -142,7 +142,7 @@ class Tables:
         ]
 
     def open_letters(self, scope: Scope, queue: Queue) -> list[DeadLetter]:
-        """What the scope sees of a queue's dead letters, oldest first."""
+        """The dead letters of a queue that the scope sees, oldest first."""
         return sorted(
             (
                 letter
@@ -155,14 +155,14 @@ class Tables:
         )
 
     def same_key(self, message: Message) -> list[Row]:
-        """The living messages of the same key, by place."""
+        """The waiting and claimed messages of the same key, in order."""
         if message.key is None:
             return []
         same = [row for row in self.messages.values() if _lock(row.message) == _lock(message)]
         return sorted(same, key=lambda row: row.place)
 
     def has(self, row: Row) -> bool:
-        """Whether the message is there already, by its id or as the message of its slot."""
+        """Whether the message is stored already, by its id or as the message of its slot."""
         slot = _slot(row.message)
         return row.name in self.messages or (
             slot is not None and slot in {_slot(each.message) for each in self.messages.values()}
@@ -182,7 +182,7 @@ class Tables:
 
 
 def own_tenant(scope: Scope) -> str:
-    """Whose a new thing is: the system's own are the default tenant's."""
+    """The tenant of a new thing: the system's belong to the default tenant."""
     tenant = scope.tenant or DEFAULT.tenant
     assert tenant is not None
     return tenant

@@ -37,17 +37,17 @@ TTL_SECONDS = 15.0
 STEP_SECONDS = 5
 
 Twist = Callable[[Any], Any]
-"""Makes of a store one that does something wrong."""
+"""Wraps a store so that it does something wrong."""
 
 Meanwhile = Callable[[], Awaitable[object]]
 
 
 class Plans(PlanLog):
-    """The log, with what happens between a decision and its write."""
+    """The log, with a hook between a decision and its write."""
 
     meanwhile: Meanwhile | None = None
     repeat_after: Meanwhile | None = None
-    """If it is set, the answer to the next plan is lost: after this, it is asked again."""
+    """If set, the response to the next plan is lost: after this call, it is repeated."""
 
     async def plan(
         self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
@@ -71,7 +71,7 @@ class RaiseErrors(Observer):
 
 
 class Leader:
-    """A node that leads, as far as its role is concerned."""
+    """The scheduler role of one node."""
 
     def __init__(self, store: Store, plans: Plans, clock: VirtualClock) -> None:
         self.store, self.plans, self.node = store, plans, new_id()
@@ -89,7 +89,7 @@ class Leader:
         )
 
     async def beat(self) -> None:
-        """Renews its lease; if that is over, the identity is, too."""
+        """Renews its lease; joins under a new identity if it expired."""
         try:
             await self.store.nodes.heartbeat(SYSTEM, self.node, TTL_SECONDS)
         except NodeExpired:
@@ -108,7 +108,7 @@ class Leader:
 
 
 class Bed:
-    """One database, its leaders, and what is seen of them."""
+    """One database, its leaders, and what is observed of them."""
 
     def __init__(
         self, home: Home, folder: Path, clock: VirtualClock, store: Store, twist: Twist
@@ -120,19 +120,19 @@ class Bed:
         self.watched: list[WatchedSchedule] = []
 
     async def schedule(self, **fields: Any) -> Schedule:
-        """A schedule whose slots will be asked for."""
+        """Adds a schedule whose slots will be checked."""
         made = await create(self.store, self.clock, **fields)
         assert made.next_slot is not None
         self.watch(made, since=just_before(made.next_slot))
         return made
 
     def watch(self, schedule: Schedule, *, since: datetime) -> None:
-        """From an instant on, and up to the end of the story."""
+        """Observed from an instant on, up to the end of the scenario."""
         rule = schedule.definition.rule
         self.watched.append(WatchedSchedule(id=schedule.id, rule=rule, since=since, until=since))
 
     async def leader(self) -> Leader:
-        """One more node, that has joined and holds nothing yet."""
+        """One more node, which has joined and leads nothing yet."""
         own = self._twist(await self.home.open(self.clock))
         path = self._folder / f"{len(self._logs)}.plans"
         self._logs.append(path)
@@ -146,7 +146,7 @@ class Bed:
         return await pull(self.store, limit=ALL)
 
     async def handle(self, messages: Sequence[Message] | None = None) -> None:
-        """All that may be had is handled, and all is well."""
+        """Claims all messages and settles them as succeeded."""
         found = await self.claim() if messages is None else messages
         endings = [
             decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in found
@@ -155,7 +155,7 @@ class Bed:
             await self.store.messages.settle(SYSTEM, Settlement(tuple(endings)))
 
     async def run(self, *leaders: Leader, seconds: int) -> None:
-        """Time passes, everybody does its work."""
+        """Advances the time and lets every leader do its work."""
         for _ in range(0, seconds, STEP_SECONDS):
             for each in leaders:
                 await each.step()
@@ -163,7 +163,7 @@ class Bed:
             self.clock.advance(seconds=STEP_SECONDS)
 
     async def history(self) -> History:
-        """All that was seen up to now."""
+        """Everything observed up to now."""
         watched = [structs.replace(each, until=self.clock.now()) for each in self.watched]
         return await read_history(self.store, self.home.url, watched, read_plans(self._logs))
 

@@ -1,4 +1,4 @@
-"""Stories in which one safeguard decides whether all goes well."""
+"""Scenarios in which one safeguard decides whether a law holds."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ SCHEDULES = 4
 
 
 async def take_over(bed: Bed) -> None:
-    """A leader is frozen after it has decided, another takes its shards, the first one wakes."""
+    """A leader is frozen after its decision, another takes its shards, the first one wakes up."""
     for _ in range(SCHEDULES):
         await bed.schedule(**EVERY_TEN)
     first = await bed.leader()
@@ -32,7 +32,7 @@ async def take_over(bed: Bed) -> None:
 
 
 async def taken_in_mid_write(bed: Bed) -> None:
-    """A leader's plan is under way in the server when its lease runs out, and another comes."""
+    """A leader's plan is running in the server when its lease expires and another takes over."""
     await bed.schedule(**EVERY_TEN)
     first = await bed.leader()
     await first.scheduler.hold()
@@ -50,7 +50,7 @@ async def taken_in_mid_write(bed: Bed) -> None:
 
 
 async def renewed_in_mid_take(bed: Bed) -> None:
-    """A leader's last beat is in time but is not committed yet when another finds it dead."""
+    """A leader's last heartbeat is in time but not committed yet when another node reaps it."""
     await bed.schedule(**EVERY_TEN)
     first = await bed.leader()
     await bed.run(first, seconds=STEP_SECONDS)
@@ -70,7 +70,7 @@ async def renewed_in_mid_take(bed: Bed) -> None:
 
 
 async def joining(bed: Bed) -> None:
-    """A second node comes while the first one lives and works."""
+    """A second node joins while the first one lives and works."""
     for _ in range(SCHEDULES):
         await bed.schedule(**EVERY_TEN)
     first = await bed.leader()
@@ -81,7 +81,7 @@ async def joining(bed: Bed) -> None:
 
 
 async def lost_answer(bed: Bed) -> None:
-    """A plan is written, its answer is lost, its slots are handled; then it is asked again."""
+    """A plan is written, its response is lost, its slots are handled, and then it is repeated."""
     await bed.schedule(**EVERY_TEN)
     leader = await bed.leader()
     await leader.scheduler.hold()
@@ -96,7 +96,7 @@ async def lost_answer(bed: Bed) -> None:
 
 
 async def changed_meanwhile(bed: Bed) -> None:
-    """A schedule is given another rule with the same next slot, between decision and write."""
+    """A schedule gets another rule with the same next slot between decision and write."""
     bed.clock.advance(seconds=55)
     made = await bed.schedule(**EVERY_TEN)
     leader = await bed.leader()
@@ -130,7 +130,7 @@ async def paused(bed: Bed) -> None:
 
 
 async def outage(bed: Bed) -> None:
-    """Nobody leads for ten minutes, then somebody does."""
+    """No node leads for ten minutes, then one does."""
     for _ in range(SCHEDULES):
         await bed.schedule(**EVERY_TEN)
     bed.clock.advance(seconds=600)
@@ -139,7 +139,7 @@ async def outage(bed: Bed) -> None:
 
 
 async def quiet(bed: Bed) -> None:
-    """Nothing happens but what should."""
+    """Nothing unusual happens."""
     for _ in range(SCHEDULES):
         await bed.schedule(**EVERY_TEN)
     leader = await bed.leader()

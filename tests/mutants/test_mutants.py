@@ -1,4 +1,4 @@
-"""With a safeguard off its checker finds what is wrong; with all of them on, nobody does."""
+"""With a safeguard off its checker reports a violation; with all of them on, none does."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from tickwork.testing.checkers import CHECKERS, History, find_violations
 
 MUTANTS_MIN = 8
 LOCKS = (scenarios.taken_in_mid_write, scenarios.renewed_in_mid_take)
-"""Stories of two writers at once, which SQLite does not have."""
+"""Scenarios with two concurrent writers, which SQLite does not have."""
 
 STORIES = [
     pytest.param(each, kind, id=f"{each.__name__}-{kind}")
@@ -36,7 +36,7 @@ CASES = [
 
 
 def seen_by(history: History) -> set[str]:
-    """The checkers that find something."""
+    """The checkers that report something."""
     return {each.__name__ for each in CHECKERS if [*each(history)]}
 
 

@@ -1,4 +1,4 @@
-"""A leader falls silent before others may lead what it leads, however slow its answers are."""
+"""A leader stops planning before others may lead its shards, however slow its responses are."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,7 +20,7 @@ SLOW_SECONDS = 4.0
 
 
 class SlowAnswers:
-    """A store's nodes: what they answer takes a while to arrive."""
+    """A store's nodes with delayed responses."""
 
     def __init__(self, nodes: Any, clock: VirtualClock) -> None:
         self._nodes, self._clock = nodes, clock
@@ -35,7 +35,7 @@ class SlowAnswers:
 
 
 class TrustingNode(Node):
-    """Counts from the answer."""
+    """Counts the lease from the response."""
 
     async def _beat(self, store: Store) -> float:
         wait = await super()._beat(store)
@@ -54,8 +54,8 @@ async def slow(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 async def is_silent_when_taken(
     kind: type[Node], slow: Store, store: Store, clock: VirtualClock, patch: pytest.MonkeyPatch
 ) -> bool:
-    """After its last beat a node hears nothing more; says whether it is silent as soon as another
-    one has taken what it led."""
+    """Cuts a node off after its last heartbeat; returns whether it stopped before another one took
+    its shards."""
 
     def monotonic() -> float:
         return (clock.now() - START).total_seconds()

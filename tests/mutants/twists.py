@@ -1,4 +1,4 @@
-"""Safeguards, each switched off by a small change that is made from outside."""
+"""Mutations: each switches one safeguard off by a small change from outside."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ def _nothing(_: Patch) -> None: ...
 
 
 class Mutant(NamedTuple):
-    """A safeguard that is off; the story in which that matters, and the checker that sees it."""
+    """A safeguard that is off, the scenario in which it matters, and the checker that sees it."""
 
     name: str
     caught_by: str
@@ -40,14 +40,15 @@ class Mutant(NamedTuple):
 
     @property
     def first_kind(self) -> Kind:
-        """Where it is tried first, and everywhere else in a soak: what is off in front of a store
-        is off in front of all, and what is off in one is where two can write at once."""
+        """The store it is tried on first; in a soak it is tried on all others. A safeguard in front
+        of a store is off for all stores; one inside a store is tried where two can write at once.
+        """
         is_in_front = self.patch in (_nothing, _not_rewound)
         return "sqlite" if is_in_front else "postgres"
 
 
 class Through:
-    """One noun of a store, of which a part is replaced."""
+    """One noun of a store, with a part replaced."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -57,7 +58,7 @@ class Through:
 
 
 class Replanning(Through):
-    """Writes other plans than those that it is given."""
+    """Writes other plans than the given ones."""
 
     def __init__(self, inner: Any, other: Callable[[Plan], Plan]) -> None:
         super().__init__(inner)
@@ -71,7 +72,7 @@ class Replanning(Through):
 
 
 class Believing(Through):
-    """Plans under whatever token a shard has, and not under the one that was granted."""
+    """Plans under the current token of a shard instead of the granted one."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store.schedules)
@@ -87,7 +88,7 @@ class Believing(Through):
 
 
 class Unrecorded(Through):
-    """Ends messages of slots without a record."""
+    """Settles messages of slots without a record."""
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         endings = tuple(structs.replace(each, firing=None) for each in settlement.endings)
@@ -116,7 +117,7 @@ def unrecorded(store: Any) -> Any:
 def saying(
     postgres: dict[str, Sequence[tuple[str, str]]], sqlite: dict[str, Sequence[tuple[str, str]]]
 ) -> Callable[[Patch], None]:
-    """Statements in which something is said otherwise."""
+    """Statements with a part of their text replaced."""
 
     def patch(monkeypatch: Patch) -> None:
         for statements, changes in ((POSTGRES, postgres), (SQLITE, sqlite)):
@@ -141,7 +142,7 @@ def sharing_out(share_out: Callable[..., sharing.ShardMoves]) -> Callable[[Patch
 def both(
     first: Callable[[Patch], None], second: Callable[[Patch], None]
 ) -> Callable[[Patch], None]:
-    """A safeguard that stands in two places."""
+    """A safeguard that exists in two places."""
 
     def patch(monkeypatch: Patch) -> None:
         first(monkeypatch)
@@ -175,7 +176,7 @@ def _at_once(plan: Plan) -> Plan:
 
 
 def _not_rewound(monkeypatch: Patch) -> None:
-    """What was taken back is not told to who decides."""
+    """Hides withdrawn slots from `decide`."""
     from tickwork.store.postgres.schedules.schedules import PostgresSchedules
     from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 

@@ -1,1 +1,1 @@
-"""What is one store's own: the laws of all stores are in tests/conformance."""
+"""Tests of one store each; the laws of all stores are in tests/conformance."""

@@ -1,4 +1,4 @@
-"""Short names for what these tests do over and over."""
+"""Helpers for the tests of single stores."""
 
 import asyncio
 import threading
@@ -47,13 +47,13 @@ def acked(*messages: Message) -> Settlement:
 
 
 async def write(store: SqliteStore, work: Callable[[Transaction], Result]) -> Result:
-    """A piece of work of the test's own."""
+    """Runs a work item of the test."""
     return await store._database.write(work)
 
 
 @asynccontextmanager
 async def writer_held(store: SqliteStore) -> AsyncIterator[None]:
-    """The writer is in the middle of something; what is asked of it meanwhile waits."""
+    """Keeps the writer busy; work submitted meanwhile waits."""
     begun, released = threading.Event(), threading.Event()
 
     def hold(_transaction: Transaction) -> None:
@@ -70,7 +70,7 @@ async def writer_held(store: SqliteStore) -> AsyncIterator[None]:
 
 
 async def together(store: SqliteStore, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
-    """What the calls return or raise when all of them have waited for the writer at once."""
+    """The results or errors of the calls, all of which waited for the writer together."""
     async with writer_held(store):
         asked = [asyncio.create_task(call) for call in calls]
         await eventually(lambda: len_waiting(store) == len(calls))
@@ -82,7 +82,7 @@ def len_waiting(store: SqliteStore) -> int:
 
 
 def commits(path: Path) -> int:
-    """How many transactions are in the file's log: frames that say how large it is after them."""
+    """Number of transactions in the WAL: frames that carry the database size after a commit."""
     log = path.with_name(f"{path.name}-wal").read_bytes()
     page_bytes = int.from_bytes(log[8:12], "big")
     salts = log[16:24]

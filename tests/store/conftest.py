@@ -13,7 +13,7 @@ from tickwork.store.sqlite.engine.migrate import migrate
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
-    """A migrated file with one queue, which nobody has open."""
+    """A migrated file with one queue, not opened by anyone."""
     found = tmp_path / "tickwork.db"
     await migrate(found)
     opened = await SqliteStore.open(found)

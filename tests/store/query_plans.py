@@ -1,4 +1,4 @@
-"""How SQLite goes about a statement of the store."""
+"""SQLite's query plans of the store's statements."""
 
 import re
 import sqlite3
@@ -27,7 +27,7 @@ def plan(connection: sqlite3.Connection, name: str) -> list[str]:
 
 
 def parameters(statement: str) -> int:
-    """How many values it takes: one without a number has the next one."""
+    """Number of values it takes: a placeholder without a number has the next one."""
     highest = 0
     for number in re.findall(r"\?(\d*)", re.sub(r"--.*", "", statement)):
         highest = max(highest, int(number)) if number else highest + 1
@@ -35,7 +35,7 @@ def parameters(statement: str) -> int:
 
 
 def reached(steps: list[str], *names: str) -> list[str]:
-    """The steps that read a table, by the names that it has in a statement."""
+    """The steps that read a table, by its aliases in a statement."""
     return [step for step in steps if re.match(rf"(SCAN|SEARCH) ({'|'.join(names)})\b", step)]
 
 

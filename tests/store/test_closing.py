@@ -1,4 +1,4 @@
-"""A store closes within a bound, whatever holds it up."""
+"""A store closes within a bound, whatever blocks it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tickwork.store.sqlite.engine import writer
 
 SOON_SECONDS = 0.1
 PATIENCE_SECONDS = 5.0
-"""Nothing takes so long that is not broken."""
+"""Anything that takes longer is broken."""
 
 
-async def test_a_write_that_does_not_end_does_not_keep_a_file_open_for_its_closer(
+async def test_a_write_that_never_ends_does_not_block_close(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "CLOSE_SECONDS_MAX", SOON_SECONDS)
@@ -36,7 +36,7 @@ async def test_a_write_that_does_not_end_does_not_keep_a_file_open_for_its_close
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_a_server_that_falls_silent_in_mid_statement_does_not_hold_up_closing(
+async def test_a_server_that_stops_answering_does_not_block_close(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_store, "CLOSE_SECONDS_MAX", SOON_SECONDS)

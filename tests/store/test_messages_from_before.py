@@ -1,4 +1,4 @@
-"""Messages with keys that were stored before there was an order of keys, after the migration."""
+"""Keyed messages that were stored before keys had an order, after the migration."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -34,24 +34,24 @@ QUEUE_ID = new_id()
 
 
 class Before:
-    """A database of the first schema, with messages that were sent one second after the other."""
+    """A database of the first schema, with messages sent one second apart."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[UUID, str | None, datetime, str]] = []
 
     def sent(self, key: str | None, state: str = "ready") -> UUID:
-        """One more. Their ids are no help: they come the other way round."""
+        """Adds a message. Ids are in reverse order, so that sorting by id would fail."""
         message_id = UUID(int=2**128 - 1 - new_id().int)
         self.rows.append((message_id, key, START + timedelta(seconds=len(self.rows)), state))
         return message_id
 
     async def migrated(self, clock: VirtualClock) -> Store:
-        """A store on what became of it."""
+        """A store on the migrated database."""
         raise NotImplementedError
 
 
 class SqliteBefore(Before):
-    """In a file."""
+    """In a SQLite file."""
 
     def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class SqliteBefore(Before):
 
 
 class PostgresBefore(Before):
-    """On a server. The rows are written in an order of their own: no table has one."""
+    """On PostgreSQL. Rows are inserted in arbitrary order: a table has none."""
 
     def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ async def before(
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """When all of them are visible."""
+    """A time when all of them are visible."""
     clock = VirtualClock()
     clock.advance(seconds=10)
     return clock
@@ -136,7 +136,7 @@ def ack_from_before(message_id: UUID) -> Ending:
     return Ending(claim=Claim("default", message_id, 1, HOLDER), fate=Fate.ACK)
 
 
-async def test_those_of_a_key_come_one_at_a_time_in_the_order_of_their_sending(
+async def test_migrated_messages_of_a_key_run_one_at_a_time_in_send_order(
     before: Before, clock: VirtualClock
 ) -> None:
     sent = [(key, before.sent(key)) for key in ("a", "b", "a", "a", "b")]
@@ -161,7 +161,9 @@ async def test_those_of_a_key_come_one_at_a_time_in_the_order_of_their_sending(
         await store.close()
 
 
-async def test_who_was_in_hand_holds_its_key(before: Before, clock: VirtualClock) -> None:
+async def test_a_migrated_claimed_message_keeps_its_key(
+    before: Before, clock: VirtualClock
+) -> None:
     first = before.sent("a", "claimed")
     second, third = before.sent("a"), before.sent("a")
     store = await before.migrated(clock)
@@ -175,7 +177,7 @@ async def test_who_was_in_hand_holds_its_key(before: Before, clock: VirtualClock
         await store.close()
 
 
-async def test_who_was_in_hand_and_is_lost_is_still_the_first(
+async def test_a_migrated_claimed_message_that_is_lost_is_still_the_head(
     before: Before, clock: VirtualClock
 ) -> None:
     first, second = before.sent("a", "claimed"), before.sent("a")
@@ -190,11 +192,11 @@ async def test_who_was_in_hand_and_is_lost_is_still_the_first(
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_who_was_in_hand_before_an_earlier_one_leaves_no_key_stuck(
+async def test_a_migrated_message_claimed_out_of_order_leaves_no_key_stuck(
     before: Before, clock: VirtualClock, is_lost: bool
 ) -> None:
-    """There was no order then: a later one may be in hand while an earlier one waits. Such a one
-    that comes back does not wait for its turn; everything else of its key does."""
+    """There was no order then: a later message may be claimed while an earlier one waits. If it is
+    retried it does not wait for its turn; everything else of its key does."""
     first, second = before.sent("a"), before.sent("a", "claimed")
     third, fourth = before.sent("a"), before.sent("a", "claimed")
     store = await before.migrated(clock)
@@ -214,7 +216,9 @@ async def test_who_was_in_hand_before_an_earlier_one_leaves_no_key_stuck(
         await store.close()
 
 
-async def test_what_has_no_key_waits_for_nothing(before: Before, clock: VirtualClock) -> None:
+async def test_a_migrated_message_without_a_key_is_not_blocked(
+    before: Before, clock: VirtualClock
+) -> None:
     sent = [before.sent(key) for key in (None, None, "a", "b")]
     store = await before.migrated(clock)
     try:

@@ -1,4 +1,4 @@
-"""Which URLs of PostgreSQL are of one database."""
+"""Which PostgreSQL URLs name the same database."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The bytes that wait in a queue with a cap, counted right while its settings are put again."""
+"""The backlog bytes of a queue with a cap stay exact while its settings are put again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def put_cap(store: Store) -> Any:
 
 
 async def off_by(home: Home) -> int:
-    """How many bytes more are counted than there are."""
+    """Counted bytes minus actual bytes."""
     connection = await asyncpg.connect(home.url)
     try:
         return int(
@@ -68,10 +68,10 @@ async def off_by(home: Home) -> int:
 
 
 @pytest.mark.parametrize("before", [ACK, FREE])
-async def test_the_same_cap_put_while_a_message_is_on_its_way_out(
+async def test_putting_the_same_cap_during_an_ack_keeps_the_backlog_exact(
     home: Home, store: Store, other: Store, before: str
 ) -> None:
-    """Counted anew are those whose bytes nobody has taken off yet, and no others."""
+    """The recount includes exactly the messages whose bytes have not been subtracted yet."""
     await put_cap(store)
     for _ in range(3):
         await send(store, body=BODY)
@@ -90,7 +90,7 @@ async def test_the_same_cap_put_while_a_message_is_on_its_way_out(
 
 
 @pytest.mark.parametrize("before", [SEND, TAKE])
-async def test_the_same_cap_put_while_a_message_is_on_its_way_in(
+async def test_putting_the_same_cap_during_a_send_keeps_the_backlog_exact(
     home: Home, store: Store, other: Store, before: str
 ) -> None:
     await put_cap(store)
@@ -106,10 +106,10 @@ async def test_the_same_cap_put_while_a_message_is_on_its_way_in(
 
 
 @pytest.mark.parametrize("way", ["out", "in"])
-async def test_a_message_on_its_way_while_it_is_counted_anew(
+async def test_a_send_during_a_recount_is_counted_once(
     home: Home, store: Store, other: Store, way: str
 ) -> None:
-    """Its bytes are written down after that: whoever counts has taken all the stripes."""
+    """Its bytes are recorded later: the recount holds all stripes."""
     await put_cap(store)
     await send(store, body=BODY)
     message = await pull_one(store)
@@ -125,10 +125,10 @@ async def test_a_message_on_its_way_while_it_is_counted_anew(
 
 
 @pytest.mark.parametrize("is_capped", [True, False])
-async def test_a_cap_put_before_a_settlement_commits(
+async def test_a_cap_put_before_a_settlement_commits_is_exact(
     home: Home, store: Store, other: Store, is_capped: bool
 ) -> None:
-    """Everything is done but the commit. A cap where there was none is right after a prune."""
+    """Everything is done but the commit. A first cap is exact after a prune."""
     await (put_cap(store) if is_capped else make_queue(store))
     for _ in range(3):
         await send(store, body=BODY)
@@ -152,7 +152,7 @@ async def test_a_cap_put_before_a_settlement_commits(
 
 
 @pytest.mark.parametrize("before", [ACK, SEND])
-async def test_a_first_cap_put_while_a_message_comes_or_goes_is_right_after_a_prune(
+async def test_a_first_cap_put_during_a_send_or_ack_is_exact_after_a_prune(
     home: Home, store: Store, other: Store, before: str
 ) -> None:
     await make_queue(store)
@@ -173,7 +173,7 @@ async def test_a_first_cap_put_while_a_message_comes_or_goes_is_right_after_a_pr
     assert await off_by(home) == 0
 
 
-async def test_settings_put_over_and_over_while_messages_come_and_go(
+async def test_repeated_puts_of_settings_under_load_keep_the_backlog_exact(
     home: Home, store: Store, other: Store
 ) -> None:
     await make_queue(store, backlog_bytes_max=10**9)
@@ -195,7 +195,7 @@ async def test_settings_put_over_and_over_while_messages_come_and_go(
 
 
 class _Waits:
-    """Looks, from beside, whether somebody waits for a connection."""
+    """Checks from another connection whether someone waits for a connection."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -208,7 +208,7 @@ class _Waits:
         await self._connection.close()
 
     async def for_one_of(self, task: "asyncio.Task[Any]", pid: int) -> None:
-        """Until the task is done, or waits for the connection."""
+        """Waits until the task is done or waits for the connection."""
 
         async def either() -> bool:
             return task.done() or bool(

@@ -1,5 +1,4 @@
-"""Who follows a clock, or moves a schedule for new zone data, meets those who plan and take shards
-on PostgreSQL: what is under way is waited for, and seen."""
+"""Clock and tzdata changes on PostgreSQL wait for concurrent plans and see what they wrote."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,13 +40,13 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 
 
 async def set_back(store: Store, clock: VirtualClock) -> None:
-    """Somebody sets the clock, and it is known."""
+    """Sets the clock and records the jump."""
     jump = ClockJump(clock.now(), round(BACK.total_seconds() * 1_000_000), 0)
     clock.set_by(seconds=BACK.total_seconds())
     assert await store.shards.set_clock(SYSTEM, jump, 15.0)
 
 
-async def test_what_a_plan_makes_just_then_follows_the_clock(
+async def test_messages_of_a_concurrent_plan_follow_the_clock_change(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -73,7 +72,7 @@ async def test_what_a_plan_makes_just_then_follows_the_clock(
     assert moved - decided.then_slot - BACK < timedelta(seconds=1)
 
 
-async def test_a_plan_that_waited_for_who_follows_the_clock_is_stale(
+async def test_a_plan_that_waited_for_a_clock_change_is_stale(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -92,7 +91,7 @@ async def test_a_plan_that_waited_for_who_follows_the_clock_is_stale(
     assert await messages(store, made) == []
 
 
-async def test_a_leaders_change_that_waited_for_the_taker_of_its_shard_changes_nothing(
+async def test_a_leaders_change_that_waited_for_a_new_leader_changes_nothing(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)

@@ -1,4 +1,4 @@
-"""Joint settlements on PostgreSQL that share a transaction, and those that had better not."""
+"""Joint settlements on PostgreSQL that share a transaction, and those that must not."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ Write = Callable[[Any], Awaitable[Any]]
 
 BOOK = "INSERT INTO booked VALUES ($1, pg_current_xact_id()::text)"
 A_ROLE = "pg_monitor"
-"""Somebody else, who is there on every server."""
+"""A role that exists on every server."""
 
 HELD_UP_SECONDS_MAX = 10.0
 
@@ -73,7 +73,7 @@ def settling(store: PostgresStore, message: Message, write: Joined) -> Awaitable
 
 
 async def settle_at_once(store: PostgresStore, *writes: Write) -> list[BaseException | None]:
-    """New messages, each with a write, at the same moment."""
+    """New messages, each with a write, settled concurrently."""
     return await settle_these(store, await held(store, len(writes)), *writes)
 
 
@@ -88,7 +88,7 @@ async def entries(own: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
     return [row["entry"] for row in await own.fetch("SELECT entry FROM booked ORDER BY entry")]
 
 
-async def test_ends_at_the_same_moment_share_a_commit(
+async def test_concurrent_joint_settlements_share_a_commit(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     number = 2 * TOGETHER_MAX
@@ -98,10 +98,10 @@ async def test_ends_at_the_same_moment_share_a_commit(
     assert await counts(store) == Counts()
 
 
-async def test_who_comes_while_others_commit_goes_with_the_next(
+async def test_a_joint_settlement_during_a_commit_joins_the_next_group(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    """Nobody waits to fill a group: the first go at once, the rest when these are through."""
+    """No settlement waits to fill a group: the first run at once, the rest after them."""
     began, goes_on = asyncio.Semaphore(0), asyncio.Event()
 
     async def waits(connection: Any) -> None:
@@ -127,10 +127,10 @@ async def test_who_comes_while_others_commit_goes_with_the_next(
     assert commits["rest"] <= FLIGHTS_MAX
 
 
-async def test_what_one_left_in_the_transaction_the_next_does_not_find(
+async def test_session_state_of_one_joint_settlement_is_not_visible_to_the_next(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    """A search path, a role, a table of its own for the time being."""
+    """A search path, a role, a temporary table."""
 
     async def leaves_much(connection: Any) -> None:
         await connection.execute("CREATE TEMP TABLE IF NOT EXISTS mine (v int) ON COMMIT DROP")
@@ -146,7 +146,7 @@ async def test_what_one_left_in_the_transaction_the_next_does_not_find(
     assert await own.fetchval("SELECT count(DISTINCT within) FROM booked") == 1
 
 
-async def test_a_session_that_one_of_them_ends_is_its_own_trouble(
+async def test_a_joint_settlement_that_ends_its_session_fails_alone(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     async def ends_it(connection: Any) -> None:
@@ -191,10 +191,10 @@ ENDS_IT = {
 
 
 @pytest.mark.parametrize("name", ENDS_IT)
-async def test_nobody_can_end_the_transaction_that_he_joins(
+async def test_a_caller_cannot_end_the_transaction_it_joins(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", name: str
 ) -> None:
-    """Neither by himself nor with others, and to these it does nothing."""
+    """Neither alone nor in a group, and the others are not affected."""
     message, *rest = await held(store, 4)
     with pytest.raises(RuntimeError, match="must not begin, commit or roll back"):
         await settling(store, message, ENDS_IT[name])
@@ -207,7 +207,7 @@ async def test_nobody_can_end_the_transaction_that_he_joins(
     assert await entries(own) == ["a", "b", "c"]
 
 
-async def test_what_is_noted_after_a_rollback_is_not_written(
+async def test_rows_written_after_a_rollback_are_not_committed(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     (message,) = await held(store, 1)
@@ -220,7 +220,7 @@ async def test_what_is_noted_after_a_rollback_is_not_written(
     assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
-async def test_a_plain_function_has_written_nothing(
+async def test_a_plain_function_is_refused_and_writes_nothing(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     (message,) = await held(store, 1)
@@ -231,7 +231,7 @@ async def test_a_plain_function_has_written_nothing(
     assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
-async def test_a_codec_would_stay_and_is_refused(
+async def test_setting_a_codec_is_refused(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     async def sets_a_codec(connection: Any) -> None:
@@ -243,7 +243,7 @@ async def test_a_codec_would_stay_and_is_refused(
     assert (await entries(own), await counts(store)) == (["a", "b"], Counts(claimed=1))
 
 
-async def test_a_savepoint_and_an_error_that_is_caught_in_it_are_its_own_affair(
+async def test_a_caller_may_catch_an_error_inside_its_own_savepoint(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     async def tries(connection: Any) -> None:
@@ -259,7 +259,7 @@ async def test_a_savepoint_and_an_error_that_is_caught_in_it_are_its_own_affair(
     assert await entries(own) == ["kept"] * 3
 
 
-async def test_a_check_at_the_commit_is_its_own_trouble(
+async def test_a_deferred_constraint_fails_only_its_own_settlement(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await own.execute(
@@ -304,7 +304,7 @@ async def leaves_like_a_generator(_: object) -> None:
 
 
 class Unlucky(BaseException):
-    """An error that is no `Exception`."""
+    """An error that is not an `Exception`."""
 
 
 async def raises_unusually(_: object) -> None:
@@ -323,7 +323,7 @@ async def raises_unusually(_: object) -> None:
         raises_unusually,
     ],
 )
-async def test_a_write_that_would_end_more_than_itself_is_its_own_trouble(
+async def test_a_write_that_aborts_the_transaction_fails_alone(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", write: Write
 ) -> None:
     answers = await settle_at_once(store, book("a"), write, book("b"))
@@ -332,7 +332,7 @@ async def test_a_write_that_would_end_more_than_itself_is_its_own_trouble(
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_who_is_cancelled_while_it_writes_is_cancelled(
+async def test_a_caller_cancelled_during_its_write_is_cancelled(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     begun = asyncio.Event()
@@ -351,7 +351,7 @@ async def test_who_is_cancelled_while_it_writes_is_cancelled(
     assert (await entries(own), await counts(store)) == ([], Counts(claimed=1))
 
 
-async def test_one_that_waits_for_a_lock_holds_nobody_up(
+async def test_a_caller_that_waits_for_a_lock_does_not_block_others(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     rival = Rival(own)
@@ -371,10 +371,10 @@ async def test_one_that_waits_for_a_lock_holds_nobody_up(
     assert await own.fetchval("SELECT value FROM sums WHERE name = 'x'") == 2
 
 
-async def test_groups_that_lock_each_other_out_all_commit_once(
+async def test_groups_that_deadlock_all_commit_once(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]", url: str
 ) -> None:
-    """Each write takes one row, so by themselves they never could; two groups can."""
+    """Each write locks one row, so single writes cannot deadlock; two groups can."""
     other = await PostgresStore.open(url)
     has_first = {"x": asyncio.Event(), "y": asyncio.Event()}
 
@@ -396,7 +396,7 @@ async def test_groups_that_lock_each_other_out_all_commit_once(
     assert [row["value"] for row in await own.fetch("SELECT value FROM sums")] == [2, 2]
 
 
-async def test_writes_that_another_transaction_undid_are_made_again_but_not_for_ever(
+async def test_writes_undone_by_another_transaction_are_retried_a_bounded_number_of_times(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     calls = 0
@@ -421,7 +421,7 @@ async def test_writes_that_another_transaction_undid_are_made_again_but_not_for_
     assert (calls, await entries(own)) == (UNDONE_TRIES_MAX, ["done"])
 
 
-async def test_each_writes_in_the_context_of_its_own_caller(
+async def test_each_write_runs_in_its_callers_context(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     caller: ContextVar[str] = ContextVar("caller")
@@ -439,7 +439,7 @@ async def test_each_writes_in_the_context_of_its_own_caller(
     assert await own.fetchval("SELECT count(DISTINCT within) FROM booked") == 1
 
 
-async def test_who_stopped_waiting_before_its_turn_has_no_effect(
+async def test_a_caller_cancelled_before_its_turn_has_no_effect(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     messages = await held(store, 3)
@@ -459,7 +459,7 @@ async def test_who_stopped_waiting_before_its_turn_has_no_effect(
     assert await counts(store) == Counts(claimed=1)
 
 
-async def test_after_a_group_that_failed_the_next_ones_go_by_themselves_for_a_while(
+async def test_after_a_failed_group_the_next_settlements_run_separately_for_a_while(
     store: PostgresStore, own: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     async def fails(_: object) -> None:

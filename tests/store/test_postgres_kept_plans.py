@@ -1,8 +1,8 @@
-"""A plan that is made while a table is empty is kept when it is not any more: it must do then, too.
+"""A plan made while a table is empty is cached, and must still be good when it is full.
 
-A table that was vacuumed while it was empty has no pages, and reading all of it costs nothing, the
-planner believes; a session that prepared a statement then goes on with that plan until the table is
-analysed, which may be a minute and many thousand rows later.
+A table vacuumed while empty has no pages, and the planner believes that reading all of it costs
+nothing. A session that prepared a statement then keeps that plan until the table is analysed, which
+may be a minute and many thousand rows later.
 """
 
 import asyncpg
@@ -25,7 +25,7 @@ HOT = (
 )
 
 
-async def test_a_plan_from_when_a_table_was_empty_reads_none_whole(homes: Homes) -> None:
+async def test_a_plan_made_on_an_empty_table_does_no_sequential_scan(homes: Homes) -> None:
     async with homes.take("postgres") as home:
         connection: Connection = await asyncpg.connect(home.url, server_settings=database.SESSION)
         try:

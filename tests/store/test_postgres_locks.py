@@ -1,8 +1,7 @@
-"""Nobody waits for each other crosswise on PostgreSQL, where keys, messages and queues meet.
+"""No deadlocks on PostgreSQL between operations on keys, messages and queues.
 
-A deadlock is no failure that a caller sees: the server undoes one of the two, and it is done
-again. So it is the server that is asked: it counts them, and has counted all of them once the
-connections are gone.
+A caller does not see a deadlock: the server aborts one of the two transactions, and the store
+retries it. So the tests read the server's own deadlock counter, after the connections are closed.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ async def ask(url: str, statement: str) -> int:
 
 
 async def deadlocks(url: str) -> int:
-    """How many there were: a connection has told of its own when it is gone."""
+    """Number of deadlocks; a connection reports its own when it is closed."""
 
     async def are_alone() -> bool:
         others = await ask(
@@ -82,7 +81,7 @@ async def keys_left(url: str) -> int:
 async def two_without_deadlocks(
     home: Home, clock: VirtualClock
 ) -> AsyncIterator[tuple[Store, Store]]:
-    """Two processes, which must not have come into each other's way."""
+    """Two processes, which must not have deadlocked."""
     before = await deadlocks(home.url)
     stores = [await home.open(clock) for _ in range(2)]
     try:
@@ -93,7 +92,7 @@ async def two_without_deadlocks(
     assert await deadlocks(home.url) == before
 
 
-async def test_a_deadlock_is_noticed_here(home: Home) -> None:
+async def test_this_test_detects_deadlocks(home: Home) -> None:
     before = await deadlocks(home.url)
     one, two = [await asyncpg.connect(home.url) for _ in range(2)]
     for each in (one, two):
@@ -111,7 +110,7 @@ async def test_a_deadlock_is_noticed_here(home: Home) -> None:
     assert await deadlocks(home.url) == before + 1
 
 
-# Messages of a key: who lets the next one go, and who takes it away.
+# Messages of one key: unblocking the next one while it is removed.
 
 
 async def delete_all(store: Store, messages: list[NewMessage]) -> None:
@@ -127,10 +126,10 @@ REMOVALS: dict[str, Removal] = {
 
 
 @pytest.mark.parametrize("way", REMOVALS)
-async def test_an_ack_while_who_waits_behind_it_is_taken_away(
+async def test_an_ack_during_the_removal_of_a_blocked_message_does_not_deadlock(
     home: Home, clock: VirtualClock, way: str
 ) -> None:
-    """The key comes before the message, for both."""
+    """Both lock the key before the message."""
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         head = await send(store, key="a")
@@ -155,7 +154,7 @@ async def test_an_ack_while_who_waits_behind_it_is_taken_away(
 
 
 @pytest.mark.parametrize("way", REMOVALS)
-async def test_many_acks_while_who_waits_behind_them_is_taken_away(
+async def test_many_acks_during_the_removal_of_blocked_messages_do_not_deadlock(
     home: Home, clock: VirtualClock, way: str
 ) -> None:
     async with two_without_deadlocks(home, clock) as (store, other):
@@ -188,10 +187,10 @@ async def test_many_acks_while_who_waits_behind_them_is_taken_away(
 # Settlements that send to each other's queues.
 
 
-async def test_two_queues_that_send_to_each_other_under_one_key(
+async def test_settlements_that_send_to_each_others_queues_under_one_key_do_not_deadlock(
     home: Home, clock: VirtualClock
 ) -> None:
-    """A settlement takes the keys it frees and those it sends to at once, in one order."""
+    """A settlement locks the keys it frees and those it sends to together, in one order."""
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store, "ping")
         pong_id = await make_queue(store, "pong")
@@ -212,10 +211,10 @@ async def test_two_queues_that_send_to_each_other_under_one_key(
     assert await keys_left(home.url) == 0
 
 
-async def test_many_who_send_to_each_others_queues_lose_nothing(
+async def test_many_settlements_that_send_to_each_others_queues_lose_nothing(
     home: Home, clock: VirtualClock
 ) -> None:
-    """What is passed to and fro under the same keys is there to the last message."""
+    """Messages passed back and forth under the same keys are all there at the end."""
     async with two_without_deadlocks(home, clock) as (store, other):
         for queue in ("ping", "pong"):
             await make_queue(store, queue)

@@ -1,7 +1,7 @@
-"""What a store on PostgreSQL remembers for a moment, under the real clock, it soon forgets.
+"""Caches of a PostgreSQL store expire soon, under the real clock.
 
-Where claims stand, which lanes there are, what a queue's name means: all of it saves statements
-and may be a little out of date. No message waits for it longer than a second or so.
+Claim positions, ready tenants and queue names are cached to save statements and may be slightly out
+of date. No message waits for that longer than about a second.
 """
 
 from collections.abc import AsyncIterator
@@ -57,7 +57,7 @@ async def hours_ago(home: Home, store: Store) -> AsyncIterator[Store]:
 
 
 async def soon(store: Store, **how: Any) -> tuple[Message, ...]:
-    """What is claimed, as soon as there is something."""
+    """The claimed messages, as soon as there are any."""
 
     async def something() -> tuple[Message, ...]:
         return await pull(store, **how)
@@ -65,7 +65,7 @@ async def soon(store: Store, **how: Any) -> tuple[Message, ...]:
     return await eventually(something)
 
 
-async def test_what_came_back_is_found_though_claims_have_gone_past_it(store: Store) -> None:
+async def test_a_released_message_is_found_after_claims_moved_past_it(store: Store) -> None:
     await make_queue(store)
     early = await send_many(store, 3)
     node = await join(store)
@@ -77,7 +77,7 @@ async def test_what_came_back_is_found_though_claims_have_gone_past_it(store: St
     assert sorted(ids(await soon(store))) == sorted(ids(early))
 
 
-async def test_what_was_committed_late_is_found_though_claims_have_gone_past_it(
+async def test_a_message_committed_late_is_found_after_claims_moved_past_it(
     store: Store, hours_ago: Store
 ) -> None:
     await make_queue(store)
@@ -88,7 +88,7 @@ async def test_what_was_committed_late_is_found_though_claims_have_gone_past_it(
     assert ids(await soon(store)) == [late.id]
 
 
-async def test_a_tenant_with_an_old_backlog_has_its_turn_among_others_with_new_messages(
+async def test_a_tenant_with_an_old_backlog_gets_its_turn_among_tenants_with_new_messages(
     store: Store, hours_ago: Store
 ) -> None:
     await make_queue(store, scope=SYSTEM)
@@ -101,7 +101,7 @@ async def test_a_tenant_with_an_old_backlog_has_its_turn_among_others_with_new_m
     assert served == ids(backlog)
 
 
-async def test_a_new_tenant_is_noticed_though_the_others_never_run_dry(store: Store) -> None:
+async def test_a_new_tenant_is_noticed_while_others_are_busy(store: Store) -> None:
     await make_queue(store, scope=SYSTEM)
     loud, quiet = await make_tenants(store, "loud", "quiet")
     await send_many(store, 5_000, scope=loud)
@@ -115,8 +115,8 @@ async def test_a_new_tenant_is_noticed_though_the_others_never_run_dry(store: St
     assert (await counts(store, scope=SYSTEM)).ready > 0
 
 
-async def test_an_answer_that_is_short_has_seen_everything(store: Store, hours_ago: Store) -> None:
-    """With several tenants a claim that does not get enough looks again, and from the start."""
+async def test_a_short_claim_has_looked_at_every_tenant(store: Store, hours_ago: Store) -> None:
+    """With several tenants a short claim looks again, from the start."""
     await make_queue(store, scope=SYSTEM)
     one, two = await make_tenants(store, "one", "two")
     for scope in (one, two):
@@ -127,9 +127,7 @@ async def test_an_answer_that_is_short_has_seen_everything(store: Store, hours_a
     assert len(await pull(store, scope=SYSTEM, limit=ALL)) == 8
 
 
-async def test_a_queue_made_anew_elsewhere_is_soon_the_one_that_is_meant(
-    home: Home, store: Store
-) -> None:
+async def test_a_queue_recreated_by_another_process_is_soon_used(home: Home, store: Store) -> None:
     former = await make_queue(store)
     await send(store)
     await settle(store, ack(await pull_one(store)))
@@ -145,7 +143,7 @@ async def test_a_queue_made_anew_elsewhere_is_soon_the_one_that_is_meant(
         await other.close()
 
 
-async def test_a_tenants_own_queue_made_elsewhere_soon_comes_before_the_shared_one(
+async def test_a_tenants_own_queue_created_by_another_process_soon_takes_precedence(
     home: Home, store: Store
 ) -> None:
     shared = await make_queue(store, scope=SYSTEM)

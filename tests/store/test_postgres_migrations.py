@@ -1,4 +1,4 @@
-"""Laws of the schema on PostgreSQL: from empty, step by step, at once, and never backwards."""
+"""Migrations on PostgreSQL: from empty, step by step, concurrently, and never backwards."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ async def test_an_empty_database_gets_every_step_once(postgres_url: str) -> None
     assert await schema_version(postgres_url) == len(STEPS)
 
 
-async def test_a_later_step_is_applied_to_what_is_there(
+async def test_a_later_step_is_applied_to_an_existing_schema(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(postgres_url)
@@ -45,14 +45,14 @@ async def test_a_step_that_fails_leaves_nothing_behind(
     assert await schema_version(postgres_url) == len(STEPS)
 
 
-async def test_nodes_that_start_at_once_migrate_once(postgres_url: str) -> None:
+async def test_nodes_that_start_together_migrate_once(postgres_url: str) -> None:
     applied = await asyncio.gather(*(migrate(postgres_url) for _ in range(4)))
-    # Who waited for the first step may be the one to take the second.
+    # The process that waited for the first step may apply the second one.
     taken = [step for steps in applied for step in steps]
     assert sorted(taken, key=lambda step: step.version) == [*STEPS]
 
 
-async def test_a_schema_newer_than_we_are_is_refused(postgres_url: str) -> None:
+async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
     await migrate(postgres_url)
     connection = await asyncpg.connect(postgres_url)
     await connection.execute("UPDATE tickwork_meta SET schema_version = schema_version + 1")

@@ -1,4 +1,4 @@
-"""Firings lie by day on PostgreSQL: days are made ahead, go whole, and nobody waits for them."""
+"""Firings are partitioned by day on PostgreSQL: created ahead and dropped without waits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 
 
 async def record(store: Store, clock: VirtualClock) -> None:
-    """One more firing, now."""
+    """Records one more firing, now."""
     await send(store, schedule_id=SCHEDULE, slot=clock.now())
     held = (await pull_one(store)).current_claim
     succeeded = FiringResult(status=FiringStatus.SUCCEEDED)
@@ -53,7 +53,7 @@ async def prune(store: Store) -> int:
 
 
 async def days(url: str) -> dict[str, int]:
-    """How many records lie where; days without any count, too."""
+    """Number of records per partition, including empty ones."""
     connection = await asyncpg.connect(url)
     names = await connection.fetch(
         "SELECT inhrelid::regclass::text FROM pg_inherits "
@@ -74,7 +74,7 @@ def named(clock: VirtualClock, ahead: int = 0) -> str:
 
 
 @on_postgres
-async def test_today_and_the_next_days_are_made_once(
+async def test_partitions_for_today_and_the_next_days_are_created_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     before = await days(home.url)
@@ -87,7 +87,7 @@ async def test_today_and_the_next_days_are_made_once(
 
 
 @on_postgres
-async def test_a_day_goes_as_a_whole_when_all_of_it_is_old(
+async def test_a_partition_is_dropped_when_all_of_its_day_is_old(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await prune(store)
@@ -102,7 +102,7 @@ async def test_a_day_goes_as_a_whole_when_all_of_it_is_old(
 
 
 @on_postgres
-async def test_a_day_that_has_records_already_gets_no_partition(
+async def test_a_day_with_records_gets_no_partition(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await record(store, clock)
@@ -115,10 +115,10 @@ async def test_a_day_that_has_records_already_gets_no_partition(
 
 
 @on_postgres
-async def test_who_is_in_the_way_is_not_waited_for(
+async def test_the_pruner_does_not_wait_for_a_locked_table(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """A long look at the records holds up the making of days, and recording goes on."""
+    """A long read of the records delays new partitions, and recording continues."""
     before = await days(home.url)
     async with rival(home.url) as reader:
         await reader.does("SELECT count(*) FROM tickwork_firings")
@@ -131,7 +131,7 @@ async def test_who_is_in_the_way_is_not_waited_for(
 
 
 @on_postgres
-async def test_two_who_prune_at_once_make_each_day_once(
+async def test_two_concurrent_pruners_create_each_partition_once(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     other = await home.open(clock)
@@ -143,7 +143,7 @@ async def test_two_who_prune_at_once_make_each_day_once(
     await other.close()
 
 
-async def test_records_from_before_are_moved_to_their_days(
+async def test_the_migration_moves_records_into_their_partitions(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = load_migrations("tickwork.store.postgres")

@@ -1,7 +1,7 @@
-"""Hot statements reach the rows they are about through their index, whatever their values.
+"""Hot statements reach their rows through an index, whatever their values.
 
-The plans are the generic ones, made without looking at values: our sessions make no others. A
-few statements are exceptions on purpose, such as a look into a queue: planned anew for who looks.
+The plans are generic, made without looking at values: our sessions make no others. A few statements
+are exceptions on purpose, such as a lookup in a queue, which is planned for each scope.
 """
 
 import json
@@ -44,15 +44,15 @@ WAYS = {
     "send": set[str](),
     "claim_expired": {BY_KEY, BY_PLACE},
 }
-"""How each statement that is run all the time reaches the messages it is about."""
+"""How each hot statement reaches its messages."""
 
 IN_ORDER = ("claim", "ready_tenants", "next_expiry", "next_visible_at", "retired_messages")
-"""These read a lane as it lies in its index."""
+"""These read the messages of one tenant and priority in index order."""
 
 TENANT = "tenant-7"
 
 _FILL = [
-    # Nothing looks at the tables meanwhile but the test itself.
+    # Nothing but the test itself touches the tables.
     "ALTER TABLE tickwork_messages SET (autovacuum_enabled = off)",
     """
     INSERT INTO tickwork_queues (id, tenant, name, settings, max_retries, retention_seconds)
@@ -87,7 +87,7 @@ _FILL = [
 
 @pytest.fixture(params=["analysed"])
 async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
-    """A connection to a database with many messages, of which the planner knows all, or little."""
+    """A connection to a database with many messages, with full or little statistics."""
     async with homes.take("postgres") as home:
         opened: Connection = await asyncpg.connect(home.url)
         for statement in _FILL:
@@ -101,7 +101,7 @@ async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncItera
 
 
 async def generic_plan(connection: Connection, name: str) -> dict[str, Any]:
-    """The plan of a statement that is made once for all values."""
+    """The generic plan of a statement."""
     statement: str = getattr(SQL, name)
     values = ", ".join(["NULL"] * parameters(statement))
     await connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -150,7 +150,7 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
     assert ways_to("tickwork_nodes", expired_nodes) == {"tickwork_nodes_expiry"}
 
 
-async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
+async def test_a_tenants_lookup_in_its_queue_is_planned_for_the_tenant(
     connection: Connection,
 ) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
@@ -163,10 +163,10 @@ async def test_a_tenants_look_into_its_queue_is_planned_for_the_tenant(
 
 
 @pytest.mark.parametrize("name", ["ack", "ack_plain", "record_dead_letters", "retry"])
-async def test_a_holder_of_very_many_is_not_searched_for_each_of_them(
+async def test_an_ack_does_not_search_all_claims_of_its_holder(
     connection: Connection, name: str
 ) -> None:
-    """The fence is compared where the row is; a join by it would meet all that its holder has."""
+    """The fence is compared at the row; a join on it would read all claims of its holder."""
     await connection.execute(
         "UPDATE tickwork_messages SET holder = md5('node 1')::uuid WHERE state = 'claimed'"
     )

@@ -1,6 +1,6 @@
-"""Batches, dead letters and what is kept of the past are reached through their indexes, too.
+"""Batches, dead letters and retention reach their rows through an index, too.
 
-The plans are the generic ones, on tables of which the planner knows all, or nothing.
+The plans are generic, on tables with full or no statistics.
 """
 
 from collections.abc import AsyncIterator
@@ -69,14 +69,14 @@ WAYS = {
     "seal_filled_batch": {BATCHES: {f"{BATCHES}_pkey"}},
     "waiting_items": {MESSAGES: {f"{MESSAGES}_batch"}},
 }
-"""By which ways each statement may reach the rows of each table that it is about."""
+"""Ways in which each statement may reach the rows of each of its tables."""
 
 IN_ORDER = ("ended_items", "uncompleted_batches", "pending_items", "waiting_items")
-"""These read as many rows as they give, where they lie."""
+"""These read as many rows as they return, in index order."""
 
 QUEUE = "md5('queue 1')::uuid"
 PICKED = (("pick_dead_letters", "", "open"), ("pick_tenant_dead_letters", ", 'tenant-6'", "own"))
-"""Letters are picked by a plan that is made anew for each choice."""
+"""Dead letters are selected by a plan made for each selection."""
 
 TABLES = sorted({table for ways in WAYS.values() for table in ways})
 
@@ -151,11 +151,11 @@ _FILL = [
 
 @pytest.fixture(params=["analysed", "not analysed"])
 async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
-    """A connection to a database with many of everything."""
+    """A connection to a database with many rows in every table."""
     async with homes.take("postgres") as home:
         opened: Connection = await asyncpg.connect(home.url)
         for table in TABLES:
-            # Nothing looks at the tables meanwhile but the test itself.
+            # Nothing but the test itself touches the tables.
             await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
         for statement in _FILL:
             await opened.execute(statement)
@@ -179,7 +179,7 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
 
 @pytest.mark.parametrize("connection", ["analysed"], indirect=True)
 @pytest.mark.parametrize("lock", ["", " FOR UPDATE SKIP LOCKED"])
-async def test_letters_are_picked_as_they_lie(connection: Connection, lock: str) -> None:
+async def test_dead_letters_are_read_in_index_order(connection: Connection, lock: str) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     for name, more, index in PICKED:
         await connection.execute(f"PREPARE {name} AS {getattr(SQL, name)}{lock}")
@@ -191,7 +191,7 @@ async def test_letters_are_picked_as_they_lie(connection: Connection, lock: str)
 
 
 @pytest.mark.parametrize("connection", ["analysed"], indirect=True)
-async def test_letters_by_id_are_found_by_their_ids(connection: Connection) -> None:
+async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")
     values = f"{QUEUE}, NULL, NULL, NULL, NULL, NULL, 100, NULL, NULL, ARRAY [{QUEUE}, {QUEUE}]"

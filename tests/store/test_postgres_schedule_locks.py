@@ -1,6 +1,5 @@
-"""Leaders, changes and ends of slots meet on PostgreSQL: the fences hold where two really stand at
-the same row, and nobody waits for each other crosswise.
-"""
+"""Leaders, changes and settlements at the same schedules on PostgreSQL: the fences hold, and
+nothing deadlocks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,10 +63,10 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def test_a_plan_that_waited_for_the_taker_of_its_shard_is_lost(
+async def test_a_plan_that_waited_for_a_new_leader_is_lost(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """Looking whether the token is right is not enough: it was, when the plan began."""
+    """Checking the token once is not enough: it was valid when the plan started."""
     await make_queue(store)
     made, leader, decided = await one_plan(store, clock)
     async with rival(home.url) as taker:
@@ -81,7 +80,7 @@ async def test_a_plan_that_waited_for_the_taker_of_its_shard_is_lost(
     assert await again(store, made) == made
 
 
-async def test_who_takes_a_shard_waits_for_the_plan_that_is_under_way(
+async def test_taking_a_shard_waits_for_a_running_plan(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -99,7 +98,7 @@ async def test_who_takes_a_shard_waits_for_the_plan_that_is_under_way(
     assert len(await messages(store, made)) == 1
 
 
-async def test_a_pause_takes_back_what_a_plan_makes_at_the_same_moment(
+async def test_a_pause_withdraws_messages_of_a_concurrent_plan(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -132,7 +131,7 @@ async def test_a_plan_that_waited_for_a_change_is_stale(
     assert await messages(store, made) == []
 
 
-async def test_a_change_and_back_leaves_a_plan_stale(
+async def test_a_plan_is_stale_after_a_change_and_its_reversal(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     """The next slot is the same again; the version is not."""
@@ -144,7 +143,7 @@ async def test_a_change_and_back_leaves_a_plan_stale(
     assert (await write(store, leader, [decided])).stale == (0,)
 
 
-async def test_what_is_being_claimed_is_not_taken_back(
+async def test_a_message_that_is_being_claimed_is_not_withdrawn(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -160,7 +159,7 @@ async def test_what_is_being_claimed_is_not_taken_back(
     assert paused.next_slot == made.next_slot
 
 
-async def test_what_somebody_let_go_of_again_is_taken_back_all_the_same(
+async def test_a_message_whose_claim_was_rolled_back_is_withdrawn(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -175,8 +174,10 @@ async def test_what_somebody_let_go_of_again_is_taken_back_all_the_same(
     assert (await messages(store, made), paused.fired) == ([], 0)
 
 
-async def test_an_end_and_a_change_meet_at_the_key_first(home: Home, clock: VirtualClock) -> None:
-    """Both want the key of what stands in line, and the schedule."""
+async def test_a_settlement_and_a_change_lock_the_key_first(
+    home: Home, clock: VirtualClock
+) -> None:
+    """Both need the key of buffered slots, and the schedule."""
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         made = await created_due(
@@ -193,7 +194,9 @@ async def test_an_end_and_a_change_meet_at_the_key_first(home: Home, clock: Virt
         assert await messages(store, made) == []
 
 
-async def test_one_key_makes_one_schedule_however_many_ask(home: Home, clock: VirtualClock) -> None:
+async def test_concurrent_creates_with_one_idempotency_key_make_one_schedule(
+    home: Home, clock: VirtualClock
+) -> None:
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         keys = [f"key-{number}" for number in range(SCHEDULES)]
@@ -218,7 +221,9 @@ async def test_one_key_makes_one_schedule_however_many_ask(home: Home, clock: Vi
         assert sorted(isinstance(each, Conflict) for each in made) == [False, True]
 
 
-async def test_two_who_believe_to_lead_plan_each_slot_once(home: Home, clock: VirtualClock) -> None:
+async def test_two_nodes_that_believe_they_lead_plan_each_slot_once(
+    home: Home, clock: VirtualClock
+) -> None:
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         made = [await create(store, clock) for _ in range(SCHEDULES)]
@@ -237,10 +242,11 @@ async def test_two_who_believe_to_lead_plan_each_slot_once(home: Home, clock: Vi
 
 
 @pytest.mark.parametrize("overlap", [OverlapPolicy.ALLOW, OverlapPolicy.BUFFER_ALL])
-async def test_nothing_is_lost_or_doubled_where_everybody_is_at_it(
+async def test_no_slot_is_lost_or_doubled_under_concurrent_operations(
     home: Home, clock: VirtualClock, overlap: OverlapPolicy
 ) -> None:
-    """Plans, changes, ends, expiries and purges at the same schedules, without a deadlock."""
+    """Concurrent plans, changes, settlements, expiries and purges of the same schedules, without a
+    deadlock."""
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         made = [
@@ -297,11 +303,11 @@ async def test_nothing_is_lost_or_doubled_where_everybody_is_at_it(
 
 
 async def fresh(store: Store, schedule: Schedule) -> list[datetime]:
-    """The slots of messages that nobody has had yet."""
+    """The slots of messages that were never claimed."""
     return [each.slot for each in await messages(store, schedule) if each.claim == 0 and each.slot]
 
 
-async def test_an_end_that_pauses_gives_back_what_was_planned(
+async def test_a_dead_firing_that_pauses_withdraws_planned_slots(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     assert home.kind == "postgres"
@@ -320,7 +326,7 @@ async def test_an_end_that_pauses_gives_back_what_was_planned(
     await plan_all(store, clock, leader)
 
 
-async def test_a_trigger_beside_a_plan_counts_both(home: Home, clock: VirtualClock) -> None:
+async def test_a_trigger_during_a_plan_counts_both(home: Home, clock: VirtualClock) -> None:
     async with two_without_deadlocks(home, clock) as (store, other):
         await make_queue(store)
         made = await create(store, clock)
@@ -333,7 +339,7 @@ async def test_a_trigger_beside_a_plan_counts_both(home: Home, clock: VirtualClo
         assert (await again(store, made)).runs == 10
 
 
-async def test_a_stale_plan_leaves_no_key_behind(
+async def test_a_stale_plan_leaves_no_key_blocked(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
     await make_queue(store)
@@ -347,10 +353,10 @@ async def test_a_stale_plan_leaves_no_key_behind(
     assert (await messages(store, made), await keys_left(home.url)) == ([], 0)
 
 
-async def test_the_soonest_come_first_also_where_one_shard_has_most_of_them(
+async def test_due_schedules_are_soonest_first_even_if_one_shard_has_most_of_them(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """One look takes a part of each shard, and a second one is needed where that was too little."""
+    """One query reads a part of each shard, and a second one is needed if that was too little."""
     assert home.kind == "postgres"
     await make_queue(store)
     limit = 50

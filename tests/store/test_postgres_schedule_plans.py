@@ -1,6 +1,6 @@
-"""Schedules, their slots and their records are reached through their indexes on PostgreSQL.
+"""Schedules, slots and firings are reached through their indexes on PostgreSQL.
 
-The plans are the generic ones, on tables of which the planner knows all, or nothing.
+The plans are generic, on tables with full or no statistics.
 """
 
 import json
@@ -61,7 +61,7 @@ WAYS = {
     "unfinished_slots": {MESSAGES: {BY_SLOT}},
     "waiting_schedules": {SCHEDULES: {f"{SCHEDULES}_waiting"}, MESSAGES: {BY_SLOT}},
 }
-"""By which ways each statement may reach the rows of each table that it is about."""
+"""Ways in which each statement may reach the rows of each of its tables."""
 
 IN_ORDER = (
     "next_look_at",
@@ -70,7 +70,7 @@ IN_ORDER = (
     "shards_behind",
     "waiting_schedules",
 )
-"""These read as many rows as they give, where they lie."""
+"""These read as many rows as they return, in index order."""
 
 TABLES = (MESSAGES, SCHEDULES)
 PAGE = 100
@@ -148,11 +148,11 @@ _FILL = [
 
 @pytest.fixture(params=["analysed", "not analysed"])
 async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
-    """A connection to a database with many of everything."""
+    """A connection to a database with many rows in every table."""
     async with homes.take("postgres") as home:
         opened: Connection = await asyncpg.connect(home.url)
         for table in TABLES:
-            # Nothing looks at the tables meanwhile but the test itself.
+            # Nothing but the test itself touches the tables.
             await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
         for statement in _FILL:
             await opened.execute(statement)
@@ -166,7 +166,7 @@ async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncItera
 
 
 def records_read(plan: dict[str, Any]) -> int:
-    """How many records of firings a statement really looked at."""
+    """Number of firing rows that a statement really read."""
     return sum(
         int((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
         for node in nodes(plan)
@@ -184,8 +184,8 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
 
 
 @pytest.mark.parametrize("connection", ["analysed"], indirect=True)
-async def test_a_list_is_read_as_it_lies(connection: Connection) -> None:
-    """By a plan that is made anew for each choice."""
+async def test_lists_are_read_in_index_order(connection: Connection) -> None:
+    """By a plan made for each selection."""
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE list AS {SQL.schedules_by_id}")
     tenant, first = "'tenant-7'", "'00000000-0000-0000-0000-000000000000'"
@@ -195,10 +195,10 @@ async def test_a_list_is_read_as_it_lies(connection: Connection) -> None:
     assert not has_sort(plan), "it reads more than it gives, to sort it"
 
 
-async def test_plans_take_their_schedules_one_by_one_in_the_order_given(
+async def test_plans_lock_their_schedules_in_the_given_order(
     connection: Connection,
 ) -> None:
-    """A join of another kind would take them in an order of its own, crosswise with others."""
+    """Another kind of join would lock them in another order and could deadlock."""
     for name in ("ack_plain", "plan", "lock_schedules", "lock_shards"):
         plan = await generic_plan(connection, name)
         joins = [node for node in nodes(plan) if node["Node Type"] in ("Hash Join", "Merge Join")]
@@ -212,7 +212,7 @@ async def test_plans_take_their_schedules_one_by_one_in_the_order_given(
 
 
 @pytest.mark.parametrize("page", [0, 100, 190])
-async def test_a_page_of_records_costs_the_same_wherever_it_is(
+async def test_a_page_of_firings_costs_the_same_at_any_offset(
     connection: Connection, page: int
 ) -> None:
     await connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -226,11 +226,11 @@ async def test_a_page_of_records_costs_the_same_wherever_it_is(
     found = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE page ({values})")
     plan = json.loads(found)[0]["Plan"]
     assert plan["Actual Rows"] == PAGE
-    # Of each day its newest is looked at, and then as many as are wanted.
+    # It reads the newest of each day, and then as many as requested.
     assert records_read(plan) <= PAGE + 2 * DAYS
 
 
-async def test_the_last_slot_costs_one_record_of_each_day(connection: Connection) -> None:
+async def test_finding_the_last_slot_reads_one_record_of_each_day(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_generic_plan")
     await connection.execute(f"PREPARE last AS {SQL.last_due_slots}")
     values = "ARRAY['tenant-7'], ARRAY[md5('schedule 7')::uuid], now()"

@@ -1,4 +1,4 @@
-"""What a server's settings or a caller's own statements do to a session stays out of ours."""
+"""Server settings and a caller's statements do not affect the store's sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tickwork.store.postgres.store import CONNECTIONS_READY
 
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    """On a database whose transactions would look at the past by default."""
+    """On a database whose transactions are REPEATABLE READ by default."""
     connection = await asyncpg.connect(postgres_url)
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(
@@ -33,10 +33,11 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     await opened.close()
 
 
-async def test_whoever_ends_a_node_sees_the_claim_it_waited_for(
+async def test_ending_a_node_sees_the_claim_it_waited_for(
     store: PostgresStore, postgres_url: str
 ) -> None:
-    """Under a stricter level the node would be gone, and its message held by nobody for ever."""
+    """Under a stricter isolation level the node would be deleted and its message stay claimed for
+    ever."""
     node = await join(store)
     await send(store)
     connection = await asyncpg.connect(postgres_url)
@@ -53,7 +54,7 @@ async def test_whoever_ends_a_node_sees_the_claim_it_waited_for(
     assert await store.queues.counts(DEFAULT, "work") == Counts(ready=1)
 
 
-async def test_what_joined_changed_of_a_session_is_undone(store: PostgresStore) -> None:
+async def test_session_changes_of_a_joint_commit_are_undone(store: PostgresStore) -> None:
     await send(store)
     message = await pull_one(store)
 
@@ -70,7 +71,7 @@ async def test_what_joined_changed_of_a_session_is_undone(store: PostgresStore) 
 async def test_a_callers_own_statements_are_planned_as_usual(
     postgres_url: str, together: int
 ) -> None:
-    """Ours are planned as suits our tables; that is not for those of others, and is back after."""
+    """Planner settings fit our tables only: they are reset around a caller's statements."""
     await migrate(postgres_url)
     store = await PostgresStore.open(postgres_url, connections_max=1)
     await make_queue(store)
@@ -93,8 +94,8 @@ async def test_a_callers_own_statements_are_planned_as_usual(
     assert tuple(ours or ()) == ("off", "force_generic_plan")
 
 
-async def test_what_a_caller_is_given_is_a_connection(store: PostgresStore) -> None:
-    """Libraries of others ask."""
+async def test_a_caller_gets_a_real_connection(store: PostgresStore) -> None:
+    """Third-party libraries check this."""
     await send(store)
     message = await pull_one(store)
     given: list[bool] = []
@@ -106,7 +107,7 @@ async def test_what_a_caller_is_given_is_a_connection(store: PostgresStore) -> N
     assert given == [True]
 
 
-async def test_an_error_of_the_callers_own_arrives_unchanged(store: PostgresStore) -> None:
+async def test_an_error_of_the_callers_statement_is_raised_unchanged(store: PostgresStore) -> None:
     await send(store)
     message = await pull_one(store)
 
@@ -124,7 +125,7 @@ async def test_an_error_of_the_callers_own_arrives_unchanged(store: PostgresStor
     assert await store.queues.counts(DEFAULT, "work") == Counts(claimed=1)
 
 
-async def test_a_callers_own_tables_do_not_get_in_the_way(postgres_url: str) -> None:
+async def test_a_callers_tables_do_not_shadow_ours(postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
     for table in ("meta", "messages", "queues", "tenants", "nodes"):
         await connection.execute(f"CREATE TABLE {table} (theirs text)")
@@ -139,7 +140,7 @@ async def test_a_callers_own_tables_do_not_get_in_the_way(postgres_url: str) -> 
 
 
 @pytest.mark.parametrize(("connections_max", "ready"), [(1, 1), (2, 1), (20, CONNECTIONS_READY)])
-async def test_a_worker_finds_its_connections_open(
+async def test_make_ready_opens_a_workers_connections(
     postgres_url: str, connections_max: int, ready: int
 ) -> None:
     await migrate(postgres_url)
@@ -155,7 +156,9 @@ async def test_a_worker_finds_its_connections_open(
     assert others == ready
 
 
-async def test_what_is_made_ready_does_nothing(store: PostgresStore, postgres_url: str) -> None:
+async def test_preparing_statements_changes_nothing(
+    store: PostgresStore, postgres_url: str
+) -> None:
     """Each statement is run, without values."""
     node = await join(store)
     for _ in range(3):
@@ -167,7 +170,7 @@ async def test_what_is_made_ready_does_nothing(store: PostgresStore, postgres_ur
     assert (await store.messages.settle(DEFAULT, Settlement((ack(claimed),)))).refused == ()
 
 
-async def test_one_plan_serves_all_values_but_where_a_choice_may_be_left_out(
+async def test_statements_use_generic_plans_except_those_with_optional_conditions(
     postgres_url: str,
 ) -> None:
     database = await Database.open(postgres_url, connections_max=1, pooled=False)
@@ -179,8 +182,8 @@ async def test_one_plan_serves_all_values_but_where_a_choice_may_be_left_out(
     await database.close()
 
 
-async def test_a_transaction_has_a_bound_where_the_server_knows_one(postgres_url: str) -> None:
-    """Who is frozen in the middle of one is not always idle to the server."""
+async def test_transactions_have_a_timeout_if_the_server_supports_it(postgres_url: str) -> None:
+    """A process frozen in a transaction is not always idle for the server."""
     database = await Database.open(postgres_url, connections_max=1, pooled=False)
     row = await database.run(
         lambda connection: connection.fetchrow(
@@ -193,7 +196,7 @@ async def test_a_transaction_has_a_bound_where_the_server_knows_one(postgres_url
     assert row["bound"] == ("1min" if row["version"] >= 170_000 else None)
 
 
-async def test_a_server_that_does_not_know_a_bound_is_used_without(
+async def test_a_server_without_transaction_timeouts_is_used_without(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "BOUNDED", {"a_bound_of_later_days": "1"})
@@ -203,7 +206,7 @@ async def test_a_server_that_does_not_know_a_bound_is_used_without(
 
 
 async def written(postgres_url: str) -> dict[str, list[asyncpg.Record]]:
-    """All rows of all tables, and where they lie."""
+    """All rows of all tables, with their physical location."""
     connection = await asyncpg.connect(postgres_url)
     tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     rows = {

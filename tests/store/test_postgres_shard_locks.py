@@ -1,4 +1,4 @@
-"""Who takes shards meets who gives up, on PostgreSQL: a node without the role leads nothing."""
+"""Taking and giving up shards concurrently on PostgreSQL: a node without the role leads nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,11 +24,11 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def test_what_is_being_taken_is_given_up_as_well(
+async def test_giving_up_includes_shards_that_are_being_taken(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """Another thread of the same node gives up: what it cannot see yet would stay its own, without
-    its role, and nobody takes from the living."""
+    """Another thread of the same node gives up. A shard it cannot see yet would stay with the node,
+    and no one takes shards from a living node."""
     node, other = await join_scheduler(store), await home.open(clock)
     async with barrier(home.url, before="UPDATE ON tickwork_shards FOR EACH ROW") as held:
         taking = asyncio.create_task(store.shards.hold(SYSTEM, node))

@@ -1,6 +1,5 @@
-"""Successes of slots on PostgreSQL, many in one statement: what it shows of their schedules is
-right where others stand at the same rows, and nobody waits for each other crosswise.
-"""
+"""Successes of slots on PostgreSQL, many in one statement, are correct under concurrency and do not
+deadlock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -44,10 +43,10 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def test_a_success_that_waited_for_somebody_elses_end_is_shown(
+async def test_a_success_that_waited_for_another_settlement_is_shown(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """On the schedule as it is then, not as it was when the end began."""
+    """Applied to the schedule as it is then, not as it was when the settlement started."""
     await make_queue(store)
     made = await created_due(store, clock)
     (message,) = await pull(store)
@@ -60,10 +59,10 @@ async def test_a_success_that_waited_for_somebody_elses_end_is_shown(
     assert shown(await again(store, made)) == AFTER_SUCCESS
 
 
-async def test_one_more_success_waits_for_nobody(
+async def test_a_further_success_takes_no_lock_on_the_schedule(
     home: Home, store: Store, clock: VirtualClock
 ) -> None:
-    """Whoever ends another slot at that moment comes after it."""
+    """A concurrent settlement of another slot comes after it."""
     await make_queue(store)
     made = await created_due(store, clock)
     await end_next(store)
@@ -78,7 +77,7 @@ async def test_one_more_success_waits_for_nobody(
     assert len(await firings(store, made)) == 2
 
 
-async def test_many_ends_at_the_same_schedules_cross_nobody(
+async def test_concurrent_settlements_of_the_same_schedules_do_not_deadlock(
     home: Home, clock: VirtualClock
 ) -> None:
     async with two_without_deadlocks(home, clock) as (store, other):
@@ -99,9 +98,7 @@ async def test_many_ends_at_the_same_schedules_cross_nobody(
             assert len(found) == len({*found}) == ROUNDS * SLOTS_A_ROUND
 
 
-async def test_successes_are_recorded_once_however_often_they_are_said(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_repeated_successes_are_recorded_once(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     made = [await create(store, clock) for _ in range(3)]
     clock.advance(seconds=60)
@@ -116,7 +113,7 @@ async def test_successes_are_recorded_once_however_often_they_are_said(
 
 
 async def settle(messages: Sequence[Message], store: Store) -> None:
-    """All of them succeeded."""
+    """Acks all of them as succeeded."""
     endings = [
         decide.settle(each, Succeeded(), QueueSettings(), took_seconds=0.0) for each in messages
     ]

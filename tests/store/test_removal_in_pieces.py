@@ -1,7 +1,7 @@
-"""Purging and cancelling very many messages: piece by piece, and others get in between.
+"""Purging and cancelling very many messages in chunks, with other transactions in between.
 
-Each piece is a transaction of its own. Another store looks, and sends, after every one of them:
-it would see all or nothing, and once only, if there were one for all.
+Each chunk is a transaction of its own. Another store reads and sends after every one of them; with
+a single transaction it would see all or nothing, and only once.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -37,7 +37,7 @@ OTHER = "other"
 async def store(
     home: Home, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Store]:
-    """With pieces of the same size on both databases."""
+    """With chunks of the same size on both databases."""
     monkeypatch.setattr(removal, "PURGED_AT_ONCE", PIECE)
     monkeypatch.setattr(batches, "PIECE_ITEMS", PIECE)
     opened = await home.open(clock)
@@ -58,7 +58,7 @@ async def beside(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 def after_each(
     store: Store, act: Callable[[], Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Something happens after every transaction that the store has committed."""
+    """Calls something after every transaction that the store commits."""
     assert isinstance(store, SqliteStore | PostgresStore)
     name = "write" if isinstance(store, SqliteStore) else "transact"
     original = getattr(store._database, name)
@@ -72,7 +72,7 @@ def after_each(
 
 
 def assert_in_pieces(left: list[int]) -> None:
-    """How many there were after each transaction."""
+    """Number of messages after each transaction."""
     steps = [before - after for before, after in zip([MANY, *left], left, strict=False)]
     assert left[-1] == 0
     assert max(steps) <= PIECE
@@ -80,7 +80,7 @@ def assert_in_pieces(left: list[int]) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"delay_seconds": 60}, {"key": "a"}])
-async def test_a_purge_lets_others_in_between(
+async def test_other_transactions_run_between_the_chunks_of_a_purge(
     store: Store, beside: Store, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
     await send_many(store, MANY, body=b"", **fields)
@@ -97,10 +97,10 @@ async def test_a_purge_lets_others_in_between(
     assert await counts(beside, OTHER) == Counts(ready=len(left))
 
 
-async def test_what_is_sent_during_a_purge_stays(
+async def test_messages_sent_during_a_purge_stay(
     store: Store, beside: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the purge comes to an end, however much is sent beside it."""
+    """The purge ends, however much is sent meanwhile."""
     await send_many(store, MANY, body=b"")
     sent = 0
 
@@ -115,7 +115,7 @@ async def test_what_is_sent_during_a_purge_stays(
     assert await counts(beside) == Counts(ready=sent)
 
 
-async def test_a_cancelled_batch_lets_others_in_between(
+async def test_other_transactions_run_between_the_chunks_of_a_cancelled_batch(
     store: Store, beside: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = await create_batch(store, news(MANY, body=b""))

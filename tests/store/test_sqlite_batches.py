@@ -1,4 +1,4 @@
-"""Filling a batch on SQLite: a piece is stored only where its filler thinks the batch stands."""
+"""Filling a batch on SQLite: a chunk is stored only at the position its filler expects."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tickwork.store.sqlite.messages.batch_fill import _Piece
 
 
 class Interrupted(Exception):
-    """Whoever filled the batch stopped."""
+    """The filler stopped."""
 
 
 def interrupted(*items: NewMessage) -> Iterator[NewMessage]:
@@ -25,7 +25,7 @@ def interrupted(*items: NewMessage) -> Iterator[NewMessage]:
 
 @pytest.fixture
 async def filling(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> NewBatch:
-    """A batch with two items of which nobody knows yet how many there will be."""
+    """An unsealed batch with two items."""
     monkeypatch.setattr(batch_fill, "PIECE_ITEMS", 2)
     batch = NewBatch(id=new_id(), queue=WORK)
     with pytest.raises(Interrupted):
@@ -40,7 +40,7 @@ async def fill(store: SqliteStore, batch: NewBatch, *items: NewMessage, stored: 
 
 
 @pytest.mark.parametrize("stored", [0, 1, 3])
-async def test_who_thinks_otherwise_does_not_fill(
+async def test_a_chunk_at_the_wrong_position_is_refused(
     store: SqliteStore, filling: NewBatch, stored: int
 ) -> None:
     with pytest.raises(Conflict):
@@ -48,7 +48,7 @@ async def test_who_thinks_otherwise_does_not_fill(
     assert len(await pull(store)) == 2
 
 
-async def test_what_is_closed_is_not_filled(store: SqliteStore, filling: NewBatch) -> None:
+async def test_a_sealed_batch_is_not_filled(store: SqliteStore, filling: NewBatch) -> None:
     await store.batches.cancel(DEFAULT, filling.id)
     with pytest.raises(Conflict):
         await fill(store, filling, new(), stored=2)
@@ -79,7 +79,7 @@ async def test_an_item_is_not_stored_again_after_it_ended(
     assert (done.status, done.total, done.completed) == (BatchStatus.COMPLETED, 2, 2)
 
 
-async def test_two_that_fill_at_once_do_not_mix(store: SqliteStore, filling: NewBatch) -> None:
+async def test_two_concurrent_fillers_do_not_mix(store: SqliteStore, filling: NewBatch) -> None:
     await fill(store, filling, new(), new(), stored=2)
     with pytest.raises(Conflict):
         await fill(store, filling, new(), new(), stored=2)
@@ -87,9 +87,7 @@ async def test_two_that_fill_at_once_do_not_mix(store: SqliteStore, filling: New
     assert (found.total, found.pending) == (4, 4)
 
 
-async def test_a_piece_that_is_refused_leaves_nothing(
-    store: SqliteStore, filling: NewBatch
-) -> None:
+async def test_a_refused_chunk_leaves_nothing(store: SqliteStore, filling: NewBatch) -> None:
     known, *_ = await pull(store, limit=1)
     with pytest.raises(Conflict):
         await fill(store, filling, new(), new(id=known.id), stored=2)

@@ -1,4 +1,4 @@
-"""A claim on SQLite tells all of a message, though it leaves out what is usual."""
+"""A claim on SQLite returns every field of a message, although it leaves out default values."""
 
 from __future__ import annotations
 
@@ -41,29 +41,31 @@ UNUSUAL: dict[str, Any] = {
 }
 
 
-def test_every_field_is_looked_at() -> None:
+def test_every_field_is_tested() -> None:
     assert {*UNUSUAL, *SETTLED_BY_THE_CLAIM, *SAME_FOR_ALL} == {*Message.__struct_fields__}
 
 
 @pytest.mark.parametrize("column", UNUSUAL)
-async def test_what_is_not_usual_is_told(store: SqliteStore, column: str) -> None:
+async def test_a_claim_returns_every_field_without_its_default(
+    store: SqliteStore, column: str
+) -> None:
     await claimed_with(store, **{column: UNUSUAL[column]})
 
 
-async def test_an_earlier_claim_is_told(store: SqliteStore) -> None:
+async def test_a_claim_returns_earlier_claims_and_attempts(store: SqliteStore) -> None:
     assert (await claimed_with(store, claim=5)).claim == 6
 
 
-async def test_all_that_is_not_usual_is_told_at_once(store: SqliteStore) -> None:
+async def test_a_claim_returns_all_fields_together(store: SqliteStore) -> None:
     await claimed_with(store, **UNUSUAL)
 
 
-async def test_a_large_body_is_told(store: SqliteStore) -> None:
+async def test_a_claim_returns_a_large_body(store: SqliteStore) -> None:
     await claimed_with(store, body=bytes(LARGE_BODY_BYTES + 1))
 
 
 async def claimed_with(store: SqliteStore, **values: Any) -> Message:
-    """A message that has these values is claimed among others, and is what its row says."""
+    """Claims a message with these values among others and compares it with its row."""
     ids = [await send(store) for _ in range(3)]
     assignments = ", ".join(f"{name} = :{name}" for name in values)
     statement = f"UPDATE tickwork_messages SET {assignments} WHERE id = :the_id"
@@ -78,7 +80,7 @@ async def claimed_with(store: SqliteStore, **values: Any) -> Message:
             state=State.CLAIMED,
             claim=before.claim + 1,
             holder=claimed.holder,
-            # A slot that is on time no longer, if nobody has had it yet.
+            # A slot that is late, unless it was claimed before.
             catch_up=before.catch_up or claimed.catch_up,
         )
     return found[ids[1]]

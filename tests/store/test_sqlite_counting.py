@@ -1,5 +1,4 @@
-"""What is counted on SQLite is what was committed: no more, though others fail beside it, and no
-less, though writing it down fails."""
+"""Counters on SQLite match the commits: failed items add nothing, failed flushes lose nothing."""
 
 import pytest
 
@@ -17,7 +16,7 @@ FULL = QueueSettings(backlog_bytes_max=128_000)
 
 
 def break_commit(transaction: Transaction) -> None:
-    """Leaves something that no COMMIT lets through."""
+    """Leaves a row that makes COMMIT fail."""
     transaction.execute("PRAGMA defer_foreign_keys = ON")
     transaction.execute("UPDATE tickwork_queues SET tenant = 'nobody'")
 
@@ -28,7 +27,7 @@ async def passed(store: SqliteStore, queue: str = WORK) -> dict[CounterName, int
 
 
 async def backlog(store: SqliteStore) -> int | None:
-    """What the queue believes to hold, and what it holds."""
+    """The counted bytes of the queue, and the actual ones."""
     believed, real = await write(
         store,
         lambda transaction: transaction.execute(
@@ -40,7 +39,7 @@ async def backlog(store: SqliteStore) -> int | None:
     return None if believed is None else int(believed)
 
 
-async def test_who_failed_in_a_group_is_not_counted(store: SqliteStore) -> None:
+async def test_a_failed_item_of_a_group_is_not_counted(store: SqliteStore) -> None:
     await send(store)
     (message,) = await pull(store)
     ending = Ending(
@@ -55,7 +54,7 @@ async def test_who_failed_in_a_group_is_not_counted(store: SqliteStore) -> None:
     assert await passed(store) == {CounterName.SENT: 3}
 
 
-async def test_who_was_refused_after_it_wrote_is_not_counted(store: SqliteStore) -> None:
+async def test_an_item_refused_after_its_writes_is_not_counted(store: SqliteStore) -> None:
     await store.queues.put(DEFAULT, WORK, FULL)
     answers = await together(
         store, *(send(store, body=bytes(60_000)) for _ in range(3)), send(store, body=b"1")
@@ -65,20 +64,20 @@ async def test_who_was_refused_after_it_wrote_is_not_counted(store: SqliteStore)
     assert await backlog(store) == 120_001
 
 
-async def test_what_was_lost_with_a_commit_is_not_counted(store: SqliteStore) -> None:
+async def test_items_of_a_failed_commit_are_not_counted(store: SqliteStore) -> None:
     answers = await together(store, send(store), write(store, break_commit))
     assert all(isinstance(answer, StoreError) for answer in answers)
     assert await passed(store) == {}
 
 
-async def test_what_could_not_be_written_down_is_written_later(store: SqliteStore) -> None:
+async def test_counts_that_could_not_be_stored_are_stored_later(store: SqliteStore) -> None:
     await send(store)
     answers = await together(store, store.stats.flush(SYSTEM), write(store, break_commit))
     assert all(isinstance(answer, StoreError) for answer in answers)
     assert await passed(store) == {CounterName.SENT: 1}
 
 
-async def test_bytes_are_counted_through_everything(store: SqliteStore) -> None:
+async def test_the_backlog_is_exact_after_every_operation(store: SqliteStore) -> None:
     await send(store, body=b"123")
     assert await backlog(store) is None
     await store.queues.put(DEFAULT, WORK, FULL)
@@ -101,7 +100,7 @@ async def test_bytes_are_counted_through_everything(store: SqliteStore) -> None:
     assert await backlog(store) is None
 
 
-async def test_a_purge_in_pieces_takes_all_but_what_it_brings_about(
+async def test_a_purge_in_chunks_keeps_the_completion_event_it_causes(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaving, "REMOVAL_CHUNK_MESSAGES", 3)
@@ -115,7 +114,7 @@ async def test_a_purge_in_pieces_takes_all_but_what_it_brings_about(
     assert (ended.status, ended.failed) == (BatchStatus.COMPLETED, 8)
 
 
-async def test_a_cancelled_batch_goes_in_pieces_around_what_is_handed_out(
+async def test_a_cancelled_batch_is_deleted_in_chunks_except_claimed_items(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tickwork.store.sqlite.messages.batches.REMOVAL_CHUNK_MESSAGES", 2)

@@ -1,4 +1,4 @@
-"""The writer: what waits together commits together, and whoever fails, fails alone."""
+"""The writer: items that wait together share a commit, and a failing item fails alone."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ FORKED = "tests.store.programs.forked"
 
 
 class Trouble(Exception):
-    """Something of the test's own."""
+    """An error of the test's own."""
 
 
 def spoil(transaction: Transaction) -> None:
@@ -43,17 +43,17 @@ def spoil(transaction: Transaction) -> None:
 
 
 def break_commit(transaction: Transaction) -> None:
-    """Leaves something that no COMMIT lets through, and a queue that nobody finds meanwhile."""
+    """Leaves a row that makes COMMIT fail, and a queue that is not visible meanwhile."""
     transaction.execute("PRAGMA defer_foreign_keys = ON")
     transaction.execute("UPDATE tickwork_queues SET tenant = 'nobody'")
 
 
 def lose_transaction(transaction: Transaction) -> None:
-    """Fails in the way that takes the whole transaction along."""
+    """Fails in a way that rolls back the whole transaction."""
     transaction.execute("INSERT OR ROLLBACK INTO tickwork_tenants (id) VALUES ('default')")
 
 
-async def test_what_waits_together_is_one_commit(store: SqliteStore, path: Path) -> None:
+async def test_items_that_wait_together_share_one_commit(store: SqliteStore, path: Path) -> None:
     await send(store)
     before = commits(path)
     assert await together(store, *(send(store) for _ in range(50))) != []
@@ -61,7 +61,7 @@ async def test_what_waits_together_is_one_commit(store: SqliteStore, path: Path)
     assert await waiting(store) == 51
 
 
-async def test_one_commit_holds_only_so_many(store: SqliteStore, path: Path) -> None:
+async def test_one_commit_has_a_maximum_of_items(store: SqliteStore, path: Path) -> None:
     await send(store)
     before = commits(path)
     await together(store, *(send(store) for _ in range(GROUP_ITEMS_MAX + 1)))
@@ -77,7 +77,7 @@ async def test_one_commit_holds_only_so_many(store: SqliteStore, path: Path) -> 
     assert commits(path) == before + 4
 
 
-async def test_whoever_fails_in_a_group_fails_alone(store: SqliteStore) -> None:
+async def test_a_failing_item_does_not_fail_its_group(store: SqliteStore) -> None:
     one, lost, spoiled, two = await together(
         store, send(store), send(store, "nowhere"), write(store, spoil), send(store)
     )
@@ -86,7 +86,7 @@ async def test_whoever_fails_in_a_group_fails_alone(store: SqliteStore) -> None:
     assert {message.id for message in await pull(store)} == {one, two}
 
 
-async def test_whoever_fails_alone_changes_nothing(store: SqliteStore) -> None:
+async def test_a_failing_single_item_changes_nothing(store: SqliteStore) -> None:
     await send(store)
     with pytest.raises(Trouble):
         await write(store, spoil)
@@ -94,7 +94,7 @@ async def test_whoever_fails_alone_changes_nothing(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("fault", [break_commit, lose_transaction])
-async def test_a_lost_transaction_fails_everyone_and_leaves_nothing(
+async def test_a_lost_transaction_fails_the_whole_group_and_changes_nothing(
     store: SqliteStore, fault: object
 ) -> None:
     assert callable(fault)
@@ -106,12 +106,12 @@ async def test_a_lost_transaction_fails_everyone_and_leaves_nothing(
     assert await waiting(store) == 1
 
 
-async def test_an_error_of_sqlite_is_told_in_our_words(store: SqliteStore) -> None:
+async def test_an_error_of_sqlite_becomes_a_store_error(store: SqliteStore) -> None:
     with pytest.raises(StoreBroken, match="tickwork migrate"):
         await write(store, lambda transaction: transaction.execute("SELECT 1 FROM nowhere"))
 
 
-async def test_what_nobody_waits_for_any_more_is_not_begun(store: SqliteStore) -> None:
+async def test_an_item_cancelled_before_it_starts_is_not_run(store: SqliteStore) -> None:
     async with writer_held(store):
         sending = asyncio.create_task(send(store))
         await eventually(lambda: len_waiting(store) == 1)
@@ -120,7 +120,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store: SqliteStore) -
     assert await waiting(store) == 1
 
 
-async def test_what_is_begun_is_done_also_if_nobody_waits(store: SqliteStore) -> None:
+async def test_an_item_cancelled_after_it_started_is_committed(store: SqliteStore) -> None:
     begun, released = threading.Event(), threading.Event()
     message = new()
 
@@ -137,7 +137,7 @@ async def test_what_is_begun_is_done_also_if_nobody_waits(store: SqliteStore) ->
     assert await waiting(store) == 2
 
 
-async def test_closing_finishes_what_was_accepted(path: Path, store: SqliteStore) -> None:
+async def test_close_finishes_accepted_items(path: Path, store: SqliteStore) -> None:
     closing = await SqliteStore.open(path)
     async with writer_held(closing):
         sending = [asyncio.create_task(send(closing)) for _ in range(20)]
@@ -147,7 +147,7 @@ async def test_closing_finishes_what_was_accepted(path: Path, store: SqliteStore
     assert await waiting(store) == 20
 
 
-async def test_a_closed_store_says_so(path: Path) -> None:
+async def test_a_closed_store_raises_store_unavailable(path: Path) -> None:
     store = await SqliteStore.open(path)
     await store.close()
     await store.close()
@@ -156,7 +156,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
             await act
 
 
-async def test_a_store_is_for_every_loop_and_thread_of_its_process(store: SqliteStore) -> None:
+async def test_a_store_works_from_every_loop_and_thread_of_its_process(store: SqliteStore) -> None:
     async def elsewhere() -> None:
         async with store.wakeups.watch([queue.id]) as watch:
             await asyncio.gather(*(send(store) for _ in range(10)))
@@ -169,7 +169,7 @@ async def test_a_store_is_for_every_loop_and_thread_of_its_process(store: Sqlite
     assert await waiting(store) == 40
 
 
-async def test_a_loop_that_ended_before_its_answer_harms_nobody(store: SqliteStore) -> None:
+async def test_a_loop_closed_before_its_result_does_not_affect_others(store: SqliteStore) -> None:
     def ask_and_go() -> None:
         loop = asyncio.new_event_loop()
         asked = loop.create_task(send(store))
@@ -186,7 +186,7 @@ async def test_a_loop_that_ended_before_its_answer_harms_nobody(store: SqliteSto
     assert await waiting(store) == 1
 
 
-async def test_after_a_fork_the_child_is_told_to_open_its_own(
+async def test_a_forked_child_gets_an_error_that_says_to_open_its_own_store(
     children: Children, path: Path
 ) -> None:
     child = children.spawn(FORKED, path)
@@ -199,7 +199,7 @@ async def test_after_a_fork_the_child_is_told_to_open_its_own(
     assert child.lines()[2:] == ["child close: None", "parent delete: True"]
 
 
-async def test_a_clock_that_fails_is_the_trouble_of_whoever_asked(path: Path) -> None:
+async def test_a_failing_clock_fails_only_its_caller(path: Path) -> None:
     times: list[datetime | None] = [None]
 
     def moment() -> datetime | None:

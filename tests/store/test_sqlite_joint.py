@@ -1,4 +1,4 @@
-"""A caller's own rows on SQLite: in a plain function, on the writer's thread, and nothing else."""
+"""Joint commits on SQLite: a caller's plain function runs on the writer thread."""
 
 import asyncio
 import sqlite3
@@ -21,7 +21,7 @@ ENTRY = "INSERT INTO ledger (entry) VALUES ('booked')"
 
 @pytest.fixture
 async def message(store: SqliteStore) -> Message:
-    """A message in our hands, and a table of our own."""
+    """A claimed message, and a table of the caller's own."""
     await write(store, lambda t: t.execute("CREATE TABLE ledger (entry TEXT UNIQUE)").close())
     await send(store)
     (found,) = await pull(store)
@@ -63,7 +63,7 @@ async def test_a_coroutine_function_is_refused_before_anything_happens(
     assert entries(path) == []
 
 
-async def test_a_function_that_returns_a_coroutine_is_undone(
+async def test_a_function_that_returns_a_coroutine_is_rolled_back(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     def writes_and_more(connection: Any) -> Any:
@@ -76,7 +76,7 @@ async def test_a_function_that_returns_a_coroutine_is_undone(
     assert entries(path) == []
 
 
-async def test_it_runs_on_the_writers_thread(
+async def test_the_callers_function_runs_on_the_writer_thread(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     threads: list[str] = []
@@ -91,7 +91,7 @@ async def test_it_runs_on_the_writers_thread(
     assert await held(store) == 0
 
 
-async def test_an_error_of_its_own_statements_arrives_as_it_is(
+async def test_an_error_of_the_callers_statement_is_raised_unchanged(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     def twice(connection: sqlite3.Connection) -> None:
@@ -130,7 +130,7 @@ def leaves_like_a_generator(connection: sqlite3.Connection) -> None:
 
 
 async def fails_alone(store: SqliteStore, message: Message, joined: Joined, path: Path) -> None:
-    """It fails between two others, which are booked; its message is still held."""
+    """It fails between two others, which commit; its message is still claimed."""
     for _ in range(2):
         await send(store)
     one, two = await pull(store)
@@ -146,7 +146,7 @@ async def fails_alone(store: SqliteStore, message: Message, joined: Joined, path
 
 
 @pytest.mark.parametrize("joined", [gives_up, exits, is_interrupted, leaves_like_a_generator])
-async def test_one_that_would_end_more_than_itself_is_its_own_trouble(
+async def test_a_failing_caller_does_not_fail_others_in_its_group(
     store: SqliteStore, message: Message, path: Path, joined: Joined
 ) -> None:
     await fails_alone(store, message, joined, path)
@@ -179,7 +179,7 @@ def ends_by_script(connection: sqlite3.Connection) -> None:
 @pytest.mark.parametrize(
     "joined", [ends_by_method, ends_by_block, ends_by_statement, ends_by_rollback, ends_by_script]
 )
-async def test_it_cannot_end_the_transaction_that_it_joins(
+async def test_a_caller_cannot_end_the_transaction_it_joins(
     store: SqliteStore, message: Message, path: Path, joined: Joined
 ) -> None:
     for _ in range(2):
@@ -191,7 +191,7 @@ async def test_it_cannot_end_the_transaction_that_it_joins(
     assert entries(path) == ["booked"]
 
 
-async def test_a_savepoint_of_its_own_is_its_own_affair(
+async def test_a_caller_may_use_its_own_savepoint(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     def joined(connection: sqlite3.Connection) -> None:
@@ -205,7 +205,7 @@ async def test_a_savepoint_of_its_own_is_its_own_affair(
     assert entries(path) == ["booked"]
 
 
-async def test_the_connection_comes_back_as_it_was(store: SqliteStore, message: Message) -> None:
+async def test_the_connections_settings_are_restored(store: SqliteStore, message: Message) -> None:
     def joined(connection: sqlite3.Connection) -> None:
         connection.row_factory = sqlite3.Row
         connection.text_factory = bytes
@@ -215,14 +215,16 @@ async def test_the_connection_comes_back_as_it_was(store: SqliteStore, message: 
     assert [each.id for each in await pull(store)] == [sent]
 
 
-async def test_it_cannot_be_kept_and_used_later(store: SqliteStore, message: Message) -> None:
+async def test_the_connection_cannot_be_used_after_the_call(
+    store: SqliteStore, message: Message
+) -> None:
     kept: list[sqlite3.Connection] = []
     await book(store, message, kept.append)
     with pytest.raises(sqlite3.ProgrammingError, match="thread"):
         kept[0].execute(ENTRY)
 
 
-async def test_a_foreign_key_that_fails_at_the_commit_fails_alone(
+async def test_a_deferred_foreign_key_fails_only_its_own_settlement(
     store: SqliteStore, message: Message
 ) -> None:
     await write(store, lambda t: t.execute(
@@ -240,7 +242,7 @@ async def test_a_foreign_key_that_fails_at_the_commit_fails_alone(
     assert await held(store) == 3
 
 
-async def test_what_came_too_late_is_not_even_called(
+async def test_the_callers_function_is_not_called_for_a_lost_claim(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     await store.messages.settle(DEFAULT, acked(message))
@@ -249,7 +251,7 @@ async def test_what_came_too_late_is_not_even_called(
     assert entries(path) == []
 
 
-async def test_rows_can_join_without_an_ending(
+async def test_rows_can_be_written_without_an_ending(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     await store.messages.settle_jointly(
@@ -259,7 +261,9 @@ async def test_rows_can_join_without_an_ending(
     assert await store.messages.settle(DEFAULT, acked(message)) == SettleResult()
 
 
-async def test_ends_at_the_same_moment_share_a_commit(store: SqliteStore, message: Message) -> None:
+async def test_concurrent_joint_settlements_share_a_commit(
+    store: SqliteStore, message: Message
+) -> None:
     traced: list[str] = []
     await book(store, message, lambda connection: connection.set_trace_callback(traced.append))
     for _ in range(20):
@@ -273,7 +277,7 @@ async def test_ends_at_the_same_moment_share_a_commit(store: SqliteStore, messag
     assert 1 <= traced.count("COMMIT") <= 2
 
 
-async def test_a_rollback_that_was_caught_undoes_its_own_settlement_only(
+async def test_a_caught_rollback_undoes_only_its_own_settlement(
     store: SqliteStore, message: Message, path: Path
 ) -> None:
     def joined(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""The schema of a SQLite file: from nothing, step by step, by one at a time."""
+"""Migrations of a SQLite file: from empty, step by step, one process at a time."""
 
 import sqlite3
 from contextlib import closing
@@ -37,7 +37,7 @@ BAD = Migration(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where there is nothing yet."""
+    """A path without a file."""
     return tmp_path / "new.db"
 
 
@@ -59,7 +59,7 @@ def set_version(file: Path, version: int) -> None:
         connection.execute("UPDATE tickwork_meta SET schema_version = ?", (version,))
 
 
-async def test_from_nothing_and_only_once(file: Path) -> None:
+async def test_an_empty_file_is_migrated_once(file: Path) -> None:
     assert await schema_version(file) == 0
     assert not is_there(file)
     assert await migrate(file) == KNOWN
@@ -77,7 +77,9 @@ async def test_a_migrated_file_is_durable_and_strict(file: Path) -> None:
     assert all(strict for _, strict in ours)
 
 
-async def test_step_by_step(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_migrations_are_applied_step_by_step(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for count in range(1, len(KNOWN) + 1):
         know(monkeypatch, *KNOWN[:count])
         assert await migrate(file) == (KNOWN[count - 1],)
@@ -90,7 +92,7 @@ async def test_step_by_step(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {"more", "counted"} <= tables(file)
 
 
-async def test_messages_from_before_wait_behind_their_key(
+async def test_migrated_messages_are_blocked_behind_their_key(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     know(monkeypatch, KNOWN[0])
@@ -110,7 +112,7 @@ async def test_messages_from_before_wait_behind_their_key(
     assert [state for (state,) in states] == ["ready", "ready", "held", "ready", "ready"]
 
 
-async def test_a_migration_that_fails_leaves_nothing_of_itself(
+async def test_a_failed_migration_leaves_nothing_behind(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     know(monkeypatch, *KNOWN, GOOD, BAD)
@@ -130,7 +132,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(file: Path) -> None:
     assert await schema_version(file) == len(KNOWN) + 1
 
 
-async def test_a_file_without_schema_says_what_to_do(file: Path) -> None:
+async def test_a_file_without_a_schema_raises_an_error_that_names_the_fix(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE theirs (id INTEGER)")
     with pytest.raises(StoreBroken, match="run `tickwork migrate`"):
@@ -140,7 +142,7 @@ async def test_a_file_without_schema_says_what_to_do(file: Path) -> None:
     assert "theirs" in tables(file)
 
 
-async def test_processes_that_migrate_at_once_wait_for_each_other(
+async def test_processes_that_migrate_together_wait_for_each_other(
     file: Path, children: Children
 ) -> None:
     migrating = [children.spawn(MIGRATE, file, arms=[Arm("ready", "pause")]) for _ in range(4)]

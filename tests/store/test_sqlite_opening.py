@@ -1,4 +1,4 @@
-"""Where a SQLite store is, and what it says of a place where there is none."""
+"""Opening a SQLite store: paths and URLs, and errors for what cannot be opened."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ def names_in(folder: Path) -> list[str]:
         (Path("/var/tickwork.db"), "/var/tickwork.db"),
     ],
 )
-def test_a_file_is_given_by_its_path_or_as_a_url(given: str | Path, path: str) -> None:
+def test_a_file_is_given_by_path_or_url(given: str | Path, path: str) -> None:
     assert locate(given) == Path(path)
 
 
@@ -36,13 +36,13 @@ def test_a_file_is_given_by_its_path_or_as_a_url(given: str | Path, path: str) -
     ["", ":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite::memory:",
      "file::memory:?cache=shared", "sqlite:///file:x?mode=memory"],
 )  # fmt: skip
-async def test_what_is_no_file_is_refused(given: str) -> None:
+async def test_an_in_memory_database_is_refused(given: str) -> None:
     for use in (SqliteStore.open, migrate):
         with pytest.raises(InvalidInput, match="database: must be a file"):
             await use(given)
 
 
-async def test_a_relative_path_is_that_of_the_opening(
+async def test_a_relative_path_is_resolved_when_the_store_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ async def test_a_relative_path_is_that_of_the_opening(
 
 
 @pytest.mark.parametrize("name", ["odd name?#%41.db", "ünï🜨.db"])
-async def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+async def test_a_file_can_have_any_name(tmp_path: Path, name: str) -> None:
     await migrate(tmp_path / name)
     store = await SqliteStore.open(f"sqlite:///{tmp_path / name}")
     assert (await store.meta()).schema_version > 0

@@ -1,4 +1,4 @@
-"""Hot statements find what they look for through their index, however much else is there."""
+"""Hot statements reach their rows through an index, however large the tables are."""
 
 import sqlite3
 
@@ -14,8 +14,8 @@ BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
 SORTED = {"find_claimable_suspects", "claimed_kinds", "newer_due"}
-"""What is settled at once is sorted by kind; later slots are put together, as many as are counted;
-and suspects are sorted by what they cost."""
+"""Statements that may sort: settlements sort by kind, newer slots are counted up to a limit, and
+suspects are sorted by lost claims."""
 
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
@@ -78,10 +78,10 @@ SEARCHES = {
     "waiting_schedules": {BY_SLOT},
     "withdrawable_slots": {BY_SLOT},
 }
-"""How each statement that is run all the time reaches the messages it is about."""
+"""How each hot statement reaches its messages."""
 
 SELDOM = {"recount_backlog", "count_claims", "count_messages", "delete_queue", "processing_items"}
-"""Read by their indexes too, but all of what they are about, or sorted."""
+"""These use an index, too, but read all matching rows, or sort them."""
 
 COUNTED_FROM = {"tickwork_messages_ready", "tickwork_messages_holder", "tickwork_messages_held"}
 
@@ -102,7 +102,7 @@ BY_OTHER_WAYS = {
     "prune_counters": "tickwork_tallies_age",
     "subscriptions_of": "tickwork_subscriptions_once",
 }
-"""How what is not about messages is found, in order where there is one."""
+"""How rows of other tables are found, in order where there is one."""
 
 
 def on_messages(steps: list[str]) -> list[str]:
@@ -120,27 +120,27 @@ def test_a_hot_statement_reaches_messages_by_its_index(
     assert name in SORTED or [step for step in steps if "TEMP B-TREE" in step] == []
 
 
-def test_every_statement_on_messages_is_judged(connection: sqlite3.Connection) -> None:
+def test_every_statement_on_messages_is_tested(connection: sqlite3.Connection) -> None:
     touching = {name for name in vars(SQL) if on_messages(plan(connection, name))}
     assert touching - set(SEARCHES) == SELDOM
 
 
 @pytest.mark.parametrize("name", BY_OTHER_WAYS)
-def test_what_is_found_by_its_age_or_name_is_not_looked_for(
-    connection: sqlite3.Connection, name: str
-) -> None:
+def test_lookups_by_age_or_name_use_an_index(connection: sqlite3.Connection, name: str) -> None:
     steps = plan(connection, name)
     assert [step for step in steps if f"INDEX {BY_OTHER_WAYS[name]}" in step] != []
     assert [step for step in steps if "TEMP B-TREE" in step] == []
 
 
-def test_a_lane_is_read_in_order_and_by_a_range(connection: sqlite3.Connection) -> None:
+def test_messages_of_one_tenant_and_priority_are_read_in_order_by_a_range(
+    connection: sqlite3.Connection,
+) -> None:
     for name in ("find_claimable", "peek", "retired_messages"):
         (step,) = on_messages(plan(connection, name))
         assert "(queue_id=? AND tenant=? AND priority=? AND visible_at<?)" in step
 
 
-def test_lanes_are_found_without_reading_messages_on_the_way(
+def test_ready_tenants_are_found_without_reading_messages(
     connection: sqlite3.Connection,
 ) -> None:
     by_index = [
@@ -152,7 +152,7 @@ def test_lanes_are_found_without_reading_messages_on_the_way(
     assert all("COVERING" in step for step in by_index)
 
 
-def test_waiting_messages_are_counted_from_their_index_alone(
+def test_waiting_messages_are_counted_from_a_covering_index(
     connection: sqlite3.Connection,
 ) -> None:
     steps = on_messages(plan(connection, "count_messages"))

@@ -1,4 +1,4 @@
-"""Several processes on one file: everything once, and nobody waits for ever."""
+"""Several processes on one file: every message is done once, and none waits for ever."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SENT_BY_EACH = 200
 START_SECONDS_MAX = 60.0
 
 
-async def test_what_several_send_and_claim_is_done_once(
+async def test_messages_sent_and_claimed_by_several_processes_are_done_once(
     store: SqliteStore, path: Path, children: Children
 ) -> None:
     total = PROCESSES * SENT_BY_EACH

@@ -1,4 +1,4 @@
-"""What is asked about schedules all the time is found by an index, however many there are."""
+"""Hot statements on schedules use an index, however many schedules there are."""
 
 import sqlite3
 
@@ -48,11 +48,11 @@ SEARCHES = {
     "shards_behind": {"tickwork_schedules_look"},
     "waiting_schedules": {"tickwork_schedules_waiting"},
 }
-"""How each statement reaches the schedules it is about."""
+"""How each statement reaches its schedules."""
 
 SORTED = {"schedules_by_due"}
-"""Reads a tenant's active schedules, all of them: an index by when they are due would cost every
-firing, for a list that people look at."""
+"""Reads all active schedules of a tenant: an index by due time would cost every firing, for a list
+that only people read."""
 
 FIRINGS = {
     "skipped_runs_covering": "tickwork_firings_runs",
@@ -79,13 +79,13 @@ def test_a_statement_reaches_schedules_by_its_index(
     assert [step for step in steps if "TEMP B-TREE" in step] == []
 
 
-def test_every_statement_on_schedules_is_judged(connection: sqlite3.Connection) -> None:
+def test_every_statement_on_schedules_is_tested(connection: sqlite3.Connection) -> None:
     subscribers = {"list_subscriptions", "subscriptions_of"}
     touching = {name for name in vars(SQL) if on_schedules(plan(connection, name))}
     assert touching - subscribers == {*SEARCHES} | SORTED
 
 
-def test_what_is_due_is_read_in_order_and_no_further_than_wanted(
+def test_due_schedules_are_read_in_order_up_to_the_limit(
     connection: sqlite3.Connection,
 ) -> None:
     steps = plan(connection, "due_schedules")
@@ -103,7 +103,7 @@ def test_firings_are_found_by_their_schedule(connection: sqlite3.Connection, nam
     assert [step for step in steps if "TEMP B-TREE" in step] == []
 
 
-def test_a_page_of_firings_begins_where_the_one_before_ended(
+def test_a_page_of_firings_starts_at_its_cursor(
     connection: sqlite3.Connection,
 ) -> None:
     (found,) = reached(plan(connection, "list_firings"), "tickwork_firings")

@@ -1,4 +1,4 @@
-"""Schedules on SQLite: one file, one writer at a time, however many processes there are."""
+"""Schedules on SQLite: one writer at a time, with several processes on one file."""
 
 import sqlite3
 import threading
@@ -68,7 +68,7 @@ async def store(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
-    """The same file, as another process has it open."""
+    """The same file, opened by another process."""
     opened = await home.open(clock)
     yield opened
     await opened.close()
@@ -91,7 +91,7 @@ async def test_a_plan_is_refused_once_another_process_has_the_shard(
     assert await write(other, successor, [decided]) == PlanResult(done=(0,))
 
 
-async def test_a_shard_that_was_given_up_is_led_no_more(store: Store, clock: VirtualClock) -> None:
+async def test_a_shard_given_up_is_no_longer_led(store: Store, clock: VirtualClock) -> None:
     made, leader, decided = await one_plan(store, clock)
     await store.shards.give_up(SYSTEM, leader.node)
     assert await write(store, leader, [decided]) == PlanResult(lost=(0,))
@@ -107,7 +107,7 @@ async def test_a_plan_is_refused_once_another_process_has_changed_the_schedule(
     assert await messages(store, made) == []
 
 
-async def test_two_plans_of_one_schedule_in_a_call_are_one(
+async def test_of_two_plans_for_one_schedule_in_a_call_one_counts(
     store: Store, clock: VirtualClock
 ) -> None:
     made, leader, decided = await one_plan(store, clock)
@@ -116,7 +116,7 @@ async def test_two_plans_of_one_schedule_in_a_call_are_one(
     assert (await again(store, made)).fired == 1
 
 
-async def test_tokens_are_above_those_of_an_epoch(home: Home, store: Store) -> None:
+async def test_tokens_of_a_new_epoch_are_higher(home: Home, store: Store) -> None:
     before = await lead(store)
     await store.nodes.leave(SYSTEM, before.node)
     execute(home, "UPDATE tickwork_meta SET epoch = 3")
@@ -127,7 +127,7 @@ async def test_tokens_are_above_those_of_an_epoch(home: Home, store: Store) -> N
     assert {grant.token for grant in (await lead(store)).grants} == {make_token(3, 2)}
 
 
-async def test_who_decides_is_asked_on_the_writers_thread_within_the_transaction(
+async def test_decide_is_called_on_the_writer_thread_inside_the_transaction(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await created_due(store, clock)
@@ -141,7 +141,7 @@ async def test_who_decides_is_asked_on_the_writers_thread_within_the_transaction
     assert asked == ["tickwork-writer"]
 
 
-async def test_what_was_taken_back_stays_if_nothing_comes_of_it(
+async def test_withdrawn_slots_stay_if_nothing_is_decided(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await created_due(store, clock)
@@ -157,9 +157,7 @@ async def test_what_was_taken_back_stays_if_nothing_comes_of_it(
     assert len(await messages(store, made)) == 1
 
 
-async def test_a_change_that_cannot_be_made_leaves_everything_as_it_was(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_failing_change_is_rolled_back(store: Store, clock: VirtualClock) -> None:
     await create(store, clock, name="taken")
     made = await created_due(store, clock)
 
@@ -182,7 +180,7 @@ async def test_a_slot_that_is_a_message_already_stays_one_and_is_counted_once(
     leader = await lead(store)
     plans = await planned(store, clock, leader)
     await write(store, leader, plans)
-    # As if a slot came again, which planning never does.
+    # As if a slot occurred again, which planning never does.
     for each in plans[:10]:
         microseconds = round(each.next_slot.timestamp() * 1_000_000)
         execute(
@@ -223,7 +221,7 @@ async def test_a_success_that_changes_nothing_does_not_write_the_schedule(
     assert execute(home, "SELECT * FROM written") == [(made.id.bytes,)]
 
 
-async def test_several_ends_of_one_schedule_in_one_settlement_count_by_slot(
+async def test_outcomes_of_one_schedule_in_one_settlement_count_in_slot_order(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await created_due(store, clock, interval_seconds=10, after_seconds=40)
@@ -241,7 +239,7 @@ async def test_several_ends_of_one_schedule_in_one_settlement_count_by_slot(
     assert len(await firings(store, made)) == 4
 
 
-async def test_the_last_slot_of_a_rule_that_was_replaced_ends_nothing(
+async def test_the_last_slot_of_a_replaced_rule_does_not_complete_the_schedule(
     store: Store, clock: VirtualClock
 ) -> None:
     for outcome, retries in ((Succeeded(), 3), (Failed("no"), 0)):
@@ -256,7 +254,7 @@ async def test_the_last_slot_of_a_rule_that_was_replaced_ends_nothing(
         await delete(store, made)
 
 
-async def test_leaders_are_woken_by_what_they_have_to_look_at_soon(
+async def test_leaders_are_woken_by_schedules_that_are_due_soon(
     store: Store, clock: VirtualClock
 ) -> None:
     async with store.wakeups.watch([SCHEDULES_TOPIC]) as watch:
@@ -274,7 +272,7 @@ async def test_leaders_are_woken_by_what_they_have_to_look_at_soon(
         assert await watch.wait(WAKE_SECONDS_MAX)
 
 
-async def test_a_late_claim_stays_late(store: Store, clock: VirtualClock) -> None:
+async def test_a_message_marked_as_late_stays_late(store: Store, clock: VirtualClock) -> None:
     made = await created_due(store, clock, missed={"grace_seconds": 5})
     clock.advance(seconds=6)
     (claimed,) = await pull(store)
@@ -284,7 +282,7 @@ async def test_a_late_claim_stays_late(store: Store, clock: VirtualClock) -> Non
     assert [each.catch_up for each in await firings(store, made)] == [True]
 
 
-async def test_a_sweep_looks_at_a_few_at_a_time_and_comes_to_all(
+async def test_a_sweep_is_bounded_and_reaches_all_schedules(
     store: Store, clock: VirtualClock
 ) -> None:
     once = (clock.now() + MINUTE).isoformat()
@@ -301,7 +299,7 @@ async def test_a_sweep_looks_at_a_few_at_a_time_and_comes_to_all(
     assert [await store.schedules.sweep(SYSTEM, 2) for _ in range(4)] == [0] * 4
 
 
-async def test_a_pause_takes_back_more_than_one_statement_takes(
+async def test_a_pause_withdraws_more_slots_than_one_statement_takes(
     store: Store, clock: VirtualClock
 ) -> None:
     made = await created_due(store, clock, interval_seconds=1, after_seconds=30)
@@ -313,7 +311,7 @@ async def test_a_pause_takes_back_more_than_one_statement_takes(
     assert await counts(store) == Counts()
 
 
-async def test_a_piece_of_a_bulk_is_stored_whole_or_not_at_all(
+async def test_a_chunk_of_a_bulk_create_is_stored_completely_or_not_at_all(
     store: Store, clock: VirtualClock
 ) -> None:
     await create(store, clock, name="taken")

@@ -1,4 +1,4 @@
-"""Wake-ups between processes that share nothing but a file."""
+"""Wake-ups between processes that share only a file."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -35,7 +35,7 @@ async def test_a_send_in_another_process_wakes_a_watch_that_began_before(
     await child.succeeded()
 
 
-async def test_what_others_do_without_sending_wakes_nobody(
+async def test_writes_of_other_processes_without_a_send_wake_nobody(
     store: SqliteStore, queue_id: UUID, path: Path
 ) -> None:
     for _ in range(3):
@@ -52,9 +52,7 @@ async def test_what_others_do_without_sending_wakes_nobody(
     await other.close()
 
 
-async def test_our_own_send_wakes_only_who_waits_for_its_queue(
-    store: SqliteStore, queue_id: UUID
-) -> None:
+async def test_a_send_wakes_only_watches_of_its_queue(store: SqliteStore, queue_id: UUID) -> None:
     other = await store.queues.put(DEFAULT, "other", QueueSettings())
     async with (
         store.wakeups.watch([other.id]) as others,
@@ -65,10 +63,10 @@ async def test_our_own_send_wakes_only_who_waits_for_its_queue(
         assert not await others.wait(QUIET_SECONDS)
 
 
-async def test_a_message_sent_again_after_it_was_done_wakes_too(
+async def test_a_message_sent_again_after_its_ack_wakes_too(
     store: SqliteStore, queue_id: UUID, path: Path
 ) -> None:
-    """The newest message then has the id of the one that was newest before."""
+    """The newest message then has the same id as the newest one before."""
     other = await SqliteStore.open(path)
     message_id = await send(store)
     async with store.wakeups.watch([queue_id]) as watch:
@@ -79,7 +77,7 @@ async def test_a_message_sent_again_after_it_was_done_wakes_too(
     await other.close()
 
 
-async def test_whoever_sends_while_we_reconnect_is_not_missed(
+async def test_a_send_during_a_reconnect_is_not_missed(
     store: SqliteStore, queue_id: UUID, path: Path
 ) -> None:
     other = await SqliteStore.open(path)
@@ -90,7 +88,7 @@ async def test_whoever_sends_while_we_reconnect_is_not_missed(
     await other.close()
 
 
-async def test_a_watch_begins_also_while_the_file_is_locked(
+async def test_a_watch_can_start_while_the_file_is_locked(
     path: Path, store: SqliteStore, queue_id: UUID
 ) -> None:
     impatient = await SqliteStore.open(path, busy_timeout_seconds=0.05)
@@ -102,7 +100,7 @@ async def test_a_watch_begins_also_while_the_file_is_locked(
     await impatient.close()
 
 
-async def test_nobody_looks_when_nobody_watches(store: SqliteStore, queue_id: UUID) -> None:
+async def test_the_file_is_not_polled_without_a_watch(store: SqliteStore, queue_id: UUID) -> None:
     watcher = store._database._writer._file_watcher
     assert watcher.seconds_to_next_poll is None
     async with store.wakeups.watch([queue_id]):

@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to."""
+"""A clock that moves only when a test advances it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
 class VirtualClock:
-    """Its `now` is the moment of any number of stores."""
+    """Its `now` is the time of any number of stores."""
 
     def __init__(self, start: datetime = START) -> None:
         self._now = start
@@ -19,5 +19,5 @@ class VirtualClock:
         self._now += timedelta(seconds=seconds)
 
     def set_by(self, *, seconds: float) -> None:
-        """Somebody sets it, ahead or back."""
+        """Sets the clock, ahead or back."""
         self._now += timedelta(seconds=seconds)

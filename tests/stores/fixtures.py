@@ -1,4 +1,4 @@
-"""Stores as pytest fixtures; tests/conftest.py hands them to every test."""
+"""Stores as pytest fixtures; tests/conftest.py makes them available to every test."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -14,7 +14,7 @@ from tickwork.store.contract import Store
 
 @pytest.fixture(scope="session")
 def homes(postgres_server: PostgresHost) -> Iterator[Homes]:
-    """Databases for stores. None of them is asked for after the machine lost its power."""
+    """Databases for stores. They need not survive a power cut."""
     files = WorkDir.take("stores", in_memory=True)
     taken = Homes(postgres_server, files.path)
     yield taken
@@ -24,7 +24,7 @@ def homes(postgres_server: PostgresHost) -> Iterator[Homes]:
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """The time of `store`; it stands still until the test advances it."""
+    """The clock of `store`; it stands still until the test advances it."""
     return VirtualClock()
 
 

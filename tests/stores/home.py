@@ -1,4 +1,4 @@
-"""What a store lives in: one database, on which any number of stores can be opened."""
+"""A home: one database, on which any number of stores can be opened."""
 
 from typing import Literal, Protocol
 
@@ -20,7 +20,7 @@ class Home(Protocol):
         """A store on it, for the caller to close; without a clock time is the database's own."""
 
     async def crash(self, store: Store) -> None:
-        """Leaves the database as a process does that was killed while it had the store open."""
+        """Leaves the database as a process does that is killed while it has the store open."""
 
 
 def moment_of(clock: VirtualClock | None) -> Moment:

@@ -1,4 +1,4 @@
-"""Opening a store of any kind on an empty database of its own."""
+"""Opens a store of any kind on an empty database of its own."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,16 +26,16 @@ class ModelHome:
 
     async def open(self, clock: VirtualClock | None = None) -> Store:
         assert clock is not None, "the model has no clock of its own"
-        # It knows no schedules: their laws run on real stores alone.
+        # The model has no schedules: their tests run on real stores only.
         return cast(Store, MemoryStore(self.tables, moment_of(clock)))
 
     async def crash(self, store: Store) -> None:  # noqa: ARG002  all there is, is in the tables
-        """The tables are the database; what was only counted in memory is gone."""
+        """The tables are the database; counters that were only in memory are lost."""
         self.tables.counted.clear()
 
 
 class Homes:
-    """Where a session's stores live."""
+    """The databases of a test session."""
 
     def __init__(self, server: PostgresHost, folder: Path) -> None:
         self._postgres, self._sqlite = PostgresHomes(server), SqliteHomes(folder)
@@ -46,7 +46,7 @@ class Homes:
 
     @asynccontextmanager
     async def take(self, kind: Kind) -> AsyncIterator[Home]:
-        """An empty database, the caller's until the end of the block."""
+        """An empty database, for the duration of the block."""
         if kind == "model":
             yield ModelHome()
         elif kind == "sqlite":

@@ -1,7 +1,7 @@
-"""Migrated PostgreSQL databases, used again: making one takes longer than most tests.
+"""Migrated PostgreSQL databases, reused because creating one takes longer than most tests.
 
-Contract: what is handed out is as the migrations left it. A database is emptied when it comes
-back, and thrown away if that fails or if a test could not have left it clean.
+A database is handed out as the migrations left it. It is emptied when it is returned, and dropped
+if that fails or if a test may have left it in an unknown state.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.engine.migrate import migrate
 
-# What the migrations put in is kept aside, and put back after each use.
+# Rows that the migrations inserted are saved and restored after each use.
 _KEEP_SEEDS = """
 DO $$ DECLARE name text; BEGIN
     CREATE SCHEMA seeds;
@@ -61,7 +61,7 @@ class PostgresHome:
         return await PostgresStore.open(self.url, moment=moment_of(clock))
 
     async def crash(self, store: Store) -> None:
-        """The connections are cut, with whatever is under way on them."""
+        """Cuts the connections in the middle of whatever they do."""
         assert isinstance(store, PostgresStore)
         store._database._pool.terminate()
 

@@ -29,7 +29,7 @@ class SqliteHome:
         return await SqliteStore.open(self.url, moment=moment_of(clock))
 
     async def crash(self, store: Store) -> None:
-        """What is on the disk now is all that is left: the home moves to a copy of it."""
+        """Only what is on the disk now survives: the home moves to a copy of it."""
         left = self.path.with_name(f"after-crash-{next(self._crashes)}.db")
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What is handed to a test is as new, whatever the test before it did."""
+"""A test gets a database as new, whatever the test before it did."""
 
 import asyncpg
 import pytest
@@ -26,7 +26,7 @@ from tickwork.store.ids import new_id
 
 
 async def use(store: Store) -> None:
-    """Leaves something in every table that a test can reach."""
+    """Leaves a row in every table that a test can reach."""
     await store.tenants.put(SYSTEM, Tenant(id="acme"))
     await store.queues.put(DEFAULT, "work", QueueSettings())
     await store.messages.send(DEFAULT, "work", NewMessage(id=new_id(), body=b"{}"))
@@ -57,7 +57,7 @@ async def test_a_store_is_empty_whatever_was_there_before(homes: Homes, kind: Ki
             await use(store)
 
 
-async def test_a_database_is_used_again_without_what_a_test_added(
+async def test_a_reused_database_has_no_rows_of_an_earlier_test(
     postgres_server: PostgresHost,
 ) -> None:
     databases = PostgresHomes(postgres_server)
@@ -71,7 +71,7 @@ async def test_a_database_is_used_again_without_what_a_test_added(
     await postgres_server.drop_database(second.url)
 
 
-async def test_a_database_that_cannot_be_emptied_is_not_used_again(
+async def test_a_database_that_cannot_be_emptied_is_not_reused(
     postgres_server: PostgresHost,
 ) -> None:
     databases = PostgresHomes(postgres_server)
@@ -84,7 +84,7 @@ async def test_a_database_that_cannot_be_emptied_is_not_used_again(
 
 
 @pytest.mark.parametrize("kind", ["model", *KINDS])
-async def test_after_a_crash_what_was_accepted_is_there(homes: Homes, kind: Kind) -> None:
+async def test_accepted_messages_survive_a_crash(homes: Homes, kind: Kind) -> None:
     async with homes.take(kind) as home:
         clock = VirtualClock()
         store = await home.open(clock)

@@ -1,4 +1,4 @@
-"""Opens a store, forks, and says what both processes get from it.
+"""Opens a store, forks, and prints what both processes get from it.
 
 python -m tests.store.programs.forked PATH
 """

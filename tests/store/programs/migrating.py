@@ -1,8 +1,8 @@
-"""Migrates a file, and says what it applied.
+"""Migrates a file and prints what it applied.
 
-    python -m tests.store.programs.migrating PATH
+python -m tests.store.programs.migrating PATH
 
-Point: `ready`, before it begins.
+Point: `ready`, before it starts.
 """
 
 import asyncio

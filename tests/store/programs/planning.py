@@ -1,9 +1,9 @@
-"""Plans what is due, under one identity after the other, until all of it is in the queue.
+"""Plans due schedules, under one identity after the other, until all slots are in the queue.
 
-    python -m tests.store.programs.planning PATH TOTAL
+python -m tests.store.programs.planning PATH TOTAL
 
-Ends when TOTAL slots are messages. Says `planned N` and `refused N`, how many of its plans were
-carried out, and how many were not. Point: `ready`, before it begins.
+Ends when TOTAL slots are messages. Prints `planned N` and `refused N`, the number of plans that
+were carried out and of those that were not. Point: `ready`, before it starts.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Sends messages one by one while it claims and acks whatever there is, by whomever.
+"""Sends messages one by one while it claims and acks messages of any sender.
 
-    python -m tests.store.programs.working PATH SENDS TOTAL
+python -m tests.store.programs.working PATH SENDS TOTAL
 
-Ends when TOTAL messages are done by all together, counted in a table of the test's own. Says
-`sent ID` and `done ID` after each answer. Point: `ready`, before it begins.
+Ends when all processes together have done TOTAL messages, counted in a table of the test. Prints
+`sent ID` and `done ID` after each call. Point: `ready`, before it starts.
 """
 
 import asyncio
