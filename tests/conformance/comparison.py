@@ -19,7 +19,7 @@ from msgspec import structs
 from tests.conformance.acts import ALL
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.core.message.dead_letter import DeadLetter, Replayed, Selection
 from tickwork.core.message.system_events import SYSTEM_SOURCE
 from tickwork.core.model import Message, Pruned, Reaped, Scope

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.stores.home import KINDS, Home
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 
 
 @pytest.fixture(params=["model", *KINDS])

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from tests.stores.home import Home
-from tests.stores.opening import ModelHome
+from tests.stores.open_homes import ModelHome
 from tests.stores.postgres_home import PostgresHome
 from tests.stores.sqlite_home import SqliteHome
 from tickwork.store.contract import Joined

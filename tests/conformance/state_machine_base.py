@@ -12,7 +12,7 @@ from tests.conformance.acts import ALL
 from tests.conformance.comparison import Comparison, Failed, LetterQuestion, Question
 from tests.conformance.state_machine_steps import BODIES, NODES_MAX, TTL_SECONDS, Place
 from tests.stores.clock import START
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.core.model import (
     SYSTEM,
     ClaimRequest,

@@ -17,7 +17,7 @@ from tests.conformance.state_machine_steps import (
     TWO,
     Place,
 )
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.core.message.batch import Batch, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import (

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.state_machine import StoreMachine
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 
 BOUNDED = settings(
     max_examples=20,

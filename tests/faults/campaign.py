@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.faults import tables
-from tests.faults.judging import judged
+from tests.faults.checks import judged
 from tests.faults.membership import TTL_SECONDS, Membership
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs.worker import INPUTS, OUTPUTS, Worker
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.kit.checkers import Violation
 from tests.kit.history import Event, HistoryWriter, read_history
 from tests.kit.process import Child, ChildFailed, Children

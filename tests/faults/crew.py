@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tests.faults import tables
-from tests.faults.judging import judged_claims
+from tests.faults.checks import judged_claims
 from tests.faults.membership import Membership
 from tests.faults.programs import handler, producer, statements
 from tests.kit.checkers import Violation, accepted, nothing_lost, nothing_twice

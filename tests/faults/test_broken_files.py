@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.faults import tables
-from tests.faults.programs.cramped import BATCH, Report
+from tests.faults.programs.out_of_space import BATCH, Report
 from tests.faults.steps import OUTPUTS, QUEUE, claim, ending, join, put_queues, send
 from tests.faults.steps import settle as settled
 from tests.kit.postgres_binaries import server_user
@@ -29,8 +29,8 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.engine.migrate import migrate
 
 SLEEPER = "tests.faults.programs.sleeper"
-ORDINARY = "tests.faults.programs.ordinary"
-CRAMPED = "tests.faults.programs.cramped"
+ORDINARY = "tests.faults.programs.unprivileged"
+CRAMPED = "tests.faults.programs.out_of_space"
 PATIENCE_SECONDS = 0.3
 BOUND_SECONDS = 60.0
 
@@ -133,7 +133,7 @@ async def test_a_file_that_is_not_there_is_not_made_by_chance(path: Path, store:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that belongs to the unprivileged user of `programs/ordinary.py`."""
+    """A folder that belongs to the unprivileged user of `programs/unprivileged.py`."""
     work = WorkDir.take("files")
     server_user().own(work.path)
     yield work.path

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import Campaign, prepare
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.kit.checkers import accepted
 from tests.kit.history import Event
 from tests.kit.postgres import PostgresServer

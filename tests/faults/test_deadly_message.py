@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults import tables
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs.prefetcher import DEADLY
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.faults.steps import QUEUE, new_message, put_queues, send
 from tests.kit.history import Event, HistoryWriter, read_history
 from tests.kit.process import Child, Children

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.faults import tables
-from tests.faults.programs import exact, statements
+from tests.faults.programs import exactly_once, statements
 from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
@@ -37,19 +37,19 @@ class Exactness:
         self._chance = random.Random(seed)
         sys.stderr.write(f"seed {seed}\n")
         self.inputs: Counter[str] = Counter()
-        self._app = exact.build(home.url, self._chance)
+        self._app = exactly_once.build(home.url, self._chance)
 
     async def run(self, deaths: int, inputs_min: int) -> None:
         await self._app._engine.open()
         await tables.fetch(self._url, tables.EFFECTS)
         try:
             steady = self._start()
-            for point in exact.POINTS:
+            for point in exactly_once.POINTS:
                 await self._die(point)
             await self._take_away()
             for _ in range(deaths):
                 fallen, steady = steady, self._start()
-                await self._die(self._chance.choice(exact.POINTS))
+                await self._die(self._chance.choice(exactly_once.POINTS))
                 fallen.kill9()
             await self._send_until(lambda: self.inputs.total() >= inputs_min, "so many inputs")
             await self._until_done()
@@ -60,16 +60,16 @@ class Exactness:
 
     def _start(self, *arms: Arm) -> Child:
         seed = str(self._chance.random())
-        return self._children.spawn(exact.PROGRAM, self._url, seed, arms=arms)
+        return self._children.spawn(exactly_once.PROGRAM, self._url, seed, arms=arms)
 
     async def _send_until(self, condition: Callable[[], object], what: str) -> None:
         """Sends inputs of different kinds; each names its subject, some of them twice."""
 
         async def sent() -> object:
-            for queue in self._chance.choices(exact.INPUTS, k=self._at_once):
+            for queue in self._chance.choices(exactly_once.INPUTS, k=self._at_once):
                 name = f"{queue} {self.inputs[queue]}"
                 self.inputs[queue] += 1
-                for _ in range(1 + (self._chance.random() < exact.FAILURES)):
+                for _ in range(1 + (self._chance.random() < exactly_once.FAILURES)):
                     await self._app.queue(queue).send(name, event_id=name)
             return condition()
 
@@ -105,7 +105,7 @@ class Exactness:
         store = await self._app._engine.open()
 
         async def is_empty() -> bool:
-            counts = [await store.queues.counts(DEFAULT, queue) for queue in exact.CONSUMED]
+            counts = [await store.queues.counts(DEFAULT, queue) for queue in exactly_once.CONSUMED]
             assert not any(each.dead for each in counts)
             return counts == [Counts()] * len(counts)
 
@@ -123,7 +123,8 @@ class Exactness:
         """Exactly one effect of each kind for every input."""
         outputs = [msgspec.json.decode(body) for body in await self._bodies("outputs")]
         singles, gathered, splits = (
-            [f"{queue} {number}" for number in range(self.inputs[queue])] for queue in exact.INPUTS
+            [f"{queue} {number}" for number in range(self.inputs[queue])]
+            for queue in exactly_once.INPUTS
         )
         batches = await tables.fetch(self._url, "SELECT id, completed_at FROM tickwork_batches")
         assert all(completed_at is not None for _, completed_at in batches)
@@ -132,7 +133,7 @@ class Exactness:
         assert Counter(each["input"] for each in outputs) == Counter([*singles, *gathered, *told])
 
         effects = await tables.fetch(self._url, "SELECT input, writer FROM effects")
-        of_parts = [f"{name}/{number}" for name in splits for number in range(exact.PARTS)]
+        of_parts = [f"{name}/{number}" for name in splits for number in range(exactly_once.PARTS)]
         assert Counter(name for name, by in effects if by == "single") == Counter(singles)
         assert Counter(name for name, by in effects if by == "part") == Counter(of_parts)
 

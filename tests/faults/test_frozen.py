@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from tests.faults import tables
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.steps import (
     OUTPUTS,
     QUEUE,

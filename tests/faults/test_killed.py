@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults import tables
 from tests.faults.campaign import Campaign
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs.worker import INPUTS, OUTPUTS
 from tests.kit.process import Children
 from tests.stores.home import Home

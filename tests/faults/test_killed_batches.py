@@ -12,14 +12,14 @@ from uuid import UUID
 import pytest
 
 from tests.faults import tables
+from tests.faults.checks import judged_claims
 from tests.faults.crew import START_SECONDS_MAX, Crew, Post, handling
-from tests.faults.judging import judged_claims
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
+from tests.faults.polling import Watching
 from tests.faults.programs import filler, handler
 from tests.faults.progress import Completions, Progressing
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.faults.steps import QUEUE
-from tests.faults.watching import Watching
 from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home

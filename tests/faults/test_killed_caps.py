@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults import tables
+from tests.faults.checks import with_expiries
 from tests.faults.crew import Crew, accounted_for, handling, producing
-from tests.faults.judging import with_expiries
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
+from tests.faults.polling import Watching
 from tests.faults.programs import handler, producer
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.faults.tables import Look
-from tests.faults.watching import Watching
 from tests.kit.checkers import held_at_most
 from tests.kit.process import Children
 from tests.stores.home import Home

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults import tables
+from tests.faults.checks import judged_claims
 from tests.faults.crew import Crew, handling, producing
-from tests.faults.judging import judged_claims
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import handler, producer
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.kit.process import Children
 from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings

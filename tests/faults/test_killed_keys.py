@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults import tables
+from tests.faults.checks import with_expiries
 from tests.faults.crew import Crew, accounted_for, handling, producing
-from tests.faults.judging import with_expiries
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import handler, producer
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.kit.checkers import Violation, ended_in_order, handed_out_in_order, held_at_most
 from tests.kit.history import Event
 from tests.kit.process import Children

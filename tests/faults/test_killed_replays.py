@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults import tables
 from tests.faults.crew import START_SECONDS_MAX, Crew, Post
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import replayer
 from tests.faults.steps import QUEUE, claim, join, put_queues
 from tests.faults.tables import as_id

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec import structs
 
-from tests.faults.opening import opened
-from tests.faults.scheduling import BOUND_SECONDS, Fleet, drained, leads
+from tests.faults.fleet import BOUND_SECONDS, Fleet, drained, leads
+from tests.faults.open_store import opened
 from tests.kit.postgres import PostgresServer
 from tests.kit.postgres_replica import PostgresReplica
 from tests.kit.process import Children

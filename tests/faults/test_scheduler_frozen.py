@@ -10,9 +10,9 @@ import pytest
 
 from tests.conformance import barriers
 from tests.faults import tables
-from tests.faults.opening import opened
+from tests.faults.fleet import BOUND_SECONDS, Fleet, leads
+from tests.faults.open_store import opened
 from tests.faults.programs.leader import POINTS
-from tests.faults.scheduling import BOUND_SECONDS, Fleet, leads
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home

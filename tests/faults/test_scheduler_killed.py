@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.opening import opened
-from tests.faults.scheduling import BOUND_SECONDS, Fleet, leads
+from tests.faults.fleet import BOUND_SECONDS, Fleet, leads
+from tests.faults.open_store import opened
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.opening import opened
-from tests.faults.scheduling import BOUND_SECONDS, Fleet
+from tests.faults.fleet import BOUND_SECONDS, Fleet
+from tests.faults.open_store import opened
 from tests.kit.postgres import PostgresServer
 from tests.kit.postgres_proxy import COMMIT, PostgresProxy
 from tests.kit.process import Child, Children

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tests.model.arrivals import Arrivals
-from tests.model.departures import Departures
-from tests.model.tables import BatchRow, Now, Row, Tables, own_tenant
+from tests.model.removal import Departures
+from tests.model.send import Arrivals
+from tests.model.state import BatchRow, Now, Row, Tables, own_tenant
 from tickwork.core.limits import check_item, check_item_count, check_limit, check_new_batch
 from tickwork.core.message.batch import (
     REASON_CANCELLED,

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from inspect import isawaitable
 from uuid import UUID
 
-from tests.model.arrivals import Arrivals
 from tests.model.batches import MemoryBatches
-from tests.model.claiming import Claiming
-from tests.model.departures import Departures
-from tests.model.tables import Now, Row, Tables, own_tenant
+from tests.model.claim import Claiming
+from tests.model.removal import Departures
+from tests.model.send import Arrivals
+from tests.model.state import Now, Row, Tables, own_tenant
 from tickwork.core.limits import (
     check_batch,
     check_claim,

@@ -10,8 +10,8 @@ from uuid import UUID
 from msgspec import structs
 
 from tests.model.batches import MemoryBatches
-from tests.model.departures import Departures
-from tests.model.tables import Now, Row, Tables
+from tests.model.removal import Departures
+from tests.model.state import Now, Row, Tables
 from tickwork.core.limits import check_limit, check_node, check_system, check_ttl
 from tickwork.core.message.batch import BATCH_FILLING_SECONDS_MAX
 from tickwork.core.model import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from tests.model.departures import Departures
-from tests.model.tables import Now, Tables
+from tests.model.removal import Departures
+from tests.model.state import Now, Tables
 from tickwork.core.limits import check_queue, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription

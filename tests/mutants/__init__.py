@@ -1,6 +1,6 @@
-"""The checkers, proven: with one safeguard switched off they find what is wrong, without not.
+"""Proves the checkers: with one safeguard switched off they report a violation, otherwise none.
 
-`bed.py` is a small cluster in virtual time, on a real database: the real leaders, stepped by hand.
-`scenarios.py` are the stories that are told to it, `twists.py` the safeguards that are switched
-off; `test_mutants.py` puts both together.
+`cluster.py` is a small cluster in virtual time on a real database: real leaders, stepped by the
+test. `scenarios.py` has the scenarios, `mutations.py` the safeguards that are switched off;
+`test_mutants.py` combines them.
 """

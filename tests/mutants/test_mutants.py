@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.mutants import scenarios
-from tests.mutants.bed import Bed, made
-from tests.mutants.twists import MUTANTS, Mutant
+from tests.mutants.cluster import Cluster, made
+from tests.mutants.mutations import MUTANTS, Mutant
 from tests.stores.home import KINDS, Kind
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.testing.checkers import CHECKERS, History, find_violations
 
 MUTANTS_MIN = 8
@@ -42,11 +42,11 @@ def seen_by(history: History) -> set[str]:
 
 @pytest.mark.parametrize(("story", "kind"), STORIES)
 async def test_a_story_ends_well_with_all_safeguards(
-    story: Callable[[Bed], Any], kind: Kind, homes: Homes, tmp_path: Path
+    story: Callable[[Cluster], Any], kind: Kind, homes: Homes, tmp_path: Path
 ) -> None:
-    async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as bed:
-        await story(bed)
-        assert find_violations(await bed.history()) == ()
+    async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as cluster:
+        await story(cluster)
+        assert find_violations(await cluster.history()) == ()
 
 
 @pytest.mark.parametrize(("mutant", "kind"), CASES)
@@ -54,9 +54,9 @@ async def test_the_same_story_without_one_of_them_is_seen_through(
     mutant: Mutant, kind: Kind, homes: Homes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant.patch(monkeypatch)
-    async with homes.take(kind) as home, made(home, tmp_path, mutant.twist) as bed:
-        await mutant.story(bed)
-        assert mutant.caught_by in seen_by(await bed.history())
+    async with homes.take(kind) as home, made(home, tmp_path, mutant.twist) as cluster:
+        await mutant.story(cluster)
+        assert mutant.caught_by in seen_by(await cluster.history())
 
 
 def test_every_checker_is_proven_by_a_mutant() -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine.sql import SQL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -13,7 +13,7 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.engine import migrate as module
 from tickwork.store.sqlite.engine.migrate import migrate, schema_version
 
-MIGRATE = "tests.store.programs.migrating"
+MIGRATE = "tests.store.programs.migrate"
 KNOWN = load_migrations("tickwork.store.sqlite")
 START_SECONDS_MAX = 60.0
 

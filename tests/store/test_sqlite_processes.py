@@ -7,7 +7,7 @@ from tests.store.acts import WORK
 from tickwork.core.model import DEFAULT, Counts
 from tickwork.store.sqlite import SqliteStore
 
-WORKING = "tests.store.programs.working"
+WORKING = "tests.store.programs.work"
 PROCESSES = 3
 SENT_BY_EACH = 200
 START_SECONDS_MAX = 60.0

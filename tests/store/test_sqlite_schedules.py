@@ -49,7 +49,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC
 from tickwork.store.sqlite.schedules.create import BULK_SCHEDULES
 
-PLANNING = "tests.store.programs.planning"
+PLANNING = "tests.store.programs.plan"
 PROCESSES = 3
 SCHEDULES = 150
 START_SECONDS_MAX = 60.0

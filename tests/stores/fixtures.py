@@ -8,7 +8,7 @@ from tests.kit.databases import PostgresHost
 from tests.kit.work_dirs import WorkDir
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.store.contract import Store
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.kit.databases import PostgresHost
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Kind
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import PostgresHome, PostgresHomes
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import (

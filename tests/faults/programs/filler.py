@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import statements
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from tests.faults.membership import Membership
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import statements
 from tests.faults.tables import writing
 from tests.kit.history import Call, HistoryWriter

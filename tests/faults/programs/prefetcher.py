@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.faults.membership import Membership
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.steps import QUEUE, claim, ending, settle
 from tests.kit.history import HistoryWriter
 from tests.kit.waiting import delay

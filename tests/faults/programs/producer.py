@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import statements
 from tests.kit.history import Call, HistoryWriter
 from tests.kit.points import reach

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach
 from tickwork.core.model import DEFAULT, NewMessage

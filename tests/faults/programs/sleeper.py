@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tests.faults import tables
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.steps import claim, claim_one, ending, join, settle
 from tests.kit.points import reach
 from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement

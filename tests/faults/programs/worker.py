@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.faults.membership import Membership
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.tables import writing
 from tests.kit.history import Call, HistoryWriter
 from tests.kit.points import reach

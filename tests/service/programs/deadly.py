@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.faults.programs.exact import find_the_dead_soon
+from tests.faults.programs.exactly_once import find_the_dead_soon
 from tickwork.facade.app import Tickwork
 
 PROGRAM = "tests.service.programs.deadly"

@@ -8,7 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from tests.model.queues import queue_counts
-from tests.model.tables import Now, Tables, letter_order
+from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS

@@ -1,6 +1,6 @@
 """Sends messages one by one while it claims and acks messages of any sender.
 
-python -m tests.store.programs.working PATH SENDS TOTAL
+    python -m tests.store.programs.work PATH SENDS TOTAL
 
 Ends when all processes together have done TOTAL messages, counted in a table of the test. Prints
 `sent ID` and `done ID` after each call. Point: `ready`, before it starts.

@@ -1,6 +1,6 @@
 """The same as `leader`, on a machine whose clocks are off.
 
-    python -m tests.faults.programs.elsewhere SECONDS URL PLANS NAME ORDERS
+    python -m tests.faults.programs.skewed_clock SECONDS URL PLANS NAME ORDERS
 
 All clocks that our code reads differ by so much, and so do the times in the ids that it makes. How
 long a second is for the kernel and the event loop stays as it was.
@@ -14,7 +14,7 @@ from uuid_utils import uuid7
 
 from tickwork import clock
 
-PROGRAM = "tests.faults.programs.elsewhere"
+PROGRAM = "tests.faults.programs.skewed_clock"
 
 
 def set_clocks(seconds: float) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from tests.faults.opening import opened
-from tests.faults.programs.few_sends import SENDS
+from tests.faults.open_store import opened
+from tests.faults.programs.traced_sends import SENDS
 from tests.faults.steps import put_queues, send
 from tests.kit.postgres import PostgresServer
 from tests.kit.process import Arm, Children
@@ -16,7 +16,7 @@ from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.engine.migrate import migrate
 
 WAL, SQLITE_WAL = "/pg_wal/", r"\.db-wal$"
-FEW_SENDS = "tests.faults.programs.few_sends"
+FEW_SENDS = "tests.faults.programs.traced_sends"
 START_SECONDS_MAX = 60.0
 ANSWER = "2\0\0\0\4D"
 """In the wire protocol: a bound statement and its row."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from tests.model.departures import Departures
-from tests.model.tables import Now, Row, Tables
+from tests.model.removal import Departures
+from tests.model.state import Now, Row, Tables
 from tickwork.core.model import (
     FORMAT_VERSION,
     LOST_CLAIMS_ALONE,

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from tests.conformance.schedule_acts import new_schedule, pause, resume, update
 from tests.faults import tables
-from tests.faults.programs import elsewhere, statements
+from tests.faults.programs import skewed_clock, statements
 from tests.faults.programs.leader import POINTS, PROGRAM, QUEUE, Orders
 from tests.kit.process import Arm, Child, ChildFailed, Children
 from tests.kit.waiting import eventually
@@ -114,7 +114,7 @@ class Fleet:
         path.touch()
         self._plans.append(path)
         words = msgspec.json.encode(Orders(**orders)).decode()
-        program = (elsewhere.PROGRAM, str(clock_seconds)) if clock_seconds else (PROGRAM,)
+        program = (skewed_clock.PROGRAM, str(clock_seconds)) if clock_seconds else (PROGRAM,)
         return self._children.spawn(*program, url or self.url, path, name, words, arms=arms)
 
     async def started(self, *arms: Arm, **orders: Any) -> Child:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.opening import opened
-from tests.faults.scheduling import BOUND_SECONDS, Fleet
+from tests.faults.fleet import BOUND_SECONDS, Fleet
+from tests.faults.open_store import opened
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home

@@ -1,6 +1,6 @@
 """An app whose every effect can be counted, run as a worker until it is killed.
 
-    python -m tests.faults.programs.exact URL SEED
+    python -m tests.faults.programs.exactly_once URL SEED
 
 Each input of `singles` writes a row and sends a message; those of `gathered` do so too, in batches
 that also tell of themselves once; those of `splits` become batches, whose ends are told of. Now and
@@ -35,7 +35,7 @@ from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.sqlite import reaper as sqlite_reaper
 from tickwork.store.sqlite.messages.messages import SqliteMessages
 
-PROGRAM = "tests.faults.programs.exact"
+PROGRAM = "tests.faults.programs.exactly_once"
 POINTS = ("claiming", "claimed", "handling", "settling", "settled", statements.POINT)
 INPUTS = ("singles", "gathered", "splits")
 CONSUMED = (*INPUTS, "parts", "parts.completed")

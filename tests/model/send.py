@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
-from tests.model.tables import Now, Row, Tables
+from tests.model.state import Now, Row, Tables
 from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue, State
 from tickwork.core.queue.stats import CounterName

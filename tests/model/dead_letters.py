@@ -7,8 +7,8 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tests.model.arrivals import Arrivals
-from tests.model.tables import Now, Tables, letter_order
+from tests.model.send import Arrivals
+from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.message.dead_letter import (
     DeadGroup,

@@ -1,6 +1,6 @@
 """Plans due schedules, under one identity after the other, until all slots are in the queue.
 
-python -m tests.store.programs.planning PATH TOTAL
+    python -m tests.store.programs.plan PATH TOTAL
 
 Ends when TOTAL slots are messages. Prints `planned N` and `refused N`, the number of plans that
 were carried out and of those that were not. Point: `ready`, before it starts.

@@ -1,6 +1,6 @@
 """Tries to use a store as an ordinary user, for whom permissions count; says how it went.
 
-    python -m tests.faults.programs.ordinary URL send|migrate TRIES
+    python -m tests.faults.programs.unprivileged URL send|migrate TRIES
 
 Point: `tried`, after each line.
 """
@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.steps import QUEUE, new_message
 from tests.kit.points import reach
 from tests.kit.postgres_binaries import server_user

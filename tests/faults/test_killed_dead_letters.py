@@ -8,9 +8,9 @@ import pytest
 
 from tests.faults import tables
 from tests.faults.crew import Crew, accounted_for, handling, producing
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.programs import handler, producer
-from tests.faults.reaping import Reaping
+from tests.faults.reaper_loop import Reaping
 from tests.kit.process import Children
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM, QueueSettings

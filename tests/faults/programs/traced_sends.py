@@ -1,6 +1,6 @@
 """Sends messages one by one after the point `ready`, each with a line `answered`, to be traced.
 
-    python -m tests.faults.programs.few_sends URL store|careless
+    python -m tests.faults.programs.traced_sends URL store|careless
 
 `careless` writes to the same file past the store, with a connection that syncs nothing.
 """
@@ -11,7 +11,7 @@ import sqlite3
 import sys
 
 from tests.faults import tables
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
 from tests.faults.steps import send
 from tests.kit.points import reach
 

@@ -29,7 +29,7 @@ from tests.conformance.acts import (
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message
 from tickwork.store.contract import Store
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import cast
 
 from tests.kit.databases import PostgresHost
-from tests.model.memory import MemoryStore
-from tests.model.tables import Tables
+from tests.model.state import Tables
+from tests.model.store import MemoryStore
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind, moment_of
 from tests.stores.postgres_home import PostgresHomes

@@ -14,13 +14,13 @@ from uuid import UUID
 import pytest
 
 from tests.faults import tables
+from tests.faults.checks import with_expiries
 from tests.faults.crew import START_SECONDS_MAX, Crew, accounted_for, handling
-from tests.faults.judging import with_expiries
-from tests.faults.opening import opened
+from tests.faults.open_store import opened
+from tests.faults.polling import Watching
 from tests.faults.programs import handler
 from tests.faults.progress import Completions, Progressing
-from tests.faults.reaping import Reaping
-from tests.faults.watching import Watching
+from tests.faults.reaper_loop import Reaping
 from tests.kit.checkers import ended_in_order, handed_out_in_order, held_at_most
 from tests.kit.process import Arm, Children
 from tests.kit.waiting import eventually

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests.mutants import scenarios
-from tests.mutants.bed import Bed
+from tests.mutants.cluster import Cluster
 from tests.stores.home import KINDS, Kind
 from tickwork.core.model import Scope, Settlement, SettleResult
 from tickwork.core.schedule import shards as sharing
@@ -33,7 +33,7 @@ class Mutant(NamedTuple):
 
     name: str
     caught_by: str
-    story: Callable[[Bed], Any]
+    story: Callable[[Cluster], Any]
     patch: Callable[[Patch], None] = _nothing
     twist: Twist = lambda store: store
     kinds: Sequence[Kind] = KINDS

@@ -17,7 +17,7 @@ from tests.store.test_postgres_plans import (
     plan_of,
     ways_to,
 )
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine.sql import SQL
 
 MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"

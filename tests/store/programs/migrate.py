@@ -1,6 +1,6 @@
 """Migrates a file and prints what it applied.
 
-python -m tests.store.programs.migrating PATH
+    python -m tests.store.programs.migrate PATH
 
 Point: `ready`, before it starts.
 """

@@ -1,23 +1,23 @@
 """The model: the whole contract in memory, under a virtual clock, small enough to be obvious.
 
 It is a reference, not a product: nothing is durable or fast, and one event loop is all the
-isolation there is. `arrivals.py` stores messages, `claiming.py` claims them, `departures.py`
-removes them; the other files are one noun of the contract each.
+isolation there is. `send.py` stores messages, `claim.py` claims them, `removal.py` removes them;
+the other files are one noun of the contract each.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from tests.model.arrivals import Arrivals
 from tests.model.batches import MemoryBatches
-from tests.model.departures import Departures
-from tests.model.letters import MemoryDeadLetters
+from tests.model.dead_letters import MemoryDeadLetters
+from tests.model.history import MemoryFirings, MemoryPruner, MemoryStats
 from tests.model.messages import MemoryMessages
 from tests.model.nodes import MemoryNodes, MemoryReaper, MemoryWakeups
 from tests.model.queues import MemoryQueues, MemorySubscriptions, MemoryTenants
-from tests.model.records import MemoryFirings, MemoryPruner, MemoryStats
-from tests.model.tables import Tables
+from tests.model.removal import Departures
+from tests.model.send import Arrivals
+from tests.model.state import Tables
 from tickwork.core.model import Meta
 from tickwork.store.ids import Moment
 

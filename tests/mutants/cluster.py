@@ -1,8 +1,8 @@
-"""A cluster that moves only when it is told to: real leaders on a real database, virtual time.
+"""A cluster that moves only when a test steps it: real leaders, a real database, virtual time.
 
-A `Bed` is one database with its history; a `Leader` on it is what a node has of its role, with a
-store of its own. A hook before each plan is written lets a story happen between a decision and
-its write, where a leader may be frozen for as long as one likes.
+A `Cluster` is one database with its history; a `Leader` is the scheduler role of a node, with a
+store of its own. A hook before each write of a plan lets a scenario happen between a decision and
+its write, where a leader may be frozen for any time.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -107,7 +107,7 @@ class Leader:
         return (self._clock.now() - START).total_seconds()
 
 
-class Bed:
+class Cluster:
     """One database, its leaders, and what is observed of them."""
 
     def __init__(
@@ -174,15 +174,15 @@ class Bed:
 
 
 @asynccontextmanager
-async def made(home: Home, folder: Path, twist: Twist) -> AsyncIterator[Bed]:
-    """A bed with a queue, on an empty database."""
+async def made(home: Home, folder: Path, twist: Twist) -> AsyncIterator[Cluster]:
+    """A cluster with a queue, on an empty database."""
     clock = VirtualClock()
     store = twist(await home.open(clock))
-    bed = Bed(home, folder, clock, store, twist)
+    cluster = Cluster(home, folder, clock, store, twist)
     try:
         await make_queue(store)
         await record(home.url)
-        yield bed
+        yield cluster
     finally:
-        await bed.close()
+        await cluster.close()
         await store.close()

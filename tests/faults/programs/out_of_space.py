@@ -1,6 +1,6 @@
 """Sends until there is no room left, then makes room and sends again, with the same store.
 
-    python -m tests.faults.programs.cramped FOLDER disk|limit
+    python -m tests.faults.programs.out_of_space FOLDER disk|limit
 
 It says what happened, as one line of JSON (`Report`).
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tests.faults import tables
-from tests.faults.opening import opened
-from tests.faults.programs.rooms import little_room
+from tests.faults.open_store import opened
+from tests.faults.programs.limited_space import little_room
 from tests.faults.steps import QUEUE, new_message, put_queues
 from tickwork.core.model import DEFAULT, NewMessage
 from tickwork.errors import StoreUnavailable

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from tests.model.arrivals import Arrivals
-from tests.model.tables import BatchRow, Now, Row, Tables
+from tests.model.send import Arrivals
+from tests.model.state import BatchRow, Now, Row, Tables
 from tickwork.core.message.batch import BatchItem, ItemStatus, completion_event
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.error_summary import fingerprint

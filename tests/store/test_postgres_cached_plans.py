@@ -9,7 +9,7 @@ import asyncpg
 
 from tests.store.test_postgres_plans import Connection, generic_plan, ways_to
 from tests.store.test_postgres_schedule_plans import MESSAGES, SCHEDULES, TABLES, WAYS
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine import database
 
 READ_WHOLE = "Seq Scan"
