@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.databases import PostgresHost
 from tests.stores.home import KINDS
-from tests.stores.opening import Homes
+from tests.stores.open_homes import Homes
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.facade.app import Tickwork
 from tickwork.store.contract import Store
