@@ -124,7 +124,7 @@ async def test_handlers_that_never_wait_let_others_have_their_turn(
     assert len({*turns}) > MESSAGES / 2
 
 
-# Awaiting, and noticing it
+# Noticing the first wait
 
 
 async def _echo(value: Any) -> Any:
