@@ -1,1 +1,1 @@
-"""The worker: what becomes of messages, wherever and however their handlers end."""
+"""The service layer: worker, scheduler, node, isolation, logs and metrics."""

@@ -1,5 +1,4 @@
-"""Rows of an app's own, in the store's database: a table `own` of texts, written and read by
-handlers, since nobody else is in that database."""
+"""An app's own table `own` in the store's database, written and read by handlers."""
 
 from collections.abc import Awaitable
 from typing import Any

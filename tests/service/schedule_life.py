@@ -1,4 +1,4 @@
-"""An app whose handler writes down which slots it was given, and the account of all slots."""
+"""An app whose handler records the slots it handled, and the account of all slots."""
 
 from __future__ import annotations
 

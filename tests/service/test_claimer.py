@@ -1,5 +1,4 @@
-"""Claims of one node, whose answers may get lost: nothing stays with a node that it does not
-know of, and nothing is given back that somebody has in hand."""
+"""When claim answers get lost, a node keeps no unknown claim and releases no known one."""
 
 from __future__ import annotations
 

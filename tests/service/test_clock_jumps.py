@@ -1,5 +1,5 @@
-"""A clock that is set: intervals keep their elapsed spacing, wall-clock rules follow the new time,
-and no slot fires twice."""
+"""When the database's clock is set, intervals keep their spacing, wall-clock rules follow the new
+time, and no slot fires twice."""
 
 from __future__ import annotations
 

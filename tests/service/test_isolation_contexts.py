@@ -1,4 +1,4 @@
-"""What a handler sets in its context ends with it, wherever it runs."""
+"""What a handler sets in its context ends with it, with every isolation."""
 
 from __future__ import annotations
 

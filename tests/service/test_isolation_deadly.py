@@ -1,4 +1,4 @@
-"""What a handler can do to its whole worker, and what is left of the others then."""
+"""A handler that kills its worker process, and what happens to other messages."""
 
 from __future__ import annotations
 

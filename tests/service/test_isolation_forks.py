@@ -1,4 +1,4 @@
-"""Handlers that fork: their copies speak for nobody, and every message has its own answer."""
+"""A forked copy of a handler process never answers the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool of processes: who is in it, who leaves it, and which handlers it takes."""
+"""The process pool: which processes are reused or stopped, and which handlers it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers in processes: whatever one does, its message ends, and nobody else is harmed."""
+"""Handlers in processes: whatever one does, only its own message fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers in tasks: however one ends, its message ends as documented and the others go on."""
+"""Handlers in tasks: however one ends, its message ends as documented and others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain functions in threads: who does not end is left behind, counted, and bounded."""
+"""Handlers in threads: one that does not finish is abandoned, counted and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was claimed too late: of several consumers' slots those fire that the policy wants."""
+"""Late messages of several consumers: those fire that the policy for missed slots allows."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Leadership: a node plans what it can prove to lead, and nothing that it cannot."""
+"""Leadership: a node plans only shards that it can prove to lead."""
 
 from __future__ import annotations
 

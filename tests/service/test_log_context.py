@@ -1,4 +1,4 @@
-"""What a handler's own lines are about: its message, in whatever it runs, and nothing after it."""
+"""A handler's own log lines have the fields of its message, in tasks, threads and processes."""
 
 from __future__ import annotations
 

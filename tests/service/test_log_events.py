@@ -1,4 +1,4 @@
-"""What a worker logs: a line for each message's end, with its level and its fields."""
+"""A worker logs one line per finished message, with its level and fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the standard library with fields of their own, as a process of ours writes them."""
+"""Log records of the standard library with extra fields, as a process of ours formats them."""
 
 from __future__ import annotations
 

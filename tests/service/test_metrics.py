@@ -1,4 +1,4 @@
-"""The numbers of a worker: what is counted, and that a scrape tells it."""
+"""The metrics of a worker: what is counted and exposed."""
 
 from __future__ import annotations
 

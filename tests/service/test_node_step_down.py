@@ -1,4 +1,4 @@
-"""A node whose event loop stands still: others lead what it led, and it keeps all else."""
+"""A node whose event loop is blocked gives up its shards and keeps its claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue gets more slots while all are busy and more is waiting, however long handlers take."""
+"""A queue gets more permits while all are in use and more messages wait."""
 
 from __future__ import annotations
 

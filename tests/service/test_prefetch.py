@@ -1,4 +1,4 @@
-"""The intake: what is in hand before its slot is free is bounded, in number and in bytes."""
+"""Prefetched messages are bounded, in number and in bytes."""
 
 from itertools import count
 from uuid import UUID

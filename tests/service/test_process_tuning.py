@@ -1,4 +1,4 @@
-"""What a process sets for itself: only where it is our own, and nobody has gone further."""
+"""A process tunes itself only if it is our own, and never weakens stronger settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_process_of_our_own_is_tuned(
     children: Children, tmp_path: Path, before: tuple[float, ...], after: tuple[float, int]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'own.db'}"
-    child = children.spawn("tests.service.programs.telling_settings", url, *map(str, before))
+    child = children.spawn("tests.service.programs.print_tuning", url, *map(str, before))
     await child.line(f"settings {after[0]:g} {after[1]}", PATIENCE_SECONDS)
     await child.succeeded(PATIENCE_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Every slot is counted once, by what became of it, and how late it was; on both stores."""
+"""Every slot is counted once, by outcome and lateness, on both stores."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The scheduler: whatever is due is planned once, by whoever leads it, and one bad schedule harms
-nobody else."""
+"""The scheduler: every due slot is planned once, and a bad schedule does not affect others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Days off, through the whole system: each slot on one is on record, once, and says so; whenever
-the schedule was made or changed, and whenever its day was made a day off."""
+"""Days off: each slot on one is recorded once with that reason, whenever the schedule or its
+calendar changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nights on which clocks do odd things, through the whole system: a rule, a leader, a handler."""
+"""DST transitions through the whole system: a rule, a leader, a handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule says about slots that are missed, overlap or fail, through the whole system."""
+"""Policies for slots that are missed, overlap or fail, through the whole system."""
 
 from __future__ import annotations
 

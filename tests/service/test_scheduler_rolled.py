@@ -1,5 +1,5 @@
-"""A slot that rolled to another day has its one firing through the whole system, whenever the days
-of its calendar change, and whoever dies while they do."""
+"""A slot that rolled to another day fires once, however its calendar changes and whichever node
+dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Schedulers with their loops running, in real time: woken by changes, handing over at once."""
+"""Schedulers with running loops, in real time: changes wake them, and a shutdown hands over at
+once."""
 
 from __future__ import annotations
 

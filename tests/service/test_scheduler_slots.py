@@ -1,5 +1,4 @@
-"""What is on record of a slot is true for ever, and what a schedule promises of its slots holds,
-through the whole system."""
+"""The record of a slot never becomes false, and a schedule keeps its promises about its slots."""
 
 from __future__ import annotations
 

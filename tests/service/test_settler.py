@@ -1,4 +1,4 @@
-"""Settling: many together, each fault its own, and patience with a database that is away."""
+"""The settler: batches, errors that concern one message, and retries of a store that is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New zone data: wall-clock schedules follow it, others stay, and no slot is lost or doubled."""
+"""New tzdata: wall-clock schedules follow it, others stay, and no slot is lost or fires twice."""
 
 from __future__ import annotations
 

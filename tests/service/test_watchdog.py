@@ -1,4 +1,4 @@
-"""The watchdog: a handler that keeps the event loop to itself is named."""
+"""The watchdog names the handler that blocks the event loop."""
 
 from __future__ import annotations
 

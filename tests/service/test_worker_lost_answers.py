@@ -1,5 +1,4 @@
-"""A settlement whose answer got lost, with the database away for longer than a store tries: what
-several messages made together happens once all the same."""
+"""A settlement whose answer got lost: what a batch handler sent as a whole is stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node: its lease is kept, and lost only for a new identity, whatever the database does."""
+"""A node keeps its lease, and takes a new identity if it is lost, whatever the database does."""
 
 from __future__ import annotations
 

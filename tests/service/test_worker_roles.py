@@ -1,4 +1,4 @@
-"""What a process does: what its roles say, and nothing new once its lease may have run out."""
+"""A process does what its roles say, and starts nothing once its lease may have expired."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A worker in real time: it wakes when there is something, drains when it is told to stop, and
-goes on when its lease was lost."""
+"""A worker in real time: it wakes for messages, drains on shutdown, and continues after a lost
+lease."""
 
 from __future__ import annotations
 

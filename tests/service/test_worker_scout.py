@@ -1,4 +1,4 @@
-"""Handlers that do not wait follow each other in one task; one that waits has a task to itself."""
+"""Handlers that do not wait share one task; a handler that waits gets its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start that is cancelled or fails, and a stop that is cancelled, leave nothing behind."""
+"""A start that fails or is cancelled, and a stop that is cancelled, leave nothing running."""
 
 from __future__ import annotations
 

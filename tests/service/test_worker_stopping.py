@@ -1,4 +1,4 @@
-"""A process that is told to stop ends, whatever its handlers and the database do."""
+"""A process stops on a signal, whatever its handlers and the database do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cost workers their life runs with nothing else beside it, and holds nobody up for long."""
+"""Messages that killed workers run only among their like, and delay other messages briefly."""
 
 from __future__ import annotations
 

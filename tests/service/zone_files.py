@@ -1,4 +1,4 @@
-"""Zone data of our own making: a zone whose clock is changed from one version to the next."""
+"""Tzdata made for tests: a zone whose rules change from one version to the next."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What ships to users for their tests, tested itself."""
+"""Tests of the tools that users get for their own tests."""

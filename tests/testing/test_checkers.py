@@ -1,4 +1,4 @@
-"""Each checker sees what it is there for, and nothing where all is well."""
+"""Each checker finds the violation it is for, and nothing in a correct history."""
 
 from __future__ import annotations
 

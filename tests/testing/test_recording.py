@@ -1,4 +1,4 @@
-"""What triggers and leaders write down is what happened, on both stores."""
+"""Triggers and leaders record what happened, on both stores."""
 
 from pathlib import Path
 

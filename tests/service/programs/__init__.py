@@ -1,1 +1,1 @@
-"""Apps and handlers that the tests of the worker import, or run as processes of their own."""
+"""Apps and handlers that the worker tests import or run as separate processes."""

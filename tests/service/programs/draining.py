@@ -1,4 +1,4 @@
-"""An app that is told to stop: its handler says that it began, and takes a while to end."""
+"""An app to stop by a signal: its handler reports its start and takes a while to finish."""
 
 from __future__ import annotations
 

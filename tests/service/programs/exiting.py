@@ -1,4 +1,4 @@
-"""A module that ends every process that imports it, but for the one that tests it."""
+"""A module that exits every process that imports it, except the test itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers that fork, and whose copies come back up the stack."""
+"""Handlers that fork, and whose copies return from the handler."""
 
 from __future__ import annotations
 

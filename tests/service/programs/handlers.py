@@ -1,4 +1,4 @@
-"""Handlers for processes of their own: `end` does with a message what its body says."""
+"""Handlers for separate processes: `end` does what the body of a message says."""
 
 from __future__ import annotations
 

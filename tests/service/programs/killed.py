@@ -1,4 +1,4 @@
-"""A worker with two busy processes, to be killed: its argument is the folder of its file."""
+"""A worker with two busy handler processes, to be killed; its argument is a folder."""
 
 from __future__ import annotations
 

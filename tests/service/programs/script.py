@@ -1,4 +1,4 @@
-"""A whole app in one script, whose handler has a process of its own: `script.py FOLDER`."""
+"""A whole app in one script, whose handler has its own process: `script.py FOLDER`."""
 
 from __future__ import annotations
 

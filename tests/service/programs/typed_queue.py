@@ -1,4 +1,4 @@
-"""An app whose queue says what its messages carry, and whose handler, in a process, does not."""
+"""An app whose queue declares a payload type, and whose handler, in a process, does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler with a process of its own, for an app under a virtual clock."""
+"""A handler with its own process, for an app under a virtual clock."""
 
 from __future__ import annotations
 

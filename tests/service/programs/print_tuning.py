@@ -1,4 +1,4 @@
-"""An app that says, as soon as it runs, what its process has set for itself, and stops."""
+"""An app that prints the tuning of its process and stops."""
 
 from __future__ import annotations
 
