@@ -87,7 +87,7 @@ BREAKING = (overwrite_all, overwrite_pages, cut_off)
 
 
 @pytest.mark.parametrize("break_it", BREAKING)
-async def test_a_broken_file_is_named_and_left_alone(
+async def test_a_broken_file_is_reported_and_not_changed(
     path: Path, break_it: Callable[[Path], None]
 ) -> None:
     break_it(path)
@@ -99,7 +99,7 @@ async def test_a_broken_file_is_named_and_left_alone(
 
 
 @pytest.mark.parametrize("break_it", BREAKING)
-async def test_a_file_that_breaks_while_it_is_open_is_named_until_it_is_whole_again(
+async def test_a_file_that_breaks_while_open_is_reported_until_it_is_repaired(
     path: Path, store: Store, break_it: Callable[[Path], None]
 ) -> None:
     whole, broken = path.with_name("whole"), path.with_name("broken")
@@ -123,7 +123,7 @@ def _put_in_place(file: Path, place: Path) -> None:
     file.rename(place)
 
 
-async def test_a_file_that_is_not_there_is_not_made_by_chance(path: Path, store: Store) -> None:
+async def test_a_missing_file_is_not_created(path: Path, store: Store) -> None:
     await send(store)
     shutil.move(path, path.with_name("elsewhere"))
     with pytest.raises(StoreBroken, match="does not exist"):
@@ -147,7 +147,7 @@ async def tried(child: Child, number: int) -> str:
 
 
 @pytest.mark.parametrize("closed", ["file", "folder"])
-async def test_what_may_not_be_written_is_named_until_it_may(
+async def test_a_read_only_file_is_reported_until_it_is_writable(
     closed: str, open_folder: Path, children: Children
 ) -> None:
     path = open_folder / "tickwork.db"
@@ -166,9 +166,7 @@ async def test_what_may_not_be_written_is_named_until_it_may(
     assert len(await tables.inputs_in(f"sqlite:///{path}", QUEUE)) == 1
 
 
-async def test_a_folder_that_may_not_be_written_gets_no_file(
-    open_folder: Path, children: Children
-) -> None:
+async def test_a_read_only_folder_gets_no_file(open_folder: Path, children: Children) -> None:
     allow(open_folder, 0o555)
     path = open_folder / "tickwork.db"
     pauses = [Arm("tried", "pause")]
@@ -200,7 +198,7 @@ async def refused_for_the_lock(store: Store) -> None:
     assert (await store.queues.counts(DEFAULT, QUEUE)).claimed == 1
 
 
-async def test_a_lock_held_by_a_frozen_process_is_told_and_its_death_frees_it(
+async def test_a_lock_of_a_frozen_process_is_reported_and_freed_by_its_death(
     path: Path, store: Store, children: Children
 ) -> None:
     child = await frozen_in_its_transaction(children, store, path)
@@ -213,7 +211,7 @@ async def test_a_lock_held_by_a_frozen_process_is_told_and_its_death_frees_it(
     assert await tables.states_in(url, QUEUE) == {"claimed": 1, "ready": 1}
 
 
-async def test_a_lock_held_by_a_frozen_process_is_told_and_its_waking_frees_it(
+async def test_a_lock_of_a_frozen_process_is_reported_and_freed_when_it_continues(
     path: Path, store: Store, children: Children
 ) -> None:
     child = await frozen_in_its_transaction(children, store, path)
@@ -227,7 +225,7 @@ async def test_a_lock_held_by_a_frozen_process_is_told_and_its_waking_frees_it(
     assert await tables.states_in(url, QUEUE) == {"ready": 1}
 
 
-async def test_a_lock_that_is_let_go_in_time_is_only_waited_for(path: Path) -> None:
+async def test_a_lock_released_in_time_is_waited_for(path: Path) -> None:
     patient = await SqliteStore.open(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -242,7 +240,7 @@ async def test_a_lock_that_is_let_go_in_time_is_only_waited_for(path: Path) -> N
 
 
 @pytest.mark.parametrize("room", ["disk", "limit"])
-async def test_without_room_nothing_is_half_stored_and_with_room_it_goes_on(
+async def test_a_full_disk_stores_nothing_partially_and_the_store_continues_with_free_space(
     room: str, tmp_path: Path, children: Children
 ) -> None:
     folder = tmp_path / "small"

@@ -68,7 +68,7 @@ async def crash_under_load(
     assert await campaign.judged() == []
 
 
-async def test_what_was_accepted_survives_a_crash_and_everybody_goes_on(
+async def test_accepted_messages_survive_a_crash_and_all_processes_continue(
     durable_postgres: PostgresServer, store: Store, children: Children, tmp_path: Path
 ) -> None:
     campaign = Campaign(durable_postgres.url, children, tmp_path, seed=1, ttl_seconds=LEASE_SECONDS)
@@ -76,7 +76,7 @@ async def test_what_was_accepted_survives_a_crash_and_everybody_goes_on(
 
 
 @pytest.mark.soak
-async def test_many_crashes_lose_and_repeat_nothing(
+async def test_many_crashes_lose_and_duplicate_nothing(
     durable_postgres: PostgresServer, store: Store, children: Children, tmp_path: Path
 ) -> None:
     campaign = Campaign(durable_postgres.url, children, tmp_path, seed=2, ttl_seconds=LEASE_SECONDS)

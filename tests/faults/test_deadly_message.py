@@ -47,7 +47,7 @@ class Supervised:
         return not self._running
 
 
-async def test_a_deadly_message_is_dead_after_four_workers_and_harms_no_other(
+async def test_a_message_that_kills_its_workers_is_dead_after_four_and_harms_no_other(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     path = tmp_path / "history.jsonl"

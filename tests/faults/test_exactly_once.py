@@ -153,7 +153,7 @@ class Exactness:
         return [row[0] for row in found]
 
 
-async def test_whatever_is_killed_each_effect_of_a_handler_happens_once(
+async def test_each_effect_of_a_handler_happens_once_whatever_is_killed(
     home: Home, children: Children
 ) -> None:
     exactness = Exactness(home, children, at_once=SENT_AT_ONCE, seed=1)

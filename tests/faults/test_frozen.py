@@ -92,7 +92,7 @@ async def test_a_frozen_worker_has_no_effect_when_it_wakes(
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1
 
 
-async def test_a_lease_that_ran_out_is_over_even_if_nobody_noticed(
+async def test_an_expired_lease_is_over_even_before_the_reaper_ran(
     store: Store, home: Home, children: Children
 ) -> None:
     sleeper, node_id = await frozen(children, home)
@@ -120,7 +120,7 @@ async def test_a_worker_frozen_in_its_transaction_does_not_stop_the_others(
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1
 
 
-async def test_a_claim_number_given_twice_by_a_failover_opens_no_fence(
+async def test_a_claim_number_reused_after_a_failover_does_not_pass_the_fence(
     store: Store, home: Home
 ) -> None:
     stale = await claim_one(store, await join(store))

@@ -72,16 +72,14 @@ async def traced_program(children: Children, url: str, way: str) -> Trace:
     return trace
 
 
-async def test_postgresql_has_synced_its_log_when_send_is_answered(
-    children: Children, url: str
-) -> None:
+async def test_postgresql_syncs_its_wal_before_send_returns(children: Children, url: str) -> None:
     trace = await traced_send(children, url)
     answer = trace.calls_with(ANSWER, name="sendto")[0]
     assert trace.syncs_before(answer, WAL)
     assert trace.dirty_before(answer, WAL) == []
 
 
-async def test_an_answer_of_postgresql_before_its_sync_would_be_noticed(
+async def test_this_test_detects_an_early_response_of_postgresql(
     children: Children, url: str
 ) -> None:
     trace = await traced_send(children, f"{url}?synchronous_commit=off")
@@ -90,9 +88,7 @@ async def test_an_answer_of_postgresql_before_its_sync_would_be_noticed(
 
 
 @pytest.mark.parametrize("home", ["sqlite"], indirect=True)
-async def test_sqlite_has_synced_its_log_when_send_is_answered(
-    children: Children, home: Home
-) -> None:
+async def test_sqlite_syncs_its_wal_before_send_returns(children: Children, home: Home) -> None:
     async with opened(home.url) as store:
         await put_queues(store)
         trace = await traced_program(children, home.url, "store")
@@ -104,7 +100,7 @@ async def test_sqlite_has_synced_its_log_when_send_is_answered(
 
 
 @pytest.mark.parametrize("home", ["sqlite"], indirect=True)
-async def test_an_answer_of_sqlite_before_its_sync_would_be_noticed(
+async def test_this_test_detects_an_early_response_of_sqlite(
     children: Children, home: Home
 ) -> None:
     async with opened(home.url):  # The WAL stays: no one is the last to close the file.

@@ -33,7 +33,7 @@ class Database:
 
 
 @pytest.mark.parametrize("turns", range(TURNS))
-async def test_a_call_that_comes_as_the_last_flight_ends_is_answered(turns: int) -> None:
+async def test_a_call_that_arrives_as_the_last_commit_ends_is_answered(turns: int) -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
 
@@ -51,7 +51,7 @@ async def test_a_call_that_comes_as_the_last_flight_ends_is_answered(turns: int)
     assert (first.result(), second.result()) == ("EARLY", "LATE")
 
 
-async def test_calls_made_meanwhile_go_together() -> None:
+async def test_calls_during_a_commit_share_the_next_one() -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
@@ -64,7 +64,7 @@ async def test_calls_made_meanwhile_go_together() -> None:
     assert database.groups == [["a"], ["b", "c", "d"]]
 
 
-async def test_a_bad_call_does_not_fail_its_neighbours() -> None:
+async def test_a_bad_call_does_not_fail_others_in_its_group() -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
     database.gate.set()
@@ -76,7 +76,7 @@ async def test_a_bad_call_does_not_fail_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ZeroDivisionError("a bug")])
-async def test_whatever_fails_is_told_to_all_and_ends_nothing(error: Exception) -> None:
+async def test_an_unexpected_error_fails_the_group_and_later_calls_work(error: Exception) -> None:
     database = Database()
     coalescer = Coalescer(database.commit)
     database.gate.set()

@@ -30,14 +30,14 @@ async def killed_again_and_again(
             assert tables.rows_are(found, await tables.states_in(home.url, queue))
 
 
-async def test_what_is_accepted_is_done_once_whoever_is_killed(
+async def test_accepted_messages_are_done_once_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_again_and_again(home, children, tmp_path, rounds=ROUNDS, seed=1)
 
 
 @pytest.mark.soak
-async def test_a_hundred_rounds_of_kills_lose_and_repeat_nothing(
+async def test_a_hundred_rounds_of_kills_lose_and_duplicate_nothing(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

@@ -110,7 +110,7 @@ async def check_order(url: str, crew: Crew) -> None:
         assert await tables.fetch(url, "SELECT * FROM tickwork_keys") == []
 
 
-async def test_a_settlement_happens_with_all_that_hangs_on_it_wherever_it_is_killed(
+async def test_a_settlement_killed_at_any_statement_commits_all_of_its_effects_or_none(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_before_each_statement(home, children, tmp_path, statements=STATEMENTS, seed=1)
@@ -118,7 +118,7 @@ async def test_a_settlement_happens_with_all_that_hangs_on_it_wherever_it_is_kil
 
 @pytest.mark.soak
 @pytest.mark.parametrize("_number", range(ROUNDS_OF_A_SOAK))
-async def test_many_settlements_happen_whole_wherever_they_are_killed(
+async def test_many_settlements_killed_at_any_statement_commit_all_of_their_effects_or_none(
     _number: int, home: Home, children: Children, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

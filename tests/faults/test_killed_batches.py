@@ -129,7 +129,7 @@ async def killed_amid_batches(
     assert judged_claims(crew.read()) == []
 
 
-async def test_a_batch_counts_its_items_exactly_and_ends_once_whoever_is_killed(
+async def test_a_batch_counts_its_items_exactly_and_completes_once_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     plan = Plan(rounds=ROUNDS, kills=FILLERS_KILLED, batches=BATCHES)
@@ -137,7 +137,7 @@ async def test_a_batch_counts_its_items_exactly_and_ends_once_whoever_is_killed(
 
 
 @pytest.mark.soak
-async def test_hundreds_of_batches_end_once_in_sixty_rounds_of_kills(
+async def test_hundreds_of_batches_complete_once_in_sixty_rounds_of_kills(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     plan = Plan(rounds=ROUNDS_OF_A_SOAK, kills=FILLERS_KILLED_IN_A_SOAK, batches=BATCHES_OF_A_SOAK)
@@ -158,7 +158,7 @@ async def ending_a_batch(crew: Crew, store: Store, point: str) -> tuple[UUID, Ch
 
 # On SQLite the last item and the completion are one transaction.
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_a_batch_is_completed_by_the_reaper_if_whoever_should_do_so_is_killed(
+async def test_the_reaper_completes_a_batch_whose_last_worker_was_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     crew = Crew(home.url, children, tmp_path, seed=1)
@@ -172,7 +172,7 @@ async def test_a_batch_is_completed_by_the_reaper_if_whoever_should_do_so_is_kil
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_whoever_is_late_with_a_completion_tells_nobody_again(
+async def test_a_late_completion_sends_no_second_event(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     crew = Crew(home.url, children, tmp_path, seed=1)

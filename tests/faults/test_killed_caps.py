@@ -96,7 +96,7 @@ async def send_each(store: Store, messages: int) -> None:
         await store.messages.send_bulk(Scope(tenant), QUEUE, backlog)
 
 
-async def test_no_tenant_ever_has_more_in_hand_than_its_cap_whoever_is_killed(
+async def test_no_tenant_exceeds_its_cap_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_amid_claims(home, children, tmp_path, rounds=ROUNDS, seed=1)

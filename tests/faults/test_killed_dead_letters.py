@@ -52,14 +52,14 @@ async def killed_amid_deaths(
         assert await tables.fetch(home.url, "SELECT * FROM tickwork_keys") == []
 
 
-async def test_what_dies_is_one_dead_letter_and_moves_once_whoever_is_killed(
+async def test_a_dead_message_is_one_dead_letter_and_moves_once_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_amid_deaths(home, children, tmp_path, rounds=ROUNDS, seed=1)
 
 
 @pytest.mark.soak
-async def test_sixty_rounds_of_kills_bury_everything_once(
+async def test_sixty_rounds_of_kills_make_one_dead_letter_of_each_message(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

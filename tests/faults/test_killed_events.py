@@ -52,14 +52,14 @@ async def killed_amid_events(
     assert judged_claims(crew.read()) == []
 
 
-async def test_an_event_sent_many_times_is_effective_once_whoever_is_killed(
+async def test_an_event_sent_many_times_has_one_effect_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_amid_events(home, children, tmp_path, events=EVENTS, rounds=ROUNDS, seed=1)
 
 
 @pytest.mark.soak
-async def test_thousands_of_events_are_effective_once_in_sixty_rounds_of_kills(
+async def test_thousands_of_events_have_one_effect_in_sixty_rounds_of_kills(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

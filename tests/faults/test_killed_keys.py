@@ -60,7 +60,7 @@ async def judged(url: str, history: list[Event]) -> list[Violation]:
     ]
 
 
-async def test_messages_of_a_key_are_handled_one_by_one_as_sent_whoever_is_killed(
+async def test_messages_of_a_key_are_handled_in_order_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_amid_keys(home, children, tmp_path, rounds=ROUNDS, seed=1)

@@ -125,14 +125,14 @@ LETTERS_RESOLVED = (
 MESSAGES = "SELECT id, causation_id FROM tickwork_messages"
 
 
-async def test_a_dead_letter_becomes_one_message_or_none_whoever_is_killed(
+async def test_a_dead_letter_becomes_one_message_or_none_whichever_process_is_killed(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     await killed_amid_replays(home, children, tmp_path, letters=LETTERS, kills=KILLS, seed=1)
 
 
 @pytest.mark.soak
-async def test_a_hundred_killed_replays_lose_and_double_nothing(
+async def test_a_hundred_killed_replays_lose_and_duplicate_nothing(
     home: Home, children: Children, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)

@@ -88,7 +88,7 @@ async def bench(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Ben
         await past.close()
 
 
-async def test_a_send_whose_answer_is_lost_is_one_message(bench: Bench) -> None:
+async def test_a_send_whose_response_is_lost_is_one_message(bench: Bench) -> None:
     fault = bench.lose_reply(SEND)
     (message_id,) = await send(bench.store)
     assert fault.struck == 1
@@ -102,7 +102,7 @@ async def test_a_send_that_did_not_arrive_is_sent_again(bench: Bench) -> None:
     assert await bench.messages() == [str(message_id)]
 
 
-async def test_answers_lost_again_and_again_make_no_second_message(bench: Bench) -> None:
+async def test_repeatedly_lost_responses_make_no_second_message(bench: Bench) -> None:
     fault = bench.proxy.lose_reply_to(COMMIT if bench.in_transactions else SEND, n=3)
     (message_id,) = await send(bench.store)
     assert fault.struck == 3
@@ -110,7 +110,7 @@ async def test_answers_lost_again_and_again_make_no_second_message(bench: Bench)
 
 
 @pytest.mark.parametrize("count", [1, 20])
-async def test_a_message_that_was_done_before_the_repeat_does_not_come_back(
+async def test_a_message_done_before_the_repeat_is_not_stored_again(
     bench: Bench, count: int
 ) -> None:
     fault = bench.lose_reply(SEND)
@@ -125,7 +125,7 @@ async def test_a_message_that_was_done_before_the_repeat_does_not_come_back(
     assert await drain(bench.past) == []
 
 
-async def test_sends_that_travelled_together_are_repeated_together(bench: Bench) -> None:
+async def test_sends_of_one_group_are_repeated_together(bench: Bench) -> None:
     fault = bench.lose_reply(SEND)
     sent = [new_message() for _ in range(10)]
     async with asyncio.TaskGroup() as group:
@@ -139,7 +139,7 @@ async def test_sends_that_travelled_together_are_repeated_together(bench: Bench)
 
 
 @in_one_transaction
-async def test_a_bulk_whose_answer_is_lost_can_be_repeated(bench: Bench) -> None:
+async def test_a_bulk_send_whose_response_is_lost_can_be_repeated(bench: Bench) -> None:
     messages = [new_message() for _ in range(200)]
     fault = bench.proxy.lose_commit_reply()
     with pytest.raises(StoreUnavailable):
@@ -167,7 +167,7 @@ async def settled_with_a_lost_answer(
 
 @in_one_transaction
 @pytest.mark.parametrize("fate", Fate)
-async def test_a_settlement_whose_answer_is_lost_is_reported_settled(
+async def test_a_settlement_whose_response_is_lost_is_reported_as_settled(
     bench: Bench, fate: Fate
 ) -> None:
     message, result = await settled_with_a_lost_answer(bench, fate)
@@ -181,7 +181,7 @@ async def test_a_settlement_whose_answer_is_lost_is_reported_settled(
         assert waiting.attempts == (1 if fate is Fate.RETRY else 0)
 
 
-async def test_plain_acks_whose_answer_is_lost_are_reported_settled(bench: Bench) -> None:
+async def test_plain_acks_whose_response_is_lost_are_reported_as_settled(bench: Bench) -> None:
     await send(bench.past, 5)
     found = await claim(bench.store, await join(bench.store))
     fault = bench.lose_reply(ACK)
@@ -192,7 +192,7 @@ async def test_plain_acks_whose_answer_is_lost_are_reported_settled(bench: Bench
 
 @in_one_transaction
 @pytest.mark.parametrize("taker", ["another node", "the same node"])
-async def test_the_repeat_of_a_settlement_leaves_the_next_claim_apart(
+async def test_the_repeat_of_a_settlement_does_not_affect_the_next_claim(
     bench: Bench, taker: str
 ) -> None:
     taken: list[Message] = []
@@ -211,7 +211,7 @@ async def test_the_repeat_of_a_settlement_leaves_the_next_claim_apart(
 
 
 @in_one_transaction
-async def test_a_settlement_that_did_not_arrive_before_its_node_was_ended_is_refused(
+async def test_a_settlement_that_did_not_arrive_before_its_node_was_reaped_is_refused(
     bench: Bench,
 ) -> None:
     await send(bench.past)
@@ -229,7 +229,7 @@ async def test_a_settlement_that_did_not_arrive_before_its_node_was_ended_is_ref
 
 
 @in_one_transaction
-async def test_a_joint_settlement_with_a_lost_answer_had_its_effect_once(bench: Bench) -> None:
+async def test_a_joint_settlement_with_a_lost_response_has_one_effect(bench: Bench) -> None:
     await tables.fetch(bench.url, tables.EFFECTS)
     await send(bench.past)
     message = await claim_one(bench.store, await join(bench.store))
@@ -260,7 +260,7 @@ async def settle_a_group(bench: Bench, messages: Sequence[Message]) -> list[type
     return [None if answer is None else type(answer) for answer in answers]
 
 
-async def test_a_group_of_joint_settlements_with_a_lost_answer_had_its_effects_once(
+async def test_a_group_of_joint_settlements_with_a_lost_response_has_its_effects_once(
     bench: Bench,
 ) -> None:
     await tables.fetch(bench.url, tables.EFFECTS)
@@ -289,7 +289,7 @@ async def test_a_group_of_joint_settlements_that_did_not_arrive_has_its_effects_
     assert len(await bench.messages(OUTPUTS)) == 3
 
 
-async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cost(
+async def test_messages_of_a_claim_whose_response_is_lost_are_released_without_counting_a_loss(
     bench: Bench,
 ) -> None:
     await send(bench.past, 5)
@@ -315,7 +315,7 @@ async def test_messages_of_a_claim_whose_answer_is_lost_are_given_back_at_no_cos
     assert await settle(bench.store, *both) == SettleResult()
 
 
-async def test_joining_and_leaving_survive_a_lost_answer(bench: Bench) -> None:
+async def test_joining_and_leaving_survive_a_lost_response(bench: Bench) -> None:
     node_id = new_id()
     bench.lose_reply(rb"^-- Begins a node's lease")
     node = await bench.store.nodes.join(SYSTEM, node_id, name="n", roles=[], ttl_seconds=60)

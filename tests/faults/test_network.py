@@ -106,7 +106,7 @@ async def test_cut_connections_are_replaced(proxy: PostgresProxy, store: Store) 
         assert await settle(store, ending(message)) == SettleResult()
 
 
-async def test_a_connection_cut_in_mid_transaction_leaves_nothing_half_done(
+async def test_a_connection_cut_during_a_transaction_leaves_no_partial_write(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:
     await tables.fetch(home.url, tables.EFFECTS)
@@ -126,7 +126,7 @@ async def test_a_connection_cut_in_mid_transaction_leaves_nothing_half_done(
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 1
 
 
-async def test_a_settlement_cut_between_its_statements_happens_whole_and_once(
+async def test_a_settlement_cut_between_its_statements_commits_completely_and_once(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:
     message = await held_message(store)
@@ -137,7 +137,7 @@ async def test_a_settlement_cut_between_its_statements_happens_whole_and_once(
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 2
 
 
-async def test_a_bulk_cut_in_mid_copy_leaves_nothing(
+async def test_a_bulk_send_cut_during_copy_stores_nothing(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:
     fault = proxy.lose_request_to(rb"^COPY")
@@ -149,14 +149,14 @@ async def test_a_bulk_cut_in_mid_copy_leaves_nothing(
     assert await store.messages.send_bulk(DEFAULT, QUEUE, messages) == 100
 
 
-async def test_a_slow_line_is_only_slow(proxy: PostgresProxy, store: Store) -> None:
+async def test_a_slow_connection_only_delays(proxy: PostgresProxy, store: Store) -> None:
     proxy.delay_to_client_seconds = proxy.delay_to_server_seconds = A_MOMENT_SECONDS
     message = await held_message(store)
     assert await settle(store, ending(message, sends=1)) == SettleResult()
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_line_that_swallows_everything_is_given_up_in_bounded_time(
+async def test_a_connection_that_swallows_everything_times_out(
     proxy: PostgresProxy, store: Store, past: Store, home: Home
 ) -> None:
     await tables.fetch(home.url, tables.EFFECTS)
@@ -187,7 +187,7 @@ async def test_a_line_that_swallows_everything_is_given_up_in_bounded_time(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_line_lost_in_mid_transaction_frees_what_the_transaction_held(
+async def test_a_connection_lost_during_a_transaction_releases_its_locks(
     proxy: PostgresProxy, store: Store, past: Store, home: Home
 ) -> None:
     await tables.fetch(home.url, tables.EFFECTS)
@@ -209,7 +209,7 @@ async def test_a_line_lost_in_mid_transaction_frees_what_the_transaction_held(
     assert await settle(store, ending(message, sends=1)) == SettleResult()
 
 
-async def test_sends_outlast_a_short_absence_of_the_server(
+async def test_sends_survive_a_short_outage_of_the_server(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:
     await send(store)
@@ -224,7 +224,7 @@ async def test_sends_outlast_a_short_absence_of_the_server(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_long_absence_is_told_and_what_comes_after_it_works(
+async def test_a_long_outage_is_reported_and_later_calls_work(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:
     await send(store)
@@ -237,7 +237,7 @@ async def test_a_long_absence_is_told_and_what_comes_after_it_works(
     assert len(await tables.inputs_in(home.url, QUEUE)) == 2
 
 
-async def test_a_waiting_consumer_looks_again_after_its_line_was_cut(
+async def test_a_waiting_consumer_is_woken_after_its_connection_was_cut(
     proxy: PostgresProxy, store: Store, past: Store
 ) -> None:
     queue = await store.queues.get(DEFAULT, QUEUE)
@@ -251,7 +251,7 @@ async def test_a_waiting_consumer_looks_again_after_its_line_was_cut(
         assert await watch.wait(BOUND_SECONDS)
 
 
-async def test_a_claim_that_commits_late_is_given_back_when_its_node_is_ended(
+async def test_a_claim_that_commits_late_is_released_when_its_node_is_reaped(
     proxy: PostgresProxy, past: Store, home: Home
 ) -> None:
     late = await PostgresStore.open(proxy.url, direct_url=home.url)

@@ -102,7 +102,7 @@ async def test_many_users_work_over_few_server_connections(
     assert sorted(cause for cause, _ in outputs) == sorted(effects)
 
 
-async def test_every_noun_works_through_it(store: Store) -> None:
+async def test_every_noun_works_through_a_pooler(store: Store) -> None:
     await store.tenants.put(SYSTEM, Tenant(id="acme", weight=2))
     assert (await store.tenants.get(SYSTEM, "acme")).weight == 2
     assert [queue.name for queue in await store.queues.list(DEFAULT)] == [OUTPUTS, QUEUE]
@@ -151,7 +151,7 @@ async def test_wakeups_arrive_over_the_direct_url(store: Store, home: Home) -> N
         await other.close()
 
 
-async def test_a_database_is_migrated_through_it(postgres_url: str, home: Home) -> None:
+async def test_a_database_is_migrated_through_a_pooler(postgres_url: str, home: Home) -> None:
     async with TransactionPooler(postgres_url, server_connections=SERVER_CONNECTIONS) as pooler:
         assert await schema_version(pooler.url) == 0
         applied = await migrate(pooler.url)

@@ -23,7 +23,7 @@ async def store(home: Home) -> AsyncIterator[Store]:
         yield other
 
 
-async def test_others_lead_what_a_blocked_leader_led_and_nothing_is_lost_or_doubled(
+async def test_others_take_over_the_shards_of_a_blocked_leader_without_lost_or_duplicate_slots(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path)

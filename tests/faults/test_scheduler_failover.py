@@ -100,7 +100,7 @@ def failover(
     return Failover(primary, address, Fleet(primary.url, children, tmp_path))
 
 
-async def test_no_token_comes_twice_when_a_replica_takes_over(
+async def test_no_token_is_reused_when_a_replica_is_promoted(
     primary: PostgresServer, failover: Failover
 ) -> None:
     await migrate(primary.url)
@@ -114,7 +114,7 @@ async def test_no_token_comes_twice_when_a_replica_takes_over(
 
 
 @pytest.mark.soak
-async def test_without_the_timeline_in_the_token_one_comes_twice(
+async def test_without_the_timeline_in_the_token_one_is_reused(
     primary: PostgresServer, failover: Failover
 ) -> None:
     await migrate(primary.url)

@@ -97,7 +97,7 @@ async def goes_on(sleeper: Child) -> None:
 @pytest.mark.parametrize(
     "home", ["sqlite", pytest.param("postgres", marks=pytest.mark.soak)], indirect=True
 )
-async def test_a_leader_that_wakes_up_before_its_write_changes_nothing(
+async def test_a_frozen_leader_that_continues_before_its_write_changes_nothing(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path)
@@ -112,7 +112,7 @@ async def test_a_leader_that_wakes_up_before_its_write_changes_nothing(
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_a_plan_that_is_under_way_in_the_server_is_the_old_leaders_or_nobodys(
+async def test_a_plan_running_in_the_server_commits_under_the_old_token_or_not_at_all(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path)
@@ -135,7 +135,7 @@ async def test_a_plan_that_is_under_way_in_the_server_is_the_old_leaders_or_nobo
 
 
 @pytest.mark.soak
-async def test_many_freezes_lose_and_repeat_nothing(
+async def test_many_freezes_lose_and_duplicate_nothing(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path, seed=3)

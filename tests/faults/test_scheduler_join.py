@@ -54,14 +54,14 @@ async def come_and_go(fleet: Fleet, store: Store, *, changes: int) -> None:
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_no_slot_is_lost_or_doubled_while_nodes_come_and_go(
+async def test_no_slot_is_lost_or_duplicated_while_nodes_join_and_leave(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     await come_and_go(Fleet(home.url, children, tmp_path), store, changes=CHANGES)
 
 
 @pytest.mark.soak
-async def test_no_slot_is_lost_or_doubled_while_many_nodes_come_and_go(
+async def test_no_slot_is_lost_or_duplicated_while_many_nodes_join_and_leave(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     await come_and_go(Fleet(home.url, children, tmp_path), store, changes=CHANGES_OF_A_SOAK)

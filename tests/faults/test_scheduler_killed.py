@@ -50,14 +50,14 @@ async def kill_by_turns(fleet: Fleet, store: Store, *, kills: int) -> None:
     assert await fleet.judge(store) == ()
 
 
-async def test_no_slot_is_lost_or_doubled_when_leaders_are_killed(
+async def test_no_slot_is_lost_or_duplicated_when_leaders_are_killed(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     await kill_by_turns(Fleet(home.url, children, tmp_path, seed=1), store, kills=KILLS)
 
 
 @pytest.mark.soak
-async def test_no_slot_is_lost_or_doubled_when_many_leaders_are_killed(
+async def test_no_slot_is_lost_or_duplicated_when_many_leaders_are_killed(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     await kill_by_turns(Fleet(home.url, children, tmp_path, seed=2), store, kills=KILLS_OF_A_SOAK)

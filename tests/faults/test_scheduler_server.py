@@ -55,14 +55,14 @@ async def crash(server: PostgresServer, children: Children, folder: Path, *, cra
         assert await fleet.judge(store) == ()
 
 
-async def test_leaders_go_on_when_their_server_crashed_and_came_back(
+async def test_leaders_continue_after_their_server_crashed_and_restarted(
     durable_postgres: PostgresServer, children: Children, tmp_path: Path
 ) -> None:
     await crash(durable_postgres, children, tmp_path, crashes=1)
 
 
 @pytest.mark.soak
-async def test_many_crashes_lose_and_repeat_no_slot(
+async def test_many_crashes_lose_and_duplicate_no_slot(
     durable_postgres: PostgresServer, children: Children, tmp_path: Path
 ) -> None:
     await crash(durable_postgres, children, tmp_path, crashes=CRASHES_OF_A_SOAK)
@@ -87,7 +87,7 @@ async def lose_answers(fleet: Fleet, store: Store, url: str, *, losses: int) -> 
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_a_plan_whose_answer_is_lost_is_made_once(
+async def test_a_plan_whose_response_is_lost_is_carried_out_once(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path)
@@ -96,7 +96,7 @@ async def test_a_plan_whose_answer_is_lost_is_made_once(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
-async def test_many_lost_answers_lose_and_repeat_no_slot(
+async def test_many_lost_responses_lose_and_duplicate_no_slot(
     store: Store, home: Home, children: Children, tmp_path: Path
 ) -> None:
     fleet = Fleet(home.url, children, tmp_path)

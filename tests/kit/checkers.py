@@ -44,7 +44,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Done:
-    """An operation of the history that is known to have happened, and when at the earliest."""
+    """An operation of the history that is known to have happened, and its earliest time."""
 
     event: Event
     invoked_ns: int
@@ -64,7 +64,7 @@ class _Done:
 
 @dataclass(frozen=True)
 class _Holding:
-    """A claim, and the time in which it was held for certain."""
+    """A claim, and the time in which it was certainly held."""
 
     granted: _Done
     end_ns: int
@@ -81,7 +81,7 @@ def accepted(history: Iterable[Event], *, op: str = "send", fact: str = "message
 
 
 def nothing_lost(accepted: Iterable[str], found: Iterable[str]) -> list[Violation]:
-    """What was accepted is there."""
+    """Every accepted message is there."""
     present = set(found)
     return [
         Violation("nothing_lost", f"{identity} was accepted and is nowhere")
@@ -91,7 +91,7 @@ def nothing_lost(accepted: Iterable[str], found: Iterable[str]) -> list[Violatio
 
 
 def nothing_twice(found: Iterable[str]) -> list[Violation]:
-    """What is there is there once."""
+    """Every message is there once."""
     return [
         Violation("nothing_twice", f"{identity} is there {count} times")
         for identity, count in Counter(found).items()
@@ -128,12 +128,12 @@ def at_most_one_live_claim(history: Sequence[Event]) -> list[Violation]:
 
 
 def held_at_most(history: Sequence[Event], fact: str, most: int) -> list[Violation]:
-    """Of what claims say alike about `fact`, no more than so many are held at the same moment."""
+    """Of the claims with the same `fact`, no more than the maximum are held at the same moment."""
     changes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for holdings in _holdings(history).values():
         for holding in holdings:
             begin_ns, end_ns = holding.granted.done_ns, holding.end_ns
-            # What may have ended before its answer came was held at no moment for certain.
+            # A claim that may have ended before its response was certainly held at no moment.
             if fact in holding.granted.event.facts and begin_ns < end_ns:
                 changes[holding.granted.event.text(fact)] += [(begin_ns, 1), (end_ns, -1)]
     violations = []
@@ -148,7 +148,7 @@ def held_at_most(history: Sequence[Event], fact: str, most: int) -> list[Violati
 
 
 def handed_out_in_order(history: Sequence[Event]) -> list[Violation]:
-    """No message of a key is handed out before those that were sent before it are over."""
+    """No message of a key is claimed before those sent before it have ended."""
     alive: dict[str, int] = {}
     handed: dict[str, int] = {}
     for done in _done(history):
@@ -160,7 +160,7 @@ def handed_out_in_order(history: Sequence[Event]) -> list[Violation]:
 
 
 def ended_in_order(history: Sequence[Event], ended: Mapping[str, Any]) -> list[Violation]:
-    """The messages of a key ended as they were sent; `ended` says when, by anybody's clock."""
+    """The messages of a key ended in the order they were sent; `ended` has the times."""
     return _overtaken("ended_in_order", history, ended, ended)
 
 
@@ -181,7 +181,7 @@ def claims_rise(history: Sequence[Event]) -> list[Violation]:
 
 
 def refused_after_loss(history: Sequence[Event]) -> list[Violation]:
-    """Once a newer claim is granted, whoever holds an older one changes nothing."""
+    """Once a newer claim is granted, the holder of an older one changes nothing."""
     claims = _by_message(history)
     violations = []
     for done in _done(history):
@@ -199,7 +199,7 @@ def refused_after_loss(history: Sequence[Event]) -> list[Violation]:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A message with a key that was sent; for ever unanswered if nobody knows."""
+    """A sent message with a key; unanswered for ever if its result is unknown."""
 
     message: str
     key: str
@@ -231,7 +231,7 @@ def _sent(history: Sequence[Event]) -> Iterator[_Sent]:
 def _overtaken(
     law: str, history: Sequence[Event], until: Mapping[str, Any], since: Mapping[str, Any]
 ) -> list[Violation]:
-    """Messages that got somewhere (`since`) while one sent before them was there (`until`)."""
+    """Messages that progressed (`since`) while one sent before them was still there (`until`)."""
     by_key = attrgetter("key")
     violations = []
     for _, group in groupby(sorted(_sent(history), key=by_key), by_key):
@@ -246,7 +246,7 @@ def _overtaken(
 
 
 def _after_answers(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tuple[_Sent, _Sent]]:
-    """Each message with the longest there of all whose sending was over before its own began."""
+    """Each message with the longest-lived of all that were sent before it."""
     earlier = sorted((each for each in own if each.message in until), key=attrgetter("done_ns"))
     answers = [each.done_ns for each in earlier]
     longest: list[_Sent] = []
@@ -259,7 +259,7 @@ def _after_answers(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[t
 
 
 def _within_lists(own: Sequence[_Sent], until: Mapping[str, Any]) -> Iterator[tuple[_Sent, _Sent]]:
-    """Each message with the longest there of those before it in its list."""
+    """Each message with the longest-lived of those before it in its list."""
     ordered = sorted(own, key=attrgetter("together", "place"))
     for _, group in groupby(ordered, attrgetter("together")):
         longest: _Sent | None = None
@@ -319,7 +319,7 @@ def _end_ns(
 
 
 def _possible_ends(history: Sequence[Event]) -> Iterator[tuple[str, int, int]]:
-    """Every moment from which a claim may have been over: also of ends that nobody answered."""
+    """Every time from which a claim may have ended, including ends without a response."""
     refused = {(e.process, e.pid, e.call) for e in history if e.kind == "fail"}
     for event in history:
         identity = (event.process, event.pid, event.sequence)

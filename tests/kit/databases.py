@@ -17,8 +17,8 @@ CONNECT_SECONDS_MAX = 10
 STATEMENT_SECONDS_MAX = 30
 
 DROPS_MAX = 3
-"""A process that starts in the very moment of a drop may miss that it is to let go of its files,
-and the server (15 to 18) waits for it without an end. The next drop tells it again."""
+"""A process that starts in the very moment of a drop may miss the request to close its files, and
+the server (15 to 18) waits for it without an end. The next drop asks again."""
 
 _numbers = itertools.count(1)
 
@@ -53,7 +53,7 @@ class PostgresHost(ABC):
 
 
 class ExternalPostgres(PostgresHost):
-    """A server that somebody else started."""
+    """A server that was started outside the tests."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -63,7 +63,7 @@ class ExternalPostgres(PostgresHost):
         return self._url
 
     async def check(self) -> None:
-        """Raises unless databases can be created here, so that a wrong URL is never a mystery."""
+        """Raises unless databases can be created here, so that a wrong URL fails clearly."""
         try:
             await self.drop_database(await self.create_database())
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

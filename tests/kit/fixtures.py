@@ -1,4 +1,4 @@
-"""The kit as pytest fixtures; tests/conftest.py hands them to every test."""
+"""The kit as pytest fixtures; tests/conftest.py makes them available to every test."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ EXTERNAL_URL = "TICKWORK_TEST_POSTGRES_URL"
 
 @pytest.fixture(scope="session", autouse=True)
 def known_types() -> Iterator[None]:
-    """New connections need not ask what others were told."""
+    """Caches the type queries of new connections."""
     with remembered_types():
         yield
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresHost]:
-    """One server for all tests of a process: not to be stopped, and no fsync."""
+    """One server for all tests of a process: not to be stopped, and without fsync."""
     if url := os.environ.get(EXTERNAL_URL):
         external = ExternalPostgres(url)
-        # A thread of its own: this session may have an event loop already.
+        # In a thread of its own: this session may have an event loop already.
         with ThreadPoolExecutor(1) as pool:
             pool.submit(asyncio.run, external.check()).result()
         yield external
@@ -39,7 +39,7 @@ def postgres_server() -> Iterator[PostgresHost]:
 
 @pytest.fixture
 async def postgres_url(postgres_server: PostgresHost) -> AsyncIterator[str]:
-    """A fresh, empty database of this test's own."""
+    """A fresh, empty database for this test."""
     url = await postgres_server.create_database()
     yield url
     await postgres_server.drop_database(url)
@@ -47,13 +47,13 @@ async def postgres_url(postgres_server: PostgresHost) -> AsyncIterator[str]:
 
 @pytest.fixture
 def durable_postgres() -> Iterator[PostgresServer]:
-    """A server of this test's own, with fsync as in production: to be stopped and crashed."""
+    """A server for this test, with fsync as in production: it may be stopped and crashed."""
     with PostgresServer(durable=True) as server:
         yield server
 
 
 @pytest.fixture
 def children(tmp_path: Path) -> Iterator[Children]:
-    """Starts real processes; whatever still lives at the end of the test is killed and reaped."""
+    """Starts real processes; whatever is alive at the end of the test is killed and reaped."""
     with Children(tmp_path) as started:
         yield started

@@ -50,7 +50,7 @@ def main() -> int:
         user=uid if switch else None,
         group=gid if switch else None,
         extra_groups=[] if switch else None,
-        # After the switch of user, which would clear it. We have one thread: safe to fork with.
+        # After the switch of user, which would clear it. There is one thread, so forking is safe.
         preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGQUIT),
     )
     while server.poll() is None:
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _woken_by_signals() -> int:
-    """A descriptor from which the numbers of the signals that came can be read."""
+    """A file descriptor from which the numbers of received signals can be read."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable)

@@ -32,7 +32,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     op: str
     call: int | None = None
-    """Of an ok or a fail: the sequence number of its invoke."""
+    """For an ok or a fail: the sequence number of its invoke."""
     facts: dict[str, object] = {}
 
     def text(self, name: str) -> str:
@@ -49,7 +49,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(NamedTuple):
-    """An operation that was invoked; answered with `HistoryWriter.ok` or `fail`."""
+    """An invoked operation; answered with `HistoryWriter.ok` or `fail`."""
 
     sequence: int
     op: str
@@ -65,14 +65,14 @@ class HistoryWriter:
         self._numbers = itertools.count(1)
 
     def invoke(self, op: str, **facts: object) -> Call:
-        """To be called before anything is asked for."""
+        """To be called before the operation starts."""
         return Call(self._write("invoke", op, None, facts), op)
 
     def ok(self, call: Call, **facts: object) -> None:
         self._write("ok", call.op, call.sequence, facts)
 
     def fail(self, call: Call, **facts: object) -> None:
-        """It certainly did not happen. What is unknown is not written."""
+        """The operation certainly did not happen. An unknown result is not written."""
         self._write("fail", call.op, call.sequence, facts)
 
     def info(self, op: str, **facts: object) -> None:
@@ -102,13 +102,13 @@ class HistoryWriter:
 
 class History(NamedTuple):
     events: list[Event]
-    """In order of time; of one writer, in the order written."""
+    """In order of time; those of one writer in the order written."""
     torn: int
-    """Lines that are no event: at most one per writer that was killed."""
+    """Lines that are not events: at most one per killed writer."""
 
 
 def read_history(path: Path, start_bytes: int = 0) -> History:
-    """What was written, from the beginning or from a former size of the file on."""
+    """The events, from the start or from an earlier size of the file on."""
     events: list[Event] = []
     torn = 0
     with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""What asyncpg asks every new connection about PostgreSQL's own types, asked once per process.
+"""Caches asyncpg's queries about PostgreSQL's built-in types, once per process.
 
-The answer is the same in every database of every server, and every test opens connections anew:
-asking takes longer than most tests. Types that somebody created are asked about as ever.
+The result is the same in every database of every server, and every test opens new connections: the
+queries take longer than most tests. User-defined types are still queried.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ from typing import Any
 import asyncpg
 
 CREATED_OID_MIN = 16_384
-"""From here on the numbers are given to what users create."""
+"""Object ids from here on belong to user-defined types."""
 
 
 @contextmanager
 def remembered_types() -> Iterator[None]:
-    """Remembers meanwhile."""
+    """Caches while the block runs."""
     ask: Any = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
     known: dict[frozenset[int], Any] = {}
 

@@ -1,8 +1,8 @@
-"""Directories that are costly to make and are made once per machine.
+"""Directories that are expensive to create and are created once per machine.
 
-Contract: `made_once(key, make)` returns a directory that `make` has filled completely, whoever
-called it first; concurrent processes wait for one maker, and a maker that dies leaves nothing that
-is taken for whole. A directory from which something was cleaned away later is made anew.
+Contract: `made_once(key, make)` returns a directory that `make` has filled completely, whichever
+process called it first. Concurrent processes wait for one maker, and a maker that dies leaves
+nothing that counts as complete. A directory with missing files is created again.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ SHARED_TEMP = Path("/tmp")  # noqa: S108  the fallback when TMPDIR is closed to 
 
 
 def shared_temp_dir() -> Path:
-    """The system's temporary directory, as long as every user can pass through to it."""
+    """The system's temporary directory, if every user can access it."""
     for place in (Path(tempfile.gettempdir()).resolve(), SHARED_TEMP):
         if all(step.stat().st_mode & stat.S_IXOTH for step in (place, *place.parents)):
             return place
@@ -30,7 +30,7 @@ def shared_temp_dir() -> Path:
 
 
 def made_once(key: str, make: Callable[[Path], None]) -> Path:
-    """The directory of this key; `make(empty_directory)` fills it if it is not there yet."""
+    """The directory of this key; `make(empty_directory)` fills it if it does not exist."""
     root = cache_root()
     place = root / key
     with locked(root / f"{key}.lock"):
@@ -49,7 +49,7 @@ def made_once(key: str, make: Callable[[Path], None]) -> Path:
 
 
 def cache_root() -> Path:
-    """Ours alone to write: the directory holds programs that we are going to run."""
+    """Writable only by us: the directory contains programs that we run."""
     root = shared_temp_dir() / f"tickwork-test-cache-{os.geteuid()}"
     with contextlib.suppress(FileExistsError):
         root.mkdir()
@@ -64,12 +64,12 @@ def cache_root() -> Path:
 def locked(path: Path) -> Iterator[None]:
     """One process at a time."""
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel lets go of it when we die
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it when we die
         yield
 
 
 def _is_whole(place: Path) -> bool:
-    """Temporary directories are swept by age, file by file: count what is left."""
+    """Temporary directories are cleaned by age, file by file: counts what is left."""
     try:
         expected = int((place / COMPLETE).read_text())
     except (OSError, ValueError):

@@ -71,7 +71,7 @@ class _Points:
         while select.select([self._control_fd], [], [], None if wait else 0)[0]:
             received = os.read(self._control_fd, CONTROL_BYTES_MAX)
             if not received and wait:
-                os._exit(1)  # nobody is left who could release us
+                os._exit(1)  # no process is left that could release us
             *lines, self._pending = (self._pending + received).split(b"\n")
             for line in lines:
                 self._obey(json.loads(line))

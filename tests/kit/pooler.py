@@ -24,7 +24,7 @@ from tests.kit import wire
 DEFAULT_PORT = 5432
 PIECE_BYTES_MAX = 1 << 18
 KEPT_PARAMETERS = frozenset({"user", "database", "client_encoding", "application_name"})
-"""What a client may ask for at its start; anything else would leak from client to client."""
+"""Startup parameters that a client may set; any others would leak from client to client."""
 
 AUTHENTICATION_OK = b"R", struct.pack("!i", 0)
 READY_IDLE = b"Z", b"I"
@@ -33,7 +33,7 @@ BEGINS_A_REQUEST = (b"P", b"B", b"D", b"E", b"C", b"H")
 
 
 class ServerLost(ConnectionError):
-    """The server ended a connection; the client whose turn it was loses its own."""
+    """The server closed a connection; the client that used it loses its own."""
 
 
 class TransactionPooler:
@@ -54,7 +54,7 @@ class TransactionPooler:
 
     @property
     def url(self) -> str:
-        """The target's URL, by way of this pooler."""
+        """The target's URL, through this pooler."""
         assert self._listener is not None, "the pooler is not open: use `async with`"
         host, port = self._listener.sockets[0].getsockname()
         parts = urlsplit(self._target_url)
@@ -80,14 +80,14 @@ class TransactionPooler:
             raise self._failures[0]
 
     async def take(self) -> "_Server":
-        """The next idle server connection, in the order asked."""
+        """The next idle server connection, in order of request."""
         self.waited += self._idle.empty()
         server = await self._idle.get()
         self.transactions += 1
         return server
 
     async def give_back(self, server: "_Server") -> None:
-        """Idle again, or replaced if it cannot be used by another."""
+        """Returns a connection, or replaces it if it cannot be reused."""
         if not server.is_clean:
             await server.close()
             server = await self._connect()
@@ -103,7 +103,7 @@ class TransactionPooler:
         self._by_key = {key: each for key, each in self._by_key.items() if each is not client}
 
     async def cancel(self, key: bytes) -> None:
-        """Passes a client's wish to cancel on to the server connection it has at the moment."""
+        """Forwards a client's cancel request to the server connection it has at the moment."""
         client = self._by_key.get(key)
         if client is not None and client.server is not None:
             _, writer = await asyncio.open_connection(*self._address())
@@ -145,13 +145,13 @@ class TransactionPooler:
 
 @dataclass
 class _Turn:
-    """What a server connection owes to the client that has it."""
+    """What a server connection still owes to its client."""
 
     unanswered: int = 0
     is_asking: bool = False
-    """Messages were passed on that no Sync has ended yet."""
+    """Messages were forwarded that no Sync has ended yet."""
     is_idle: bool = True
-    """The last answer left no transaction open."""
+    """The last response left no transaction open."""
 
     @property
     def is_over(self) -> bool:
@@ -181,11 +181,11 @@ class _Server:
 
     @property
     def is_clean(self) -> bool:
-        """Another client can have it."""
+        """Whether another client can use it."""
         return self.turn.is_over and not self._is_lost
 
     async def start(self, user: str, database: str) -> bytes:
-        """Logs in; returns what every client is told of the server."""
+        """Logs in; returns the parameters for every client."""
         words = ("user", user, "database", database, "client_encoding", "UTF8", "")
         body = struct.pack("!i", wire.PROTOCOL_3) + "\0".join(words).encode() + b"\0"
         self.writer.write(message(b"", body))
@@ -214,7 +214,7 @@ class _Server:
 
 
 class _Client:
-    """One client's connection, and the server connection it has while a transaction lasts."""
+    """One client's connection, and its server connection during a transaction."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Client:
         self.server: _Server | None = None
 
     async def run(self) -> None:
-        """Until the client leaves, or its server connection is lost."""
+        """Runs until the client leaves or its server connection is lost."""
         while data := await self._reader.read(PIECE_BYTES_MAX):
             for each in self._messages.feed(data):
                 if each.kind == wire.STARTUP:
@@ -240,7 +240,7 @@ class _Client:
             await self._writer.drain()
 
     async def leave(self) -> None:
-        """Gives the server connection back, in whatever state it is."""
+        """Returns the server connection, in whatever state it is."""
         if self._answers is not None:
             self._answers.cancel()
             await asyncio.wait([self._answers])
@@ -272,7 +272,7 @@ class _Client:
         await self.server.writer.drain()
 
     async def _pass_answers(self, server: _Server) -> None:
-        """Until the transaction is over; then others may have the connection."""
+        """Runs until the transaction is over; then others may have the connection."""
         try:
             while not await self._pass_some(server):
                 pass
@@ -283,7 +283,7 @@ class _Client:
         await self._pooler.give_back(server)
 
     async def _pass_some(self, server: _Server) -> bool:
-        """Passes on what the server said; True at the end of the client's turn."""
+        """Forwards what the server sent; True at the end of the client's turn."""
         is_over = False
         for each in await server.read():
             self._writer.write(each.raw)
@@ -294,7 +294,7 @@ class _Client:
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """A message as it goes over the wire."""
+    """A message in the wire format."""
     return kind + struct.pack("!i", len(body) + 4) + body
 
 

@@ -56,7 +56,7 @@ class PostgresFailed(RuntimeError):
 
 class PostgresServer(PostgresHost):
     def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
-        """`settings` are PostgreSQL's own, and win over the kit's; changes count at `start()`."""
+        """`settings` are PostgreSQL's own and override the kit's; changes apply at `start()`."""
         self.settings = COMMON | (DURABLE if durable else FAST) | dict(settings or {})
         self._programs = postgres_binaries.find()
         self._user = postgres_binaries.server_user()
@@ -160,7 +160,7 @@ class PostgresServer(PostgresHost):
         self._guard = self._start_guard()
 
         def is_ready() -> bool:
-            # A crash leaves the former server's file behind.
+            # A crash leaves the file of the previous server behind.
             return "ready" in self._status()[STATUS_LINE:] and self._status() != former
 
         try:
@@ -206,7 +206,7 @@ class PostgresServer(PostgresHost):
         return PostgresFailed(f"the PostgreSQL server {what}. Its log ends:\n{self.log_tail()}")
 
     def _let_go(self) -> None:
-        """Waits for the guard, which ends whatever still runs when its stdin closes."""
+        """Waits for the guard, which ends the server when its stdin closes."""
         guard, self._guard = self._guard, None
         if guard is not None and guard.stdin is not None:
             guard.stdin.close()

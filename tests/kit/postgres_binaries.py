@@ -26,7 +26,7 @@ INITDB_SECONDS_MAX = 120
 
 @dataclass(frozen=True)
 class ServerUser:
-    """Who runs the server: PostgreSQL refuses root, so root gives way to an ordinary user."""
+    """The user that runs the server: PostgreSQL refuses root, so root switches to another user."""
 
     name: str
     uid: int

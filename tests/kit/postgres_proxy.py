@@ -43,12 +43,12 @@ class Outcome:
     error: str | None
     """The SQLSTATE, if it failed."""
     in_transaction: bool
-    """A transaction was still open afterwards: nothing is committed yet."""
+    """Whether a transaction was still open afterwards: nothing is committed yet."""
 
 
 @dataclass(eq=False)
 class Fault:
-    """A fault aimed at statements; `outcomes` tells of the answers it lost or delayed."""
+    """A fault aimed at statements; `outcomes` has the responses it lost or delayed."""
 
     pattern: re.Pattern[bytes]
     effect: Effect
@@ -74,7 +74,7 @@ class PostgresProxy(TcpProxy):
 
     @property
     def url(self) -> str:
-        """The target's URL, by way of this proxy."""
+        """The target's URL, through this proxy."""
         return self.url_for(self._target_url)
 
     def url_for(self, url: str) -> str:
@@ -84,12 +84,12 @@ class PostgresProxy(TcpProxy):
         return parts._replace(netloc=f"{user}{at}{self.host}:{self.port}").geturl()
 
     def count(self, pattern: bytes) -> int:
-        """How many statements seen match."""
+        """Number of statements seen that match."""
         matching = re.compile(pattern, re.IGNORECASE)
         return sum(1 for statement in self.statements if matching.search(statement))
 
     def forget(self) -> None:
-        """Counts anew from here."""
+        """Resets the counters."""
         self.statements.clear()
         self.round_trips = 0
 
@@ -112,7 +112,7 @@ class PostgresProxy(TcpProxy):
         return self.lose_request_to(COMMIT, n)
 
     def delay_commit(self, seconds: float, n: int = 1) -> Fault:
-        """The server commits that much later."""
+        """The server commits later by this time."""
         return self.delay_request_to(COMMIT, seconds, n)
 
     def strike(self, statement: bytes) -> Fault | None:
@@ -150,7 +150,7 @@ class _Cycle:
 
 
 class _Conversation:
-    """One client and its server process. Cycles are answered in the order they were asked."""
+    """One client and its server process. Cycles are answered in the order of their requests."""
 
     def __init__(self, proxy: PostgresProxy, to_client: asyncio.StreamWriter) -> None:
         self._proxy = proxy

@@ -34,7 +34,7 @@ class ChildFailed(AssertionError):
 
 @dataclass(frozen=True)
 class Arm:
-    """What is to happen at a point, once, after it was passed `after` times unharmed."""
+    """What happens at a point, once, after it was passed `after` times."""
 
     point: str
     action: Action
@@ -72,7 +72,7 @@ class Files:
 
 
 class Child:
-    """One process; made by `Children.spawn`."""
+    """One process; created by `Children.spawn`."""
 
     def __init__(self, process: subprocess.Popen[bytes], files: Files, control_fd: int) -> None:
         self._process = process
@@ -87,7 +87,7 @@ class Child:
     @property
     def returncode(self) -> int | None:
         """The exit code, negative for a signal; None while it lives."""
-        # It stays unreaped until close(): nobody else gets its process id during the test.
+        # It stays unreaped until close(), so that its process id is not reused during the test.
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
@@ -95,7 +95,7 @@ class Child:
 
     @property
     def is_frozen(self) -> bool:
-        """All its threads are stopped by a signal."""
+        """Whether all its threads are stopped by a signal."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks]
         return all(state in "Tt" for state in states)
@@ -121,12 +121,12 @@ class Child:
         return self.returncode
 
     async def succeeded(self, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        """Waits for its end and fails unless the exit code is 0."""
+        """Waits until it exits, and fails unless the exit code is 0."""
         if code := await self.wait(timeout_seconds):
             raise ChildFailed(self._told(f"ended with {code}"))
 
     def lines(self) -> list[str]:
-        """The complete lines of its stdout up to now."""
+        """The complete lines of its stdout so far."""
         return self._files.stdout.read_text(errors="replace").split("\n")[:-1]
 
     def stderr(self) -> str:
@@ -142,21 +142,21 @@ class Child:
         return found()[0]
 
     def arm(self, point: str, action: Action, *, after: int = 0) -> None:
-        """Takes the place of what was armed there. Exact only while the child stands still."""
+        """Replaces what was armed there. Exact only while the child is stopped."""
         _order(self._control_fd, Arm(point, action, after=after))
 
     def release(self, point: str) -> None:
-        """Lets go of a child that is paused there."""
+        """Releases a child that is paused there."""
         _order(self._control_fd, point)
 
     def events(self, point: str) -> list[Reached]:
-        """All events of the point up to now."""
+        """All events of the point so far."""
         lines = self._files.events.read_bytes().split(b"\n")[:-1]
         events = [msgspec.json.decode(line, type=Reached) for line in lines]
         return [event for event in events if event.point == point]
 
     async def reached(self, point: str, timeout_seconds: float = TIMEOUT_SECONDS) -> Reached:
-        """The next event of the point; the child then stands as its action says."""
+        """The next event of the point; the child is then in the state of its action."""
         number = self._returned.get(point, 0)
         what = f"point {point!r} (number {number + 1})"
         await self._until(lambda: len(self.events(point)) > number, what, timeout_seconds)
@@ -186,7 +186,7 @@ class Child:
             await eventually(settled, timeout_seconds=timeout_seconds)
         except TimeoutError:
             raise ChildFailed(self._told(f"{timeout_seconds:g} s without {what}")) from None
-        if not condition():  # asked again: what it did just before its end counts
+        if not condition():  # checked again: what it did just before its end counts
             raise ChildFailed(self._told(f"ended with {self.returncode} before {what}"))
 
     def _told(self, what: str) -> str:
@@ -250,7 +250,7 @@ class Children:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours, and what a script needs to import `tests.kit` and to be seen at once."""
+    """Our environment, and what a script needs to import `tests.kit` without buffering."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
 

@@ -24,7 +24,7 @@ class HangUp(ConnectionError):
 
 
 class Filter(Protocol):
-    """What sees the data of one connection on its way, and answers what is to be passed on."""
+    """Sees the data of one connection and returns what is to be forwarded."""
 
     async def to_server(self, data: bytes) -> bytes: ...
 
@@ -76,7 +76,7 @@ class TcpProxy:
             self._passable.set()
 
     def redirect(self, target_host: str, target_port: int) -> None:
-        """New connections go to another server, as when an address moves with a failover."""
+        """Sends new connections to another server, as when an address moves with a failover."""
         self._target = (target_host, target_port)
 
     def cut(self) -> None:
@@ -98,7 +98,7 @@ class TcpProxy:
             raise self._failures[0]
 
     def _filter(self, to_client: asyncio.StreamWriter) -> Filter:  # noqa: ARG002
-        """What is to look at the data of a new connection."""
+        """The filter for a new connection."""
         return PassAll()
 
     def _address(self) -> tuple[str, int]:
@@ -162,7 +162,7 @@ class _Side:
         await self.writer.drain()
 
     def end(self) -> None:
-        with contextlib.suppress(OSError):  # it may have gone already
+        with contextlib.suppress(OSError):  # it may be closed already
             self.writer.write_eof()
 
     def reset(self) -> None:
@@ -178,7 +178,7 @@ class _Side:
 
 
 class _Link:
-    """One client's connection and the one to the server that belongs to it."""
+    """One client's connection and its connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.client = _Side(reader, writer)

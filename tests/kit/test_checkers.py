@@ -1,4 +1,4 @@
-"""Each law is silent about a good history and speaks up about a bad one."""
+"""Each law accepts a good history and reports a bad one."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ Law = Callable[[Sequence[Event]], list[Violation]]
 
 
 class Story:
-    """A history told in steps; every step takes place at a given moment."""
+    """A history built in steps; every step happens at a given time."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -71,7 +71,7 @@ class Story:
         self.at(end_ns, answer, "settle", of=call, process=process, claim=claim, **facts)
 
     def send(self, begin_ns: int, end_ns: int | None, message: str, **facts: object) -> None:
-        """With a key; `end_ns` None if the answer never came."""
+        """A send with a key; `end_ns` is None if there was no response."""
         known = {"message": message, "key": "k", "list": message, "place": 0, **facts}
         call = self.at(begin_ns, "invoke", "send", of=None, process="a", **known)
         if end_ns is not None:
@@ -88,7 +88,7 @@ def test_nothing_lost() -> None:
     assert str(violation) == "nothing_lost: b was accepted and is nowhere"
 
 
-def test_only_what_was_answered_counts_as_accepted() -> None:
+def test_only_answered_sends_count_as_accepted() -> None:
     story = Story()
     call = story.at(1, "invoke", "send")
     story.at(2, "ok", "send", of=call, message="known")
@@ -114,11 +114,11 @@ def test_effects_once() -> None:
     ]
 
 
-def test_claims_one_after_the_other_are_fine() -> None:
+def test_sequential_claims_are_no_violation() -> None:
     story = Story()
     story.claim(1, 2, claim=1)
     story.settle(3, 6, claim=1)
-    story.claim(4, 5, claim=2, process="b")  # granted while the answer was on its way
+    story.claim(4, 5, claim=2, process="b")  # granted while the response was on its way
     story.at(7, "info", "expire", claim=2)
     story.claim(8, 9, claim=3, until_ns=20)
     story.claim(21, 22, claim=4, process="b")
@@ -188,7 +188,7 @@ def test_a_claim_number_that_falls_is_a_violation() -> None:
     ]
 
 
-def test_claims_whose_answers_overtake_each_other_are_fine() -> None:
+def test_claims_whose_responses_overtake_each_other_are_no_violation() -> None:
     story = Story()
     story.claim(1, 6, claim=1)
     story.claim(3, 4, claim=2, process="b")
@@ -214,17 +214,17 @@ def test_a_settle_that_raced_with_the_loss_may_have_won() -> None:
     assert sentences(refused_after_loss, story) == []
 
 
-def test_as_many_as_may_be_held_are_fine() -> None:
+def test_as_many_claims_as_the_cap_are_no_violation() -> None:
     story = Story()
     for number, message in enumerate(("a", "b"), 1):
         story.claim(number, 10, claim=1, message=message, key="k")
     story.claim(11, 12, claim=1, message="other", key="another")
-    story.settle(12, 30, claim=1, message="a")  # over at any moment from its invoke on
+    story.settle(12, 30, claim=1, message="a")  # over at any time from its invoke on
     story.claim(13, 14, claim=1, message="c", key="k")
     assert held_at_most(story.events, "key", 2) == []
 
 
-def test_one_more_than_may_be_held_is_a_violation() -> None:
+def test_one_claim_more_than_the_cap_is_a_violation() -> None:
     story = Story()
     story.claim(1, 2, claim=1, message="a", key="k")
     story.claim(3, 4, claim=1, message="b", key="k")
@@ -233,13 +233,13 @@ def test_one_more_than_may_be_held_is_a_violation() -> None:
     assert str(violation) == "held_at_most: 3 of key k were held at 6 ns, not 2"
 
 
-def test_a_key_in_order_is_fine() -> None:
+def test_a_key_in_order_is_no_violation() -> None:
     story = Story()
     story.send(1, 2, "a")
     story.send(3, 4, "b")
     story.claim(5, 6, claim=1, message="a")
     story.settle(7, 12, claim=1, message="a")
-    story.claim(8, 9, claim=1, message="b")  # its answer came before that of the settle
+    story.claim(8, 9, claim=1, message="b")  # its response came before that of the settle
     assert handed_out_in_order(story.events) == []
     assert ended_in_order(story.events, {"a": 1, "b": 1}) == []
 
@@ -279,7 +279,7 @@ def test_a_message_that_comes_while_an_earlier_one_is_retried_is_a_violation() -
     assert len(handed_out_in_order(story.events)) == 1
 
 
-def test_a_list_has_an_order_even_if_nobody_knows_of_its_answer() -> None:
+def test_a_list_has_an_order_even_if_its_response_is_unknown() -> None:
     story = Story()
     story.send(1, None, "a", list="l", place=0)
     story.send(1, None, "b", list="l", place=1)

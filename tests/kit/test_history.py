@@ -1,4 +1,4 @@
-"""A history holds every event of every writer, and survives writers that are killed."""
+"""A history contains every event of every writer, and survives writers that are killed."""
 
 from pathlib import Path
 

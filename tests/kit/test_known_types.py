@@ -1,11 +1,11 @@
-"""Types of one's own are known by their connection, and PostgreSQL's by all."""
+"""User types are queried by their connection; built-in types are cached for all."""
 
 import asyncpg
 
 from tests.kit.known_types import remembered_types
 
 
-async def test_a_type_of_ones_own_is_asked_about_anew(postgres_url: str) -> None:
+async def test_user_types_are_queried_by_each_connection(postgres_url: str) -> None:
     for change in ("CREATE TYPE own AS (a integer)", "ALTER TYPE own ADD ATTRIBUTE b integer"):
         connection = await asyncpg.connect(postgres_url)
         await connection.execute(change)
@@ -15,7 +15,7 @@ async def test_a_type_of_ones_own_is_asked_about_anew(postgres_url: str) -> None
         await connection.close()
 
 
-async def test_what_was_told_to_one_connection_serves_the_next(postgres_url: str) -> None:
+async def test_built_in_types_queried_once_serve_later_connections(postgres_url: str) -> None:
     asked = 0
     ask = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
 

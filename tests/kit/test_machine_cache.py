@@ -1,4 +1,4 @@
-"""A cached directory is made once, is whole, and is made anew when it is not."""
+"""A cached directory is created once, is complete, and is created again if it is not."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +22,7 @@ def fill(directory: Path) -> None:
     (directory / "folder" / "file").write_text("whole")
 
 
-def test_callers_at_the_same_time_share_one_making() -> None:
+def test_concurrent_callers_share_one_directory() -> None:
     made: list[Path] = []
 
     def make(directory: Path) -> None:
@@ -36,7 +36,7 @@ def test_callers_at_the_same_time_share_one_making() -> None:
     assert (result / "folder" / "file").read_text() == "whole"
 
 
-def test_a_making_that_fails_leaves_nothing(place: Path) -> None:
+def test_a_failed_make_leaves_nothing(place: Path) -> None:
     def fail(directory: Path) -> None:
         fill(directory)
         raise ValueError("half-way")
@@ -48,7 +48,7 @@ def test_a_making_that_fails_leaves_nothing(place: Path) -> None:
     assert (made_once("key", fill) / "folder").is_dir()
 
 
-def test_what_was_swept_away_is_made_anew() -> None:
+def test_a_swept_directory_is_made_again() -> None:
     result = made_once("key", fill)
     (result / "folder" / "file").unlink()
     assert (made_once("key", fill) / "folder" / "file").read_text() == "whole"

@@ -1,4 +1,4 @@
-"""The pooler gives connections out by transaction, and so nothing of a session lasts."""
+"""The pooler assigns connections per transaction, so no session state lasts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ async def connect(pooler: TransactionPooler) -> AsyncIterator[Connect]:
 
 
 async def backend(connection: asyncpg.Connection) -> int:
-    """Which server process answers; a simple query, so that one round trip is enough."""
+    """Which server process answers; a simple query needs only one round trip."""
     result = await connection.execute(f"DO $$ BEGIN PERFORM 1; END $$; {BACKEND}")
     assert result == "SELECT 1"
     async with connection.transaction():
@@ -60,7 +60,7 @@ async def test_a_transaction_keeps_its_connection(connect: Connect) -> None:
         assert await first.fetchval(BACKEND) == mine
 
 
-async def test_whoever_finds_none_waits_until_one_is_free(connect: Connect) -> None:
+async def test_a_client_waits_until_a_connection_is_free(connect: Connect) -> None:
     first, second, third = [await connect() for _ in range(3)]
     async with second.transaction():
         transaction = first.transaction()
@@ -72,7 +72,7 @@ async def test_whoever_finds_none_waits_until_one_is_free(connect: Connect) -> N
         await waiting
 
 
-async def test_a_prepared_statement_does_not_last(connect: Connect) -> None:
+async def test_a_prepared_statement_does_not_outlive_its_transaction(connect: Connect) -> None:
     client = await connect()
     await client.execute("PREPARE mine AS SELECT 1")
     with pytest.raises(asyncpg.InvalidSQLStatementNameError):
@@ -100,7 +100,7 @@ async def test_a_client_that_leaves_in_a_transaction_rolls_it_back(
     await direct.close()
 
 
-async def test_copies_errors_and_large_answers_pass(connect: Connect) -> None:
+async def test_copies_errors_and_large_responses_pass(connect: Connect) -> None:
     client = await connect()
     await client.execute("CREATE TABLE t (id int PRIMARY KEY, body bytea)")
     records = [(number, b"x" * 1_000) for number in range(2_000)]
@@ -123,6 +123,8 @@ async def test_a_request_can_be_cancelled(connect: Connect) -> None:
     assert await client.execute(BACKEND) == "SELECT 1"
 
 
-async def test_what_cannot_be_kept_for_a_client_is_refused(pooler: TransactionPooler) -> None:
+async def test_a_startup_parameter_that_cannot_be_kept_is_refused(
+    pooler: TransactionPooler,
+) -> None:
     with pytest.raises(asyncpg.PostgresError, match="unsupported startup parameter: jit"):
         await asyncpg.connect(pooler.url, server_settings={"jit": "off"})

@@ -104,7 +104,7 @@ async def test_kill9_leaves_no_time_to_clean_up(children: Children, script: Scri
     assert child.returncode == -signal.SIGKILL
 
 
-async def test_a_stopped_child_stands_still_until_it_goes_on(
+async def test_a_stopped_child_does_nothing_until_it_is_continued(
     children: Children, script: Script
 ) -> None:
     child = steps(children, script, count=10_000)
@@ -137,7 +137,7 @@ async def test_points_are_reported_in_order_with_their_facts(
         await child.reached("after")
 
 
-async def test_kill_ends_it_exactly_there(children: Children, script: Script) -> None:
+async def test_kill_ends_a_child_exactly_at_its_point(children: Children, script: Script) -> None:
     child = steps(children, script, Arm("before", "kill", after=1))
     assert (await child.reached("before")).action is None
     killed = await child.reached("before")
@@ -146,7 +146,9 @@ async def test_kill_ends_it_exactly_there(children: Children, script: Script) ->
     assert child.lines() == ["did 0"]
 
 
-async def test_stop_freezes_it_exactly_there(children: Children, script: Script) -> None:
+async def test_stop_freezes_a_child_exactly_at_its_point(
+    children: Children, script: Script
+) -> None:
     child = steps(children, script, Arm("before", "stop", after=1))
     await child.reached("before")
     await child.reached("before")
@@ -157,7 +159,9 @@ async def test_stop_freezes_it_exactly_there(children: Children, script: Script)
     assert child.lines() == ["did 0", "did 1", "did 2"]
 
 
-async def test_pause_blocks_until_it_is_released(children: Children, script: Script) -> None:
+async def test_pause_blocks_a_child_until_it_is_released(
+    children: Children, script: Script
+) -> None:
     child = steps(children, script, Arm("before", "pause"))
     await child.reached("before")
     assert child.lines() == []
@@ -180,7 +184,7 @@ async def test_a_release_does_not_count_in_advance(children: Children, script: S
     await child.succeeded()
 
 
-async def test_what_a_child_leaves_behind_is_killed(tmp_path: Path, script: Script) -> None:
+async def test_processes_left_by_a_child_are_killed(tmp_path: Path, script: Script) -> None:
     with Children(tmp_path) as children:
         child = children.spawn(script(LEAVES_A_CHILD))
         await child.succeeded()

@@ -1,4 +1,4 @@
-"""The proxies pass everything on, except for exactly the fault that is switched on."""
+"""The proxies forward everything, except for exactly the fault that is switched on."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[TcpProxy]:
-    """A proxy before a server that says everything back, and "the end" at the client's end."""
+    """A proxy before an echo server, which sends "the end" when the client closes."""
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server, TcpProxy(*server.sockets[0].getsockname()) as through:
         yield through
@@ -135,7 +135,7 @@ async def client(before_postgres: PostgresProxy) -> AsyncIterator[asyncpg.Connec
 
 
 async def rows(postgres_url: str) -> int:
-    """Asked past the proxy."""
+    """Queried directly, not through the proxy."""
     connection = await asyncpg.connect(postgres_url)
     try:
         return int(await connection.fetchval("SELECT count(*) FROM t"))
@@ -210,7 +210,7 @@ async def test_a_prepared_autocommit_statement_is_recognised(
     assert await rows(postgres_url) == expected
 
 
-async def test_a_lost_reply_to_a_failed_statement_says_so(
+async def test_a_fault_reports_that_the_statement_failed(
     before_postgres: PostgresProxy, client: asyncpg.Connection
 ) -> None:
     fault = before_postgres.lose_reply_to(rb"1 / \$1")
@@ -219,7 +219,7 @@ async def test_a_lost_reply_to_a_failed_statement_says_so(
     assert [outcome.error for outcome in fault.outcomes] == ["22012"]
 
 
-async def test_a_fault_strikes_as_often_as_it_was_told(
+async def test_a_fault_strikes_its_number_of_times(
     before_postgres: PostgresProxy, postgres_url: str
 ) -> None:
     fault = before_postgres.lose_reply_to(rb"INSERT", n=2)
@@ -284,7 +284,7 @@ async def test_statements_and_round_trips_are_counted(
     assert before_postgres.count(rb"^COMMIT") == 1
 
 
-async def test_what_is_not_postgresql_fails_the_test(postgres_url: str) -> None:
+async def test_data_that_is_not_postgresql_protocol_fails_the_test(postgres_url: str) -> None:
     async def speak_tls() -> None:
         async with PostgresProxy(postgres_url) as through:
             reader, writer = await asyncio.open_connection(through.host, through.port)

@@ -1,4 +1,4 @@
-"""The tracer sees syncs, writes and sends, in their order, in one process and its threads."""
+"""The tracer sees syncs, writes and sends, in order, in one process and its threads."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def spawn(children: Children, script: Path, text: str, *arguments: str | Path) -
 
 
 @pytest.mark.parametrize("sync", ["fsync", "fdatasync"])
-async def test_a_sync_is_seen_between_the_write_and_the_answer(
+async def test_a_sync_between_write_and_response_is_seen(
     sync: str, children: Children, script: Path, file: Path
 ) -> None:
     trace = await trace_of(children, spawn(children, script, PLAIN, file, sync))
@@ -90,7 +90,7 @@ async def test_a_sync_is_seen_between_the_write_and_the_answer(
     assert trace.dirty_before(answer, path="file$") == []
 
 
-async def test_a_missing_sync_is_missed(children: Children, script: Path, file: Path) -> None:
+async def test_a_missing_sync_is_reported(children: Children, script: Path, file: Path) -> None:
     trace = await trace_of(children, spawn(children, script, PLAIN, file, "none"))
     (write,) = trace.calls_with("data")
     (answer,) = trace.calls_with("answered")
@@ -98,7 +98,7 @@ async def test_a_missing_sync_is_missed(children: Children, script: Path, file: 
     assert trace.dirty_before(answer, path="file$") == [write]
 
 
-async def test_threads_are_followed_both_old_and_new(
+async def test_existing_and_new_threads_are_traced(
     children: Children, script: Path, file: Path
 ) -> None:
     child = spawn(children, script, IN_A_THREAD, file)
@@ -110,7 +110,7 @@ async def test_threads_are_followed_both_old_and_new(
 
 
 @pytest.mark.parametrize(("synchronous", "is_durable"), [("FULL", True), ("NORMAL", False)])
-async def test_sqlite_syncs_its_log_before_a_commit_returns(
+async def test_sqlite_syncs_its_wal_before_a_commit_returns(
     synchronous: str, is_durable: bool, children: Children, script: Path, file: Path
 ) -> None:
     trace = await trace_of(children, spawn(children, script, SQLITE, file, synchronous))
@@ -119,7 +119,7 @@ async def test_sqlite_syncs_its_log_before_a_commit_returns(
     assert bool(trace.dirty_before(answer, path=r"file-wal$")) != is_durable
 
 
-async def test_postgresql_syncs_its_log_before_it_answers(
+async def test_postgresql_syncs_its_wal_before_it_responds(
     children: Children, durable_postgres: PostgresServer
 ) -> None:
     connection = await asyncpg.connect(durable_postgres.url)
@@ -151,7 +151,7 @@ async def test_a_traced_process_can_be_killed_frozen_and_waited_for(
     assert child.returncode == -9
 
 
-async def test_a_process_goes_on_after_it_was_traced(
+async def test_a_process_continues_after_it_was_traced(
     children: Children, script: Path, file: Path
 ) -> None:
     child = spawn(children, script, PLAIN, file, "fsync")
@@ -163,7 +163,7 @@ async def test_a_process_goes_on_after_it_was_traced(
     await child.succeeded()
 
 
-async def test_there_must_be_a_process(children: Children) -> None:
+async def test_tracing_a_missing_process_is_an_error(children: Children) -> None:
     with pytest.raises(ChildFailed, match="there is no process 4194305"):
         async with traced(children, 4_194_305):
             pass

@@ -1,4 +1,4 @@
-"""Waiting ends with the condition, or at its bound with a sentence."""
+"""Waiting ends with the condition, or at its bound with a message."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def test_an_error_of_the_condition_is_not_swallowed() -> None:
         await eventually(lambda: 1 // 0)
 
 
-def test_without_an_event_loop() -> None:
+def test_waiting_works_without_an_event_loop() -> None:
     values = iter([0, 7])
     assert eventually_blocking(lambda: next(values)) == 7
     with pytest.raises(TimeoutError, match="the moon"):

@@ -1,4 +1,4 @@
-"""A temporary directory stays while its process lives, and not for long after."""
+"""A temporary directory exists while its process lives, and not much longer."""
 
 import os
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_removed_directory_is_gone() -> None:
     second.remove()
 
 
-async def test_what_a_killed_process_left_is_swept_by_the_next(
+async def test_a_directory_of_a_killed_process_is_removed_by_the_next(
     children: Children, script: Path
 ) -> None:
     child = children.spawn(script, arms=[Arm("taken", "pause")])
@@ -61,7 +61,7 @@ async def test_what_a_killed_process_left_is_swept_by_the_next(
 
 
 @pytest.mark.parametrize("room", [0, 1 << 62])
-def test_what_need_not_last_is_in_memory_where_there_is_room(
+def test_a_temporary_directory_is_in_memory_if_there_is_space(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     memory = tmp_path / "memory"
@@ -77,7 +77,7 @@ def test_what_need_not_last_is_in_memory_where_there_is_room(
     WorkDir.take("example", in_memory=True).remove()
 
 
-def test_what_is_no_work_directory_is_left_alone(place: Path) -> None:
+def test_other_directories_are_not_removed(place: Path) -> None:
     other = place / f"tickwork-example-{os.geteuid()}-other"
     other.mkdir()
     WorkDir.take("example").remove()

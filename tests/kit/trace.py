@@ -30,11 +30,11 @@ class SystemCall:
     name: str
     fd: int
     path: str
-    """What the descriptor stands for: a file's path, or such as "socket:[123]"."""
+    """What the descriptor refers to: a file's path, or for example "socket:[123]"."""
     head: str
     """The first bytes that were written or sent, as latin-1."""
     entered: int
-    """Its place in the order of all entries and exits."""
+    """Its position in the order of all entries and exits."""
     left: int | None = None
     result: int | None = None
 
@@ -47,7 +47,7 @@ class Trace:
     calls: list[SystemCall] = field(default_factory=list)
 
     def calls_with(self, head: str, *, name: str = "") -> list[SystemCall]:
-        """The calls that wrote or sent this text near the beginning of their data."""
+        """The calls that wrote or sent this text near the start of their data."""
         return [call for call in self.calls if head in call.head and name in ("", call.name)]
 
     def syncs_before(self, answer: SystemCall, path: str = "") -> list[SystemCall]:
@@ -59,7 +59,7 @@ class Trace:
         ]
 
     def dirty_before(self, answer: SystemCall, path: str) -> list[SystemCall]:
-        """The writes, to files whose path matches, that no sync covered when the answer left."""
+        """The writes, to files whose path matches, that no sync covered before the response."""
         return [
             write
             for write in self.calls

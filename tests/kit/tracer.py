@@ -79,7 +79,7 @@ class Tracer:
         self._order = 0
 
     def attach(self) -> None:
-        """Takes hold of every thread; again, until no new one has appeared meanwhile."""
+        """Attaches to every thread; repeats until no new one has appeared meanwhile."""
         while new := self._unseized():
             for thread in new:
                 with contextlib.suppress(ProcessLookupError):
@@ -90,7 +90,7 @@ class Tracer:
                 self._threads.add(thread)
 
     def run(self) -> None:
-        """Until SIGTERM, or until nothing is left to trace."""
+        """Runs until SIGTERM, or until nothing is left to trace."""
         while signal.sigwait({signal.SIGCHLD, signal.SIGTERM}) != signal.SIGTERM:
             try:
                 while (stopped := os.waitpid(-1, os.WNOHANG | WALL))[0]:
@@ -120,7 +120,7 @@ class Tracer:
             ptrace(request, thread, 0, pass_on)
 
     def _stopped_first(self, thread: int) -> None:
-        """Says so when the last of the threads found at the beginning is in our hands."""
+        """Reports when the last of the threads found at the start is attached."""
         if thread in self._to_stop_first:
             self._to_stop_first.discard(thread)
             if not self._to_stop_first:

@@ -28,7 +28,7 @@ class WorkDir:
 
     @classmethod
     def take(cls, name: str, *, in_memory: bool = False) -> Self:
-        """`in_memory` is for what need not outlive the machine: where there is room for it nothing
+        """`in_memory` is for files that need not outlive the machine: if there is space, nothing
         waits for a disk."""
         place = MEMORY if in_memory and _has_room(MEMORY) else shared_temp_dir()
         prefix = f"tickwork-{name}-{os.geteuid()}-"

@@ -87,13 +87,13 @@ async def _silence(leadership: Leadership, store: Store, clock: VirtualClock, fi
     return leadership.grants == ()
 
 
-async def test_a_leader_is_silent_before_others_may_lead(
+async def test_a_leader_stops_planning_before_others_may_lead(
     slow: Store, store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await is_silent_when_taken(Node, slow, store, clock, monkeypatch)
 
 
-async def test_trust_that_counts_from_the_answer_is_seen_through(
+async def test_a_lease_counted_from_the_response_is_detected(
     slow: Store, store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not await is_silent_when_taken(TrustingNode, slow, store, clock, monkeypatch)

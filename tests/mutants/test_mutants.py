@@ -41,7 +41,7 @@ def seen_by(history: History) -> set[str]:
 
 
 @pytest.mark.parametrize(("story", "kind"), STORIES)
-async def test_a_story_ends_well_with_all_safeguards(
+async def test_no_checker_reports_a_violation_with_all_safeguards_on(
     story: Callable[[Cluster], Any], kind: Kind, homes: Homes, tmp_path: Path
 ) -> None:
     async with homes.take(kind) as home, made(home, tmp_path, lambda each: each) as cluster:
@@ -50,7 +50,7 @@ async def test_a_story_ends_well_with_all_safeguards(
 
 
 @pytest.mark.parametrize(("mutant", "kind"), CASES)
-async def test_the_same_story_without_one_of_them_is_seen_through(
+async def test_a_checker_reports_each_safeguard_that_is_off(
     mutant: Mutant, kind: Kind, homes: Homes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant.patch(monkeypatch)
