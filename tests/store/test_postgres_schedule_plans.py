@@ -50,7 +50,7 @@ WAYS = {
     "prune_firings": {DEFAULT_DAY: {f"{DEFAULT_DAY}_age", BY_PLACE}},
     "prune_schedules": {SCHEDULES: {f"{SCHEDULES}_deleted", BY_PLACE}},
     "record_firings": {SCHEDULES: {BY_KEY}, MESSAGES: {f"{MESSAGES}_pkey"}},
-    "rewind_schedules": {SCHEDULES: {BY_KEY, BY_PLACE}, MESSAGES: {BY_SLOT}},
+    "rewind_schedules": {SCHEDULES: {BY_KEY}, MESSAGES: {BY_SLOT}},
     "withdrawable_keys": {MESSAGES: {BY_SLOT}},
     "schedules_of_keys": {SCHEDULES: {BY_KEY, f"{SCHEDULES}_key"}},
     "schedules_of_calendar": {SCHEDULES: {f"{SCHEDULES}_calendar"}},

@@ -143,7 +143,6 @@ STATEMENTS: dict[Path, Listed] = {
         ),
         "one statement where SQLite decides in Python between several": (
             "firings/delete_duplicate_firings",
-            "firings/record_paused_slots",
             "firings/record_skips",
             "messages/claim_suspects",
             "schedules/apply_slot_outcomes",

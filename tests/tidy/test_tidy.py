@@ -51,6 +51,7 @@ STANDALONE = {
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.service.scheduler.database_clock": "a background job of the scheduler",
     "tickwork.store.postgres.engine.identity": "which URLs name one database",
+    "tickwork.store.shared.constants": "the constants of core that statements use, in one place",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.settle": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.subscriptions": "the stores have one skeleton",

@@ -51,6 +51,9 @@ from tickwork.core.when import (
 AHEAD_SLOTS_MAX = 1_000
 """Maximum number of slots ahead of now in one plan. The next plan takes the rest."""
 
+CATCH_UP_PRIORITY_STEP = 1
+"""Difference between the priority of a schedule and that of its catch-up firings, down to 0."""
+
 UNFINISHED_MAX = 2
 """Maximum count of unfinished firings: no overlap policy needs a higher one."""
 

@@ -181,6 +181,14 @@ def _with_schedule_follow_up(
     )
 
 
+HANDLED = frozenset(
+    {FiringStatus.SUCCEEDED, FiringStatus.PARTIAL, FiringStatus.FAILED, FiringStatus.DEAD}
+)
+"""Statuses of slots that a handler ran for."""
+
+LATER_SLOTS_MAX = 1_000
+"""Maximum number of messages, and of records, counted as later slots."""
+
 FINAL_FAILURES = frozenset({FiringStatus.DEAD, FiringStatus.EXPIRED})
 """After these statuses the error count restarts at 0."""
 

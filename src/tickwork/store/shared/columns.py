@@ -20,7 +20,7 @@ SQL files name a list by a placeholder:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -215,7 +215,6 @@ _LISTS = {
     "schedule": names(SCHEDULE, "s"),
     "new_schedule": names(_NEW_SCHEDULE),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
-    "format": str(FORMAT_VERSION),
 }
 _ARRAYS = {
     "sent_arrays": [column.kind for column in SENT],
@@ -224,8 +223,8 @@ _ARRAYS = {
 _PLACEHOLDER = re.compile(r"/\*([a-z_.]+)(?: ([$?])(\d+))?\*/")
 
 
-def fill_in(sql: str) -> str:
-    """Replaces the placeholders of a statement; others are left as they are."""
+def fill_in(sql: str, known: Mapping[str, str]) -> str:
+    """Replaces placeholders: lists of columns, and what is known by name. Others stay."""
 
     def replacement(found: re.Match[str]) -> str:
         name, mark, first = found[1], found[2], int(found[3] or 0)
@@ -233,6 +232,6 @@ def fill_in(sql: str) -> str:
             return arrays(_ARRAYS[name], first)
         if name == "definition_set":
             return ", ".join(f"{each} = {mark}{at}" for at, each in enumerate(DEFINITION, first))
-        return _LISTS.get(name, found[0])
+        return _LISTS.get(name) or known.get(name, found[0])
 
     return _PLACEHOLDER.sub(replacement, sql)

@@ -6,7 +6,7 @@ Numbered migrations, and which of them a database still needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -14,20 +14,22 @@ from msgspec import Struct
 
 from tickwork.errors import StoreBroken
 from tickwork.store.shared.columns import fill_in
+from tickwork.store.shared.constants import CONSTANTS
 
 
-def load(package: str) -> SimpleNamespace:
+def load(package: str, own: Mapping[str, str] | None = None) -> SimpleNamespace:
     """The statements of a package's `sql` folder and its subfolders as attributes. Each name is
     used once.
 
-    Their placeholders are filled in, see `columns`.
+    Their placeholders are filled in: `columns`, `constants`, and the store's `own`.
     """
     statements: dict[str, str] = {}
+    known = CONSTANTS | dict(own or {})
     for noun in files(package).joinpath("sql").iterdir():
         for entry in noun.iterdir() if noun.is_dir() else (noun,):
             name = entry.name.removesuffix(".sql")
             assert name not in statements, f"{name}.sql is in two folders"
-            statements[name] = fill_in(entry.read_text("utf-8"))
+            statements[name] = fill_in(entry.read_text("utf-8"), known)
     return SimpleNamespace(**statements)
 
 

@@ -8,7 +8,18 @@ from tickwork.store.shared.sql_files import load
 
 T = TypeVar("T")
 
-SQL = load("tickwork.store.postgres")
+STRIPES = 16
+"""Number of rows over which a hot counter is spread."""
+
+SQL = load(
+    "tickwork.store.postgres",
+    {
+        "stripes": str(STRIPES),
+        "on_time_until": "CASE WHEN m.attempts = 0 AND m.lost = 0 "
+        "THEN m.due_at + make_interval(secs => m.grace_seconds) END",
+    },
+)
+"""`on_time_until`: a slot that is claimed for the first time after this is a catch-up."""
 
 CUSTOM_PLAN = "SET LOCAL plan_cache_mode = force_custom_plan"
 """Makes the server plan a statement for its actual values. For statements with optional filters: a

@@ -12,9 +12,7 @@ from uuid import UUID
 
 from tickwork.errors import BacklogFull
 from tickwork.store.postgres.engine.database import Connection
-from tickwork.store.postgres.engine.sql import SQL
-
-STRIPES = 16
+from tickwork.store.postgres.engine.sql import SQL, STRIPES
 
 
 class BacklogChange:

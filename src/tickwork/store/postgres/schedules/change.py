@@ -22,7 +22,7 @@ from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.change import Change, Decision
 from tickwork.core.schedule.model import OverlapPolicy, Schedule, ScheduleStatus, ordering_key
-from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire, Skip
+from tickwork.core.schedule.plan import UNFINISHED_MAX, Fire
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.tenant_limits import becomes_active, check_change
@@ -36,7 +36,7 @@ from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.create import keep_number
-from tickwork.store.postgres.schedules.firings import skip_columns
+from tickwork.store.postgres.schedules.firings import record_skips
 from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
     fire_columns,
@@ -154,7 +154,7 @@ class Changer:
             await take_back(connection, planned, left)
             queue_id = await self._queue_id(connection, row, change)
             await self._fire(connection, row, change, now, room)
-            await self._record(connection, schedule, change.skips, now)
+            await record_skips(connection, (schedule.tenant, schedule.id), change.skips, now)
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
             if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
@@ -230,13 +230,6 @@ class Changer:
             raise NotFound("queue", row["queue"])
         if target["is_capped"]:
             room.take(row["queue_id"], row["queue"], target["bytes"], is_exempt=True)
-
-    async def _record(
-        self, connection: Connection, schedule: Schedule, skips: tuple[Skip, ...], now: datetime
-    ) -> None:
-        if skips:
-            columns = [*skip_columns(skips), [skip.run for skip in skips]]
-            await connection.execute(SQL.record_skips, now, schedule.tenant, schedule.id, *columns)
 
     async def _write(
         self,

@@ -19,8 +19,9 @@ from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringSt
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.schedule.plan import Skip
 from tickwork.store.ids import new_id
-from tickwork.store.postgres.engine.database import Database
+from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
 
 _FIELDS = FiringRecord.__struct_fields__
 _STATUS, _CHANNELS = _FIELDS.index("status"), _FIELDS.index("channels")
@@ -102,3 +103,12 @@ def skip_columns(skips: Sequence[Skip]) -> list[list[Any]]:
         [skip.count for skip in skips],
         [skip.reason for skip in skips],
     ]
+
+
+async def record_skips(
+    connection: Connection, schedule: ScheduleKey, skips: Sequence[Skip], now: datetime
+) -> None:
+    """Records runs of slots of a schedule that do not fire."""
+    if skips:
+        columns = [*skip_columns(skips), [skip.run for skip in skips]]
+        await connection.execute(SQL.record_skips, now, *schedule, *columns)

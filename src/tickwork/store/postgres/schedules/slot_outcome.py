@@ -8,31 +8,31 @@ those that are taken back from a schedule that is paused.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from tickwork.core.model import Claim, Ending
+from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FollowUp
-from tickwork.core.schedule.model import read_rule
-from tickwork.core.schedule.plan import PAUSED
 from tickwork.core.schedule.slot_outcome import (
     AFTER_SUCCESS,
     NO_EFFECT,
     LastOutcome,
     ScheduleEffect,
 )
-from tickwork.core.schedule.withdraw import SplitWithdrawn, Withdrawn, split_withdrawn
+from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import RemovedMessages
+from tickwork.store.postgres.schedules import rows
+from tickwork.store.postgres.schedules.firings import record_skips
 from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
     ScheduleKey,
@@ -152,7 +152,7 @@ class SlotOutcomes:
         tenants = [tenant for tenant, _ in named]
         ids = [schedule_id for _, schedule_id in named]
         await connection.execute(SQL.lock_schedules, tenants, ids)
-        rows = await connection.fetch(
+        found = await connection.fetch(
             SQL.apply_slot_outcomes,
             self._moment(),
             once(tenants),
@@ -166,19 +166,17 @@ class SlotOutcomes:
             once([effect.delay_seconds for effect in chosen]),
             once([effects[each].slot for each in named]),
         )
-        stopped = {
-            (row["tenant"], row["id"]): row
-            for row in rows
+        stopped = [
+            (row["tenant"], row["id"])
+            for row in found
             if row["status"] == "paused" and row["old_status"] == "active"
-        }
+        ]
         if stopped:
             now = self._moment() or await connection.fetchval(SQL.read_clock)
             planned = await take_planned(connection, stopped, now, keys=keys)
             await take_back(connection, planned, left)
-            parted = _parted(stopped, planned, now)
-            await _record_over(connection, now, parted)
-            await _rewind(connection, planned, parted)
-        return any(row["is_moved"] and row["status"] == "active" for row in rows), [*stopped]
+            await _rewind(connection, planned, now)
+        return any(row["is_moved"] and row["status"] == "active" for row in found), stopped
 
 
 def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
@@ -220,52 +218,18 @@ def _is_usual(ended: Recorded) -> bool:
     return ended.record.is_plain_success and ended.shown == AFTER_SUCCESS
 
 
-def _parted(
-    stopped: Mapping[ScheduleKey, Any], planned: Sequence[Planned], now: datetime
-) -> dict[ScheduleKey, SplitWithdrawn]:
-    """What becomes of what was taken back from schedules that are paused now."""
+async def _rewind(connection: Connection, planned: Sequence[Planned], now: datetime) -> None:
+    """Moves paused schedules back to their first withdrawn slot, and records those that are
+    dropped, as `pause` decides."""
     taken: dict[ScheduleKey, list[Withdrawn]] = {}
     for each in planned:
         taken.setdefault(each.schedule, []).append(each.withdrawn)
-    parted: dict[ScheduleKey, SplitWithdrawn] = {}
     for named, withdrawn in taken.items():
-        row = stopped[named]
-        rule = read_rule(row["rule"], row["id"], row["shift"])
-        parted[named] = split_withdrawn(rule, row["next_slot"], withdrawn, now)
-    return parted
-
-
-async def _record_over(
-    connection: Connection, now: datetime, parted: Mapping[ScheduleKey, SplitWithdrawn]
-) -> None:
-    """Records what was taken back and is not gone back to."""
-    over = [(*named, each.slot) for named, (_, slots) in parted.items() for each in slots]
-    if over:
+        schedule = rows.schedule(await connection.fetchrow(SQL.get_schedule, *named))
+        change = pause(schedule, withdrawn, now)
+        await record_skips(connection, named, change.skips, now)
         await connection.execute(
-            SQL.record_paused_slots,
-            now,
-            [tenant for tenant, _, _ in over],
-            [new_id() for _ in over],
-            [schedule_id for _, schedule_id, _ in over],
-            [slot for _, _, slot in over],
-            PAUSED,
-        )
-
-
-async def _rewind(
-    connection: Connection, planned: Sequence[Planned], parted: Mapping[ScheduleKey, SplitWithdrawn]
-) -> None:
-    """Lets schedules begin again with the first slot that is gone back to."""
-    if parted:
-        taken = Counter(each.schedule for each in planned)
-        begin = [each.first_kept for each in parted.values()]
-        await connection.execute(
-            SQL.rewind_schedules,
-            [tenant for tenant, _ in parted],
-            [schedule_id for _, schedule_id in parted],
-            [each and each.slot for each in begin],
-            [each and each.due_at for each in begin],
-            [taken[named] for named in parted],
+            SQL.rewind_schedules, *named, change.next_slot, change.due_at, change.fired
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -71,12 +70,16 @@ CLAIMED_COLUMNS = (
 `claim_rows.ClaimedRow` as a JSON array. Writing a value costs more than finding the message, so
 columns that nearly always have their default are left out if all of them do."""
 
-SQL = SimpleNamespace(
-    **{
-        name: text.replace("/*removed*/", REMOVED_COLUMNS).replace("/*claimed*/", CLAIMED_COLUMNS)
-        for name, text in vars(load("tickwork.store.sqlite")).items()
-    }
+SQL = load(
+    "tickwork.store.sqlite",
+    {
+        "removed": REMOVED_COLUMNS,
+        "claimed": CLAIMED_COLUMNS,
+        "on_time_until": "CASE WHEN attempts = 0 AND lost = 0 "
+        "THEN due_at + grace_seconds * 1000000 END",
+    },
 )
+"""`on_time_until`: a slot that is claimed for the first time after this is a catch-up."""
 
 ROWS_MAX = 25
 """Maximum number of rows in one statement. More rows gain nothing, and each number of rows is a

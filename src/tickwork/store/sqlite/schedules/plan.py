@@ -39,9 +39,6 @@ from tickwork.store.sqlite.schedules.slot_messages import (
 )
 from tickwork.store.sqlite.schedules.slot_outcome import end_schedule, set_next_run
 
-NEWER_MAX = 1_000
-"""Maximum number of newer slots that are counted."""
-
 _FIRST_LOOK = (-(2**62), b"")
 _ACTIVE = str(ScheduleStatus.ACTIVE)
 
@@ -126,7 +123,7 @@ class Planner:
         asked = [(tenant, id_.bytes, to_microseconds(slot)) for tenant, id_, slot in slots]
 
         def work(transaction: Transaction) -> tuple[LaterSlots, ...]:
-            rest = (transaction.now, NEWER_MAX)
+            rest = (transaction.now,)
             return tuple(
                 LaterSlots(*transaction.execute(SQL.newer_due, (*each, *rest)).fetchone())
                 for each in asked

@@ -14,7 +14,13 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.model import Schedule, ordering_key, read_terms, terms_text
+from tickwork.core.schedule.model import (
+    OverlapPolicy,
+    Schedule,
+    ordering_key,
+    read_terms,
+    terms_text,
+)
 from tickwork.core.schedule.plan import Fire
 from tickwork.core.schedule.withdraw import Withdrawn, WithdrawScope
 from tickwork.store.ids import new_id
@@ -30,7 +36,7 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.removal import finish_removal
 
-_IN_ORDER = frozenset({"buffer_one", "buffer_all"})
+_ORDERED = frozenset(str(each) for each in OverlapPolicy if each.is_ordered)
 _NEVER = -(2**62)
 
 
@@ -83,7 +89,7 @@ def store_slot_messages(transaction: Transaction, many: Sequence[SlotMessages]) 
     now, ready, repeats = transaction.now, set[bytes](), set[bytes]()
     unkeyed: list[tuple[Any, ...]] = []
     for (rowid, _, schedule_id, queue_id, _, _, overlap, own_terms), source, slots in many:
-        key = ordering_key(UUID(bytes=schedule_id)) if overlap in _IN_ORDER else None
+        key = ordering_key(UUID(bytes=schedule_id)) if overlap in _ORDERED else None
         for id_, slot, due_at, visible_at, catch_up, run, is_last in slots:
             terms = _last_terms(own_terms) if is_last else None
             values = (rowid, id_, slot, due_at, visible_at, catch_up, run, terms, source)

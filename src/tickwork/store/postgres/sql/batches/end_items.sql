@@ -14,7 +14,7 @@ kept AS (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO tickwork_batch_counts AS known (tenant, batch_id, stripe, completed, failed)
-SELECT tenant, batch_id, pg_current_xact_id()::text::bigint % 16,
+SELECT tenant, batch_id, pg_current_xact_id()::text::bigint % /*stripes*/,
     coalesce(sum(items) FILTER (WHERE status = 'completed'), 0),
     coalesce(sum(items) FILTER (WHERE status = 'failed'), 0)
 FROM kind

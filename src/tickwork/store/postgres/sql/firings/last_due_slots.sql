@@ -11,7 +11,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT f.slot FROM tickwork_firings AS f
     WHERE f.tenant = given.tenant AND f.schedule_id = given.id AND f.run = 0
-        AND f.status IN ('succeeded', 'partial', 'failed', 'dead')
+        AND f.status IN (/*handled*/)
     ORDER BY f.slot DESC
     LIMIT 1
 ) AS handled ON true

@@ -67,12 +67,11 @@ recorded AS (
 ),
 shown AS (
     UPDATE tickwork_schedules AS s
-    SET error_count = 0, last_error = NULL, last_status = 'succeeded'
+    SET (error_count, last_error, last_status) = ROW (/*after_success*/)
     -- In a fixed order, as all take them who need several.
     FROM (SELECT DISTINCT tenant, schedule_id FROM slots ORDER BY tenant, schedule_id) AS ended
     WHERE s.tenant = ended.tenant AND s.id = ended.schedule_id AND s.status <> 'deleted'
-        AND (s.error_count <> 0 OR s.last_error IS NOT NULL
-            OR s.last_status IS DISTINCT FROM 'succeeded')
+        AND (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
 ),
 ended AS (
     SELECT number, tenant, queue_id, type, source, schedule_id IS NOT NULL AS is_slot, true AS fresh

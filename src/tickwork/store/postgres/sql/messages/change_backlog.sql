@@ -1,7 +1,7 @@
 -- Adds bytes to queues that have a cap, or takes some off; to those that are bound by it only where
 -- what waits then is not more than the cap.
 INSERT INTO tickwork_backlogs AS known (queue_id, stripe, bytes)
-SELECT new.queue_id, pg_current_xact_id()::text::bigint % 16, new.bytes
+SELECT new.queue_id, pg_current_xact_id()::text::bigint % /*stripes*/, new.bytes
 FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS new (queue_id, bytes, is_bound)
 JOIN tickwork_queues AS q ON q.id = new.queue_id
 WHERE NOT new.is_bound OR new.bytes + (

@@ -33,7 +33,7 @@ picked AS MATERIALIZED (
             SELECT ctid AS at FROM tickwork_messages
             WHERE queue_id = (SELECT $2::uuid) AND state = 'ready' AND tenant = turn.tenant
                 AND priority = ($9::smallint[])[lane] AND visible_at <= (SELECT now FROM moment)
-                AND visible_at >= ($10::timestamptz[])[lane] AND lost < 2 AND format <= /*format*/
+                AND visible_at >= ($10::timestamptz[])[lane] AND lost < /*lost_claims_separate*/ AND format <= /*format*/
                 AND (expires_at IS NULL OR expires_at > (SELECT now FROM moment))
             ORDER BY visible_at, id
             LIMIT greatest(room.quota, 0)
@@ -46,10 +46,7 @@ picked AS MATERIALIZED (
 UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $13 IS NOT NULL,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
-    catch_up = m.catch_up OR (
-        m.grace_seconds IS NOT NULL AND m.attempts = 0 AND m.lost = 0
-        AND m.due_at + make_interval(secs => m.grace_seconds) < (SELECT now FROM moment)
-    ) IS TRUE
+    catch_up = m.catch_up OR (/*on_time_until*/ < (SELECT now FROM moment)) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND (
     -- No EXISTS: while few are known, a plan with it reads all of them, and is kept.

@@ -5,8 +5,8 @@ node AS MATERIALIZED (
     SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
 ),
 first AS MATERIALIZED (
-    SELECT m.tenant, m.lost >= 3 AS is_alone FROM tickwork_messages AS m
-    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2 AND m.format <= /*format*/
+    SELECT m.tenant, m.lost >= /*lost_claims_alone*/ AS is_alone FROM tickwork_messages AS m
+    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.format <= /*format*/
         AND m.visible_at <= (SELECT now FROM moment)
         AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
         AND ($5::text IS NULL OR m.tenant = $5)
@@ -18,16 +18,16 @@ first AS MATERIALIZED (
             WHERE claimed.queue_id = $2 AND claimed.tenant = m.tenant AND claimed.state = 'claimed'
                 AND claimed.is_counted
         ))
-    ORDER BY m.lost >= 3, m.visible_at, m.id
+    ORDER BY m.lost >= /*lost_claims_alone*/, m.visible_at, m.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),
 picked AS MATERIALIZED (
     SELECT m.ctid AS at FROM tickwork_messages AS m
-    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= 2 AND m.format <= /*format*/
+    WHERE m.queue_id = $2 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.format <= /*format*/
         AND m.visible_at <= (SELECT now FROM moment)
         AND (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment))
-        AND m.tenant = (SELECT tenant FROM first) AND (m.lost >= 3) = (SELECT is_alone FROM first)
+        AND m.tenant = (SELECT tenant FROM first) AND (m.lost >= /*lost_claims_alone*/) = (SELECT is_alone FROM first)
     ORDER BY m.visible_at, m.id
     LIMIT (
         SELECT CASE WHEN first.is_alone THEN 1 ELSE least($8::integer, $7 - (
@@ -41,10 +41,7 @@ picked AS MATERIALIZED (
 UPDATE tickwork_messages AS m
 SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $7 IS NOT NULL,
     lease_until = (SELECT now FROM moment) + make_interval(secs => $4),
-    catch_up = m.catch_up OR (
-        m.grace_seconds IS NOT NULL AND m.attempts = 0 AND m.lost = 0
-        AND m.due_at + make_interval(secs => m.grace_seconds) < (SELECT now FROM moment)
-    ) IS TRUE
+    catch_up = m.catch_up OR (/*on_time_until*/ < (SELECT now FROM moment)) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND (
     -- No EXISTS: while few are known, a plan with it reads all of them, and is kept.

@@ -15,7 +15,7 @@ counts AS (
         SELECT stripe.at
         FROM old CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_batch_counts
-            WHERE tenant = old.tenant AND batch_id = old.id LIMIT 16
+            WHERE tenant = old.tenant AND batch_id = old.id LIMIT /*stripes*/
         ) AS stripe
     ))
 )

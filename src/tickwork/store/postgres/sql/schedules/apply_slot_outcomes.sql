@@ -2,7 +2,7 @@
 -- stand, and when they go on if that is counted from an end. Returns what moved or stands otherwise.
 UPDATE tickwork_schedules AS s
 SET error_count = given.failures + CASE
-        WHEN given.is_reset OR (given.is_shown AND s.last_status IN ('dead', 'expired')) THEN 0
+        WHEN given.is_reset OR (given.is_shown AND s.last_status IN (/*final_failures*/)) THEN 0
         ELSE s.error_count
     END,
     last_error = CASE WHEN given.is_shown THEN given.error ELSE s.last_error END,
@@ -15,8 +15,8 @@ SET error_count = given.failures + CASE
     look_at = CASE
         WHEN stands.status <> 'active' THEN NULL
         WHEN moves.at IS NULL THEN s.look_at
-        WHEN s.overlap IN ('skip', 'buffer_one') THEN moves.at
-        ELSE moves.at - interval '30 seconds'
+        WHEN s.overlap IN (/*decided_when_due*/) THEN moves.at
+        ELSE moves.at - make_interval(secs => /*ahead_seconds*/)
     END
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
     (
@@ -66,5 +66,4 @@ CROSS JOIN LATERAL (
     END AS at
 ) AS moves
 WHERE s.ctid = was.at
-RETURNING s.tenant, s.id, s.status, was.status AS old_status, moves.at IS NOT NULL AS is_moved, s.next_slot,
-    CASE WHEN s.status = 'paused' THEN s.rule END AS rule, s.shift
+RETURNING s.tenant, s.id, s.status, was.status AS old_status, moves.at IS NOT NULL AS is_moved

@@ -1,11 +1,11 @@
 -- Active schedules of some shards that have to be looked at, soonest first: of each shard no more than `$4`.
 SELECT
     s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
-    CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN (
+    CASE WHEN s.overlap IN (/*decided_when_due*/) THEN (
         SELECT count(*) FROM (
             SELECT FROM tickwork_messages AS m
             WHERE m.tenant = s.tenant AND m.schedule_id = s.id AND m.schedule_id IS NOT NULL
-            LIMIT 2
+            LIMIT /*unfinished_max*/
         ) AS unfinished
     ) ELSE 0 END AS unfinished,
     CASE WHEN s.calendar IS NOT NULL THEN (
@@ -19,7 +19,7 @@ FROM (
         SELECT tenant, id, bucket, version, next_slot, rule, shift, overlap, fired, calendar,
             look_at, expires_after_seconds
         FROM tickwork_schedules
-        WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL
+        WHERE bucket / /*buckets_per_shard*/ = led.shard AND status = 'active' AND look_at IS NOT NULL
             AND look_at <= (SELECT coalesce($1::timestamptz, clock_timestamp()))
         ORDER BY look_at, id
         LIMIT $4

@@ -9,15 +9,12 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS due, count(*) FILTER (WHERE is_missed) AS missed
     FROM (
         (
-            SELECT m.slot, m.catch_up OR (
-                m.grace_seconds IS NOT NULL AND m.state <> 'claimed' AND m.attempts = 0 AND m.lost = 0
-                AND m.due_at + make_interval(secs => m.grace_seconds) < moment.now
-            ) AS is_missed
+            SELECT m.slot, m.catch_up OR (m.state <> 'claimed' AND /*on_time_until*/ < moment.now) IS TRUE AS is_missed
             FROM tickwork_messages AS m
             WHERE m.tenant = given.tenant AND m.schedule_id = given.schedule_id
                 AND m.schedule_id IS NOT NULL AND m.slot > given.slot AND m.run = 0
                 AND coalesce(m.due_at, m.visible_at) <= moment.now
-            LIMIT 1000
+            LIMIT /*later_slots_max*/
         )
         UNION
         (
@@ -25,8 +22,8 @@ CROSS JOIN LATERAL (
             FROM tickwork_firings AS f
             WHERE f.tenant = given.tenant AND f.schedule_id = given.schedule_id
                 AND f.slot > given.slot AND f.run = 0 AND f.finished_at > given.slot
-                AND f.status IN ('succeeded', 'partial', 'failed', 'dead')
-            LIMIT 1000
+                AND f.status IN (/*handled*/)
+            LIMIT /*later_slots_max*/
         )
     ) AS found
 ) AS newer

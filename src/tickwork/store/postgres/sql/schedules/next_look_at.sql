@@ -3,7 +3,7 @@ SELECT min(next.look_at)
 FROM unnest($1::integer[]) AS led (shard)
 CROSS JOIN LATERAL (
     SELECT look_at FROM tickwork_schedules
-    WHERE bucket / 64 = led.shard AND status = 'active' AND look_at IS NOT NULL
+    WHERE bucket / /*buckets_per_shard*/ = led.shard AND status = 'active' AND look_at IS NOT NULL
     ORDER BY look_at, id
     LIMIT 1
 ) AS next

@@ -26,9 +26,9 @@ found AS MATERIALIZED (
         first_fire, last_fire, first_skip, last_skip, number
     )
     CROSS JOIN LATERAL (
-        SELECT ctid AS at, queue_id, overlap IN ('buffer_one', 'buffer_all') AS is_keyed
+        SELECT ctid AS at, queue_id, overlap IN (/*ordered*/) AS is_keyed
         FROM tickwork_schedules
-        WHERE tenant = given.tenant AND id = given.id AND bucket / 64 = given.shard
+        WHERE tenant = given.tenant AND id = given.id AND bucket / /*buckets_per_shard*/ = given.shard
             AND version = given.version AND next_slot = given.next_slot AND status = 'active'
         LIMIT 1
     ) AS found
@@ -71,7 +71,7 @@ stored AS (
     )
     SELECT
         moved.tenant, moved.queue_id, ($18::uuid[])[n],
-        CASE WHEN ($22::boolean[])[n] THEN greatest(moved.priority - 1, 0) ELSE moved.priority END,
+        CASE WHEN ($22::boolean[])[n] THEN greatest(moved.priority - /*catch_up_step*/, 0) ELSE moved.priority END,
         due.visible_at, moment.now,
         due.at + make_interval(secs => moved.expires_after_seconds),
         CASE WHEN moved.is_keyed THEN 'schedule:' || moved.id END, moved.type, moved.id::text, moved.id,
@@ -107,7 +107,7 @@ recorded AS (
 ),
 counted AS (
     INSERT INTO tickwork_backlogs AS known (queue_id, stripe, bytes)
-    SELECT moved.queue_id, pg_current_xact_id()::text::bigint % 16,
+    SELECT moved.queue_id, pg_current_xact_id()::text::bigint % /*stripes*/,
         sum(octet_length(moved.body)::bigint * (1 + moved.last_fire - moved.first_fire))
     FROM moved
     WHERE moved.fires AND moved.queue_id IN (SELECT id FROM target WHERE is_capped)

@@ -22,7 +22,7 @@ SET version = s.version + 1,
     next_slot = moment.now + make_interval(secs => picked.delay),
     due_at = moment.now + make_interval(secs => picked.delay),
     look_at = moment.now + make_interval(secs => picked.delay)
-        - CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN interval '0' ELSE interval '30 seconds' END
+        - CASE WHEN s.overlap IN (/*decided_when_due*/) THEN interval '0' ELSE make_interval(secs => /*ahead_seconds*/) END
 FROM moment, picked
 WHERE s.ctid = picked.at
 RETURNING s.id

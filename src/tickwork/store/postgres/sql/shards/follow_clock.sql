@@ -3,11 +3,11 @@
 -- jump, or begins at a time that is still to come, stays. Returns what was moved.
 WITH known AS MATERIALIZED (
     SELECT tenant, id, rule::json AS rule FROM tickwork_schedules
-    WHERE bucket / 64 = $2::integer AND status = 'active' AND look_at IS NOT NULL
+    WHERE bucket / /*buckets_per_shard*/ = $2::integer AND status = 'active' AND look_at IS NOT NULL
     UNION ALL
     -- Those whose next slot is planned already, and that know of none after it.
     SELECT tenant, id, rule::json FROM tickwork_schedules
-    WHERE status = 'active' AND next_slot IS NULL AND bucket / 64 = $2::integer
+    WHERE status = 'active' AND next_slot IS NULL AND bucket / /*buckets_per_shard*/ = $2::integer
 ),
 picked AS MATERIALIZED (
     -- In the order of the keys, as everywhere.

@@ -11,7 +11,7 @@ SELECT max(slot) FROM (
     SELECT * FROM (
         SELECT slot FROM tickwork_firings
         WHERE tenant = ?1 AND schedule_id = ?2 AND run = 0
-            AND status IN ('succeeded', 'partial', 'failed', 'dead')
+            AND status IN (/*handled*/)
         ORDER BY slot DESC
         LIMIT 1
     )

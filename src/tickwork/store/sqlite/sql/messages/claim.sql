@@ -2,7 +2,5 @@
 -- too late for its grace, is a catch-up. Counted (`?5`) if there is a cap.
 UPDATE tickwork_messages
 SET state = 'claimed', claim = claim + 1, holder = ?1, lease_until = ?2, is_counted = ?5,
-    catch_up = catch_up OR (
-        due_at + grace_seconds * 1000000 < ?4 AND attempts = 0 AND lost = 0
-    ) IS TRUE
+    catch_up = catch_up OR (/*on_time_until*/ < ?4) IS TRUE
 WHERE place IN (SELECT value FROM json_each(?3))

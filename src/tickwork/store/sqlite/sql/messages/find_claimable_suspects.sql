@@ -2,13 +2,13 @@
 -- with others of its tenant that need not either; or, if there is none, the oldest that must be. None of a tenant that is
 -- suspended, and not more than it may have (`?4`). As one text.
 WITH first AS MATERIALIZED (
-    SELECT m.tenant, m.lost >= 3 AS is_alone, coalesce(?4 - (
+    SELECT m.tenant, m.lost >= /*lost_claims_alone*/ AS is_alone, coalesce(?4 - (
             SELECT count(*) FROM tickwork_messages
             WHERE queue_id = ?1 AND tenant = m.tenant AND state = 'claimed'
                 AND is_counted = 1
         ), ?5) AS room
     FROM tickwork_messages AS m
-    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?3
+    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.visible_at <= ?3
         AND (m.expires_at IS NULL OR m.expires_at > ?3) AND (?2 IS NULL OR m.tenant = ?2)
         AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = m.tenant AND suspended = 1)
@@ -18,10 +18,10 @@ WITH first AS MATERIALIZED (
 )
 SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
     SELECT /*claimed*/ AS said FROM tickwork_messages AS m
-    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?3
+    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.visible_at <= ?3
         AND (m.expires_at IS NULL OR m.expires_at > ?3) AND m.format <= /*format*/
         AND m.tenant = (SELECT tenant FROM first)
-        AND (m.lost >= 3) = (SELECT is_alone FROM first)
+        AND (m.lost >= /*lost_claims_alone*/) = (SELECT is_alone FROM first)
     ORDER BY m.visible_at, m.id
     LIMIT coalesce((SELECT iif(is_alone, 1, min(room, ?5)) FROM first), 0)
 )

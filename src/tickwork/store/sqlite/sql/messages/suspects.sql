@@ -1,7 +1,7 @@
 -- Whether a queue has something that must run with nothing else beside it, and may now.
 SELECT EXISTS (SELECT 1 FROM tickwork_queues WHERE id = ?1 AND paused = 0) AND EXISTS (
     SELECT 1 FROM tickwork_messages AS m
-    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= 2 AND m.visible_at <= ?2
+    WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.visible_at <= ?2
         AND (m.expires_at IS NULL OR m.expires_at > ?2) AND m.format <= /*format*/
         AND NOT EXISTS (SELECT 1 FROM tickwork_tenants WHERE id = m.tenant AND suspended = 1)
 )

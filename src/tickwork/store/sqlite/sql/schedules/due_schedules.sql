@@ -2,12 +2,12 @@
 -- all of them are merged, so that no more is read than is wanted.
 SELECT
     s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
-    CASE WHEN s.overlap IN ('skip', 'buffer_one') THEN
+    CASE WHEN s.overlap IN (/*decided_when_due*/) THEN
         (
             SELECT count(*) FROM (
                 SELECT 1 FROM tickwork_messages
                 WHERE tenant = s.tenant AND schedule_id = s.id AND schedule_id IS NOT NULL
-                LIMIT 2
+                LIMIT /*unfinished_max*/
             )
         )
     ELSE 0 END,
@@ -18,7 +18,7 @@ SELECT
 FROM (
     /*each*/
     SELECT look_at, id, place FROM tickwork_schedules
-    WHERE bucket / 64 = ? AND look_at <= ? AND look_at IS NOT NULL AND status = 'active'
+    WHERE bucket / /*buckets_per_shard*/ = ? AND look_at <= ? AND look_at IS NOT NULL AND status = 'active'
     /*each*/
     ORDER BY look_at, id
     LIMIT ?

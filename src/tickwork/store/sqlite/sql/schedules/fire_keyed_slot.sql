@@ -4,7 +4,7 @@ INSERT INTO tickwork_messages (
     type, source, schedule_id, slot, run, catch_up, content_type, body, key, state
 )
 SELECT
-    s.tenant, s.queue_id, ?3, max(s.priority - ?7, 0), ?6, ?1,
+    s.tenant, s.queue_id, ?3, max(s.priority - ?7 * /*catch_up_step*/, 0), ?6, ?1,
     ?5, CASE WHEN ?7 THEN NULL ELSE s.grace_seconds END,
     coalesce(?9, s.terms),
     ?5 + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),

@@ -4,7 +4,7 @@ INSERT INTO tickwork_messages (
     type, source, schedule_id, slot, run, catch_up, content_type, body
 )
 SELECT
-    s.tenant, s.queue_id, fire.id, max(s.priority - fire.catch_up, 0), fire.visible_at, ?1,
+    s.tenant, s.queue_id, fire.id, max(s.priority - fire.catch_up * /*catch_up_step*/, 0), fire.visible_at, ?1,
     fire.due_at, CASE WHEN fire.catch_up THEN NULL ELSE s.grace_seconds END,
     coalesce(fire.terms, s.terms),
     fire.due_at + CAST(round(s.expires_after_seconds * 1000000) AS INTEGER),

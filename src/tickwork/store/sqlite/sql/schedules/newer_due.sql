@@ -2,20 +2,17 @@
 -- were missed: handed out too late, or, still to be handed out for the first time, too late for that already.
 SELECT count(*), coalesce(sum(is_missed), 0) FROM (
     SELECT * FROM (
-        SELECT slot, catch_up OR (
-            grace_seconds IS NOT NULL AND due_at + grace_seconds * 1000000 < ?4
-            AND state <> 'claimed' AND attempts = 0 AND lost = 0
-        ) AS is_missed
+        SELECT slot, catch_up OR (state <> 'claimed' AND /*on_time_until*/ < ?4) IS TRUE AS is_missed
         FROM tickwork_messages
         WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL AND slot > ?3 AND run = 0
             AND coalesce(due_at, visible_at) <= ?4
-        LIMIT ?5
+        LIMIT /*later_slots_max*/
     )
     UNION
     SELECT * FROM (
         SELECT slot, catch_up FROM tickwork_firings
         WHERE tenant = ?1 AND schedule_id = ?2 AND slot > ?3 AND run = 0
-            AND status IN ('succeeded', 'partial', 'failed', 'dead')
-        LIMIT ?5
+            AND status IN (/*handled*/)
+        LIMIT /*later_slots_max*/
     )
 )

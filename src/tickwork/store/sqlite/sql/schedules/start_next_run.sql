@@ -5,7 +5,7 @@ UPDATE tickwork_schedules AS s
 SET version = s.version + 1, next_slot = following.slot, due_at = following.slot,
     look_at = CASE
         WHEN s.status <> 'active' THEN NULL
-        WHEN s.overlap IN ('skip', 'buffer_one') THEN following.slot
+        WHEN s.overlap IN (/*decided_when_due*/) THEN following.slot
         ELSE following.slot - ?4
     END
 FROM (

@@ -3,11 +3,11 @@
 SELECT place
 FROM (
     SELECT place, rule, next_slot, updated_at FROM tickwork_schedules
-    WHERE bucket / 64 = ?1 AND look_at IS NOT NULL AND status = 'active'
+    WHERE bucket / /*buckets_per_shard*/ = ?1 AND look_at IS NOT NULL AND status = 'active'
     UNION ALL
     -- Those whose next slot is planned already, and that know of none after it.
     SELECT place, rule, next_slot, updated_at FROM tickwork_schedules
-    WHERE place >= 0 AND next_slot IS NULL AND status = 'active' AND +bucket / 64 = ?1
+    WHERE place >= 0 AND next_slot IS NULL AND status = 'active' AND +bucket / /*buckets_per_shard*/ = ?1
 )
 WHERE json_extract(rule, '$.timing.type') = 'interval'
     AND coalesce(CAST(strftime('%s', json_extract(rule, '$.start_at')) AS INTEGER) * 1000000 <= ?4, 1)

@@ -3,7 +3,7 @@
 WITH next AS MATERIALIZED (
     SELECT shard, (
         SELECT look_at FROM tickwork_schedules
-        WHERE bucket / 64 = +shard AND look_at IS NOT NULL AND status = 'active'
+        WHERE bucket / /*buckets_per_shard*/ = +shard AND look_at IS NOT NULL AND status = 'active'
         ORDER BY look_at LIMIT 1
     ) AS look_at
     FROM tickwork_shards

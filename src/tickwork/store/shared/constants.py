@@ -1,0 +1,48 @@
+"""Constants of `core` for SQL statements, by the name of their placeholder: `/*ahead_seconds*/`.
+
+A rule that is decided in `core` and repeated in SQL takes its numbers and names from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tickwork.core.model import FORMAT_VERSION, LOST_CLAIMS_ALONE, LOST_CLAIMS_SEPARATE
+from tickwork.core.schedule.model import BUCKETS_PER_SHARD, OverlapPolicy
+from tickwork.core.schedule.next_slot import AHEAD_SECONDS
+from tickwork.core.schedule.plan import CATCH_UP_PRIORITY_STEP, UNFINISHED_MAX
+from tickwork.core.schedule.slot_outcome import (
+    AFTER_SUCCESS,
+    FINAL_FAILURES,
+    HANDLED,
+    LATER_SLOTS_MAX,
+)
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return f"'{value}'"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _literals(values: Iterable[object]) -> str:
+    return ", ".join(map(_literal, values))
+
+
+CONSTANTS = {
+    "format": _literal(FORMAT_VERSION),
+    "lost_claims_separate": _literal(LOST_CLAIMS_SEPARATE),
+    "lost_claims_alone": _literal(LOST_CLAIMS_ALONE),
+    "buckets_per_shard": _literal(BUCKETS_PER_SHARD),
+    "ahead_seconds": _literal(AHEAD_SECONDS),
+    "unfinished_max": _literal(UNFINISHED_MAX),
+    "later_slots_max": _literal(LATER_SLOTS_MAX),
+    "catch_up_step": _literal(CATCH_UP_PRIORITY_STEP),
+    "decided_when_due": _literals(each for each in OverlapPolicy if each.is_decided_when_due),
+    "ordered": _literals(each for each in OverlapPolicy if each.is_ordered),
+    "final_failures": _literals(sorted(FINAL_FAILURES)),
+    "handled": _literals(sorted(HANDLED)),
+    "after_success": _literals(AFTER_SUCCESS),
+}
