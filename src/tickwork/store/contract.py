@@ -1,24 +1,25 @@
-"""What a store does: narrow protocols by noun, each method one atomic intention.
+"""The contract of a store: one protocol per noun, and each method is one atomic operation.
 
-Every method takes a `Scope` first: a tenant sees what is its own and the shared queues, the
-system sees everything. Values in and out are frozen. A method either did all it says, durably,
-or raised and did nothing. Time is the database's own; a store opened with a virtual clock
-takes it from there, and from nowhere else.
+Every method takes a `Scope` first. A tenant sees its own records and the shared queues; the system
+sees everything. Values in and out are frozen. A method either completes durably, or raises and
+changes nothing. Time is the database's own; a store that was opened with a virtual clock uses that
+clock instead.
 
-A queue is named; a tenant's own queue comes before a shared one of the same name.
+Queues are addressed by name. A tenant's own queue takes precedence over a shared one of the same
+name.
 
 | raised | when |
 |---|---|
-| `InvalidInput` | a value breaks a limit; the field is named |
-| `NotFound` | no such queue, message or tenant in this scope |
+| `InvalidInput` | a value breaks a limit; the error names the field |
+| `NotFound` | the scope has no such queue, message or tenant |
 | `Conflict` | it exists already with other contents, or is still in use |
-| `TooMany` | a tenant has as many schedules as it may, or makes them too fast |
-| `BacklogFull` | a queue holds as many bytes as it may |
-| `NodeExpired` | the node's lease ran out: take a new identity |
-| `ClaimLost` | a joint settlement found a claim that is no longer held |
-| `EventDone` | a joint settlement found that its event was done by another message |
+| `TooMany` | a tenant has its maximum number of schedules, or creates them too fast |
+| `BacklogFull` | a queue has its maximum number of bytes |
+| `NodeExpired` | the node's lease has expired: join under a new id |
+| `ClaimLost` | a joint settlement has a claim that is no longer valid |
+| `EventDone` | another message with the event of a joint settlement is done already |
 | `StoreUnavailable` | the database cannot be reached or written now; try again |
-| `StoreBroken` | it will not get better by trying: corrupt, read-only, wrong schema |
+| `StoreBroken` | a retry will not help: corrupt, read-only, or the wrong schema |
 """
 
 from __future__ import annotations
@@ -54,169 +55,177 @@ from tickwork.core.queue.stats import QueueStats
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 
 Joined = Callable[[Any], Awaitable[None] | None]
-"""A caller's own writes, given the store's connection inside the open transaction.
+"""A caller's own writes. It gets the store's connection inside the open transaction.
 
-PostgreSQL awaits it with an asyncpg connection; SQLite calls it with a `sqlite3.Connection` on
-the writer's thread, where it must be short and must not be a coroutine function.
+PostgreSQL awaits it with an asyncpg connection. SQLite calls it with a `sqlite3.Connection` on the
+writer thread; there it must be short and must not be a coroutine function.
 """
 
 
 class Tenants(Protocol):
-    """The owners. `default` always exists."""
+    """Tenants. `default` always exists."""
 
     async def put(self, scope: Scope, tenant: Tenant) -> None:
         """Creates a tenant or replaces its settings; system only."""
 
     async def get(self, scope: Scope, tenant_id: str) -> Tenant:
-        """One tenant."""
+        """Returns one tenant."""
 
 
 class Queues(Protocol):
-    """Queues by name, within a scope."""
+    """Queues by name."""
 
     async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
-        """Creates a queue, or replaces its settings; in the system scope a shared one."""
+        """Creates a queue or replaces its settings; in the system scope a shared queue."""
 
     async def get(self, scope: Scope, name: str) -> Queue:
-        """One queue."""
+        """Returns one queue."""
 
     async def list(self, scope: Scope) -> tuple[Queue, ...]:
-        """The scope's queues by name; a tenant's include the shared ones."""
+        """Returns the scope's queues by name, for a tenant including the shared ones."""
 
     async def delete(self, scope: Scope, name: str) -> None:
-        """Removes an empty queue; one that still has messages or dead letters is a `Conflict`."""
+        """Deletes an empty queue; `Conflict` if it has messages or dead letters."""
 
     async def pause(self, scope: Scope, name: str) -> None:
-        """Nothing is handed out any more; sending goes on."""
+        """Stops claims from a queue. Sends still work."""
 
     async def resume(self, scope: Scope, name: str) -> None:
-        """Hands out again."""
+        """Allows claims again."""
 
     async def purge(self, scope: Scope, name: str) -> int:
-        """Deletes what is not claimed, and says how many; of a shared queue a tenant's own.
+        """Deletes the messages that are not claimed and returns their number; of a shared queue
+        only the tenant's own.
 
-        A batch counts its purged items as failed."""
+        A batch counts its purged items as failed.
+        """
 
     async def counts(self, scope: Scope, name: str) -> Counts:
-        """How many messages stand where."""
+        """Returns the number of messages in each state."""
 
 
 class Messages(Protocol):
-    """Messages: in, handed out, and done with."""
+    """Messages: send, claim, settle."""
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         """Stores a message durably.
 
-        An id names one message of a tenant: while that one is there, a repeat is the same
-        message and the first one counts. Once it is done its id is forgotten; whoever may
-        repeat later gives an `event_id`, which is remembered. A message with a `key` waits
-        until every earlier one of that key in the queue is gone. One with a `type` is copied to
-        the queues that subscribe to it. `BacklogFull` if a queue may not have it.
+        An id names one message of a tenant. While that message is stored, a repeated send has no
+        effect. Once it is done, its id is forgotten; use an `event_id` to recognise later repeats.
+        A message with a `key` is blocked until every earlier message of that key in the queue is
+        gone. A message with a `type` is copied to the queues that subscribe to it. `BacklogFull` if
+        a queue is at its limit.
         """
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         """Stores up to 100 messages, all or none."""
 
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
-        """Stores any number in pieces, each all or none; says how many it stored."""
+        """Stores any number of messages in chunks, each all or none, and returns the number
+        stored."""
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
-        """Copies an event that is in no queue to those that subscribe to it; to how many."""
+        """Copies an event that is in no queue to the queues that subscribe to it, and returns their
+        number."""
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
-        """Hands out ready messages, oldest visible first, each with a new claim number.
+        """Claims ready messages, oldest visible first. Each claim has a new number.
 
-        In the system scope fairly between tenants, by their weight; of each tenant the highest
-        priority first. Nothing from a paused queue or of a suspended tenant, no more than the
-        queue's rate and caps allow, and nothing whose event is done: that is acked unseen.
-        `NodeExpired` if the holder is a node whose lease ran out.
+        In the system scope, tenants get fair shares by weight, and each tenant's highest priority
+        comes first. A claim skips paused queues and suspended tenants, and respects the queue's
+        rate limit and caps. A message whose event is done is acked without being claimed.
+        `NodeExpired` if the holder is a node whose lease has expired.
         """
 
     async def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> frozenset[UUID]:
-        """Which of these queues have something to hand out `apart` now; system only."""
+        """Returns which of these queues have ready messages that must run separately; system
+        only."""
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
-        """Ends handings-out with everything that comes about, in one transaction.
+        """Settles claims, with everything that follows from them, in one transaction.
 
-        An ending whose claim is no longer held is refused and changes nothing.
+        An ending whose claim is no longer valid is refused and changes nothing.
         """
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
-        """As `settle`, with the caller's own writes in the same transaction.
+        """Settles claims together with the caller's own writes in one transaction.
 
-        All or nothing: if any claim is no longer held, `ClaimLost`, if its event is done
-        already, `EventDone`, and nothing happened. What the caller's writes raise arrives
-        unchanged. They must be short: PostgreSQL ends a transaction that idles for seconds. They
-        may run again: a transaction that another one undid is begun anew, and so is one that was
-        shared with calls of the same moment, if any of these failed.
+        All or nothing: `ClaimLost` if a claim is no longer valid, `EventDone` if its event is done
+        already. Errors of the caller's writes are raised unchanged. The writes must be short:
+        PostgreSQL ends a transaction that idles for seconds. They may run again: after a conflict
+        with another transaction, or after a failure in a group of settlements that shared one
+        transaction.
         """
 
     async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
-        """Lets a pull lease last until so many seconds from now; False if it is not held."""
+        """Extends a pull lease until so many seconds from now; False if the claim is no longer
+        valid."""
 
     async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
-        """One message."""
+        """Returns one message."""
 
     async def peek(self, scope: Scope, queue: str, limit: int) -> tuple[Message, ...]:
-        """The next ready messages, oldest visible first, without handing them out."""
+        """Returns the next ready messages, oldest visible first, without claiming them."""
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:
-        """When the next message that waits for its time becomes visible; None if there is none.
+        """Returns when the next delayed message becomes visible, or None.
 
-        Beyond `LANES_MAX` tenants and priorities it is a hint: only so many are looked at.
+        With more than `LANES_MAX` tenants and priorities it is a hint: only that many are examined.
         """
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
-        """Deletes a message that is not claimed; False if there is none to delete."""
+        """Deletes a message that is not claimed; False if there is none."""
 
 
 class DeadLetters(Protocol):
-    """What will not be delivered again by itself. Of a shared queue a tenant sees its own."""
+    """Dead letters. Of a shared queue a tenant sees its own."""
 
     async def list(
         self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
     ) -> tuple[DeadLetter, ...]:
-        """The open dead letters of a queue that are selected, oldest first, after a given one."""
+        """Returns the selected open dead letters of a queue, oldest first, after a given one."""
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
-        """One dead letter, open or resolved."""
+        """Returns one dead letter, open or resolved."""
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
-        """The open dead letters by what they died of, the largest group first."""
+        """Groups the open dead letters by reason and error, largest group first."""
 
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
-        """Replaces the body of an open letter, for its replay; `Conflict` if it is resolved."""
+        """Replaces the body of an open dead letter before its replay; `Conflict` if it is
+        resolved."""
 
     async def replay(
         self, scope: Scope, queue: str, selection: Selection, pace: Pace
     ) -> tuple[Replayed, ...]:
-        """Sends the selected letters anew, oldest first, and resolves them: both or neither.
+        """Sends the selected dead letters again, oldest first, and resolves them, in one
+        transaction.
 
-        They go to the end of their queue. `BacklogFull` if it may not have them: then none.
+        They go to the end of their queue. `BacklogFull` if the queue cannot take all of them.
         """
 
     async def discard(self, scope: Scope, queue: str, selection: Selection) -> int:
-        """Resolves the selected letters without sending them, and says how many."""
+        """Resolves the selected dead letters without sending them, and returns their number."""
 
 
 class Batches(Protocol):
-    """Messages that are counted together."""
+    """Batches: messages that are counted together."""
 
     async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
-        """Stores the items, in pieces that are each all or none, and then the batch is whole.
+        """Stores the items in chunks, each all or none, and then seals the batch.
 
-        A repeat with the same id goes on after what is stored, and of a whole batch is no more
-        than a look. `Conflict` if an item's id is in use, the batch is another queue's, or its
-        filling was given up.
+        A repeat with the same id continues after the stored items; for a sealed batch it only
+        returns it. `Conflict` if an item's id is in use, the batch belongs to another queue, or its
+        filling was abandoned.
         """
 
     async def get(self, scope: Scope, batch_id: UUID) -> Batch:
-        """A batch and its progress, exact, at no cost that grows with it."""
+        """Returns a batch and its exact progress. The cost does not grow with the batch."""
 
     async def list(self, scope: Scope, limit: int) -> tuple[Batch, ...]:
-        """The latest batches, newest first."""
+        """Returns the latest batches, newest first."""
 
     async def items(
         self,
@@ -227,109 +236,111 @@ class Batches(Protocol):
         *,
         after: UUID | None = None,
     ) -> tuple[BatchItem, ...]:
-        """The items of a status by id, after a given one."""
+        """Returns the items of a status by id, after a given one."""
 
     async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
-        """Ends the filling and, as failed, what is not handed out; if `is_told`, with its event."""
+        """Seals the batch and fails the items that are not claimed; publishes its event if
+        `is_told`."""
 
 
 class Subscriptions(Protocol):
-    """Which queues get copies of which messages."""
+    """Subscriptions: which queues get copies of which messages."""
 
     async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
-        """Subscribes a queue; twice is once. In the system scope: a shared queue, to every
-        tenant's messages."""
+        """Subscribes a queue; a repeat has no effect. In the system scope: a shared queue, to the
+        messages of all tenants."""
 
     async def list(self, scope: Scope) -> tuple[Subscription, ...]:
-        """The scope's own, by types and queue."""
+        """Returns the scope's own subscriptions, by types and queue."""
 
     async def delete(self, scope: Scope, types: str, queue: str) -> bool:
-        """Ends a subscription; False if there is none."""
+        """Deletes a subscription; False if there is none."""
 
 
 class Stats(Protocol):
-    """What passes, counted; see `core.tally` for how exact."""
+    """Counters of messages; see `core.queue.stats` for their precision."""
 
     async def flush(self, scope: Scope) -> None:
-        """Writes down what this process counted; system only."""
+        """Writes the counters of this process; system only."""
 
     async def queue(self, scope: Scope, name: str) -> QueueStats:
-        """A queue at a glance, with what this process counted."""
+        """Returns the statistics of a queue, including the counters of this process."""
 
 
 class Pruner(Protocol):
-    """Takes away what was kept long enough."""
+    """Deletes records after their retention."""
 
     async def prune(self, scope: Scope, limit: int) -> Pruned:
-        """One short pass over each kind of thing, at most `limit` rows of each; system only."""
+        """Deletes at most `limit` rows of each kind in one short pass; system only."""
 
 
 class Nodes(Protocol):
-    """Running processes and their leases; the system's."""
+    """Running processes and their leases; system only."""
 
     async def join(
         self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
     ) -> Node:
-        """Begins a lease under a new identity."""
+        """Starts a lease under a new id."""
 
     async def heartbeat(self, scope: Scope, node_id: UUID, ttl_seconds: float) -> Node:
-        """Renews the lease; `NodeExpired` if it ran out, even if nobody noticed yet."""
+        """Renews the lease; `NodeExpired` if it has expired, even if no one noticed."""
 
     async def leave(self, scope: Scope, node_id: UUID) -> int:
-        """Ends the lease and gives back what the node held, at no cost to the messages."""
+        """Ends the lease and releases the node's claims. The messages lose nothing."""
 
     async def give_back_unknown(self, scope: Scope, node_id: UUID, known: Sequence[UUID]) -> int:
-        """Makes ready what the node holds without knowing it, and says how much.
+        """Releases the claims of a node that the node does not know, and returns their number.
 
-        A claim whose answer got lost hands messages to a node that never sees them. After a
-        claim that raised `StoreUnavailable` a node calls this with the ids it does hold.
+        If the answer of a claim is lost, the node never sees its messages. After a claim that
+        raised `StoreUnavailable`, a node calls this with the ids it knows.
         """
 
     async def list(self, scope: Scope) -> tuple[Node, ...]:
-        """The nodes whose lease has not been ended."""
+        """Returns the nodes whose lease was not ended."""
 
 
 class Reaper(Protocol):
-    """Gives back what its holder will not; the system's."""
+    """Releases what its holder no longer can; system only."""
 
     async def reap(self, scope: Scope, limit: int) -> Reaped:
-        """Ends expired leases, of nodes and of pulls, and expires old messages.
+        """Ends expired leases of nodes and pulls, and expires old messages.
 
-        A message of a dead node is ready again and has lost a claim, not an attempt; one that
-        cost too many holders their life is dead. An expired pull counts an attempt. A batch that
-        ended unnoticed is completed, and one that nobody goes on filling is closed.
+        A message of a dead node is ready again; it loses a claim, not an attempt. After too many
+        lost claims it is a dead letter. An expired pull lease counts as an attempt. A batch whose
+        completion was missed is completed, and an abandoned one is sealed.
         """
 
     async def next_expiry(self, scope: Scope) -> datetime | None:
-        """When the next lease, or message with an end of its own, expires; None if there is none.
+        """Returns when the next lease, or message with an expiry of its own, expires; None if there
+        is none.
 
-        What has expired already, and the retention of queues, are for `reap` to find.
+        What has expired already, and the retention of queues, is left to `reap`.
         """
 
 
 class Watch(Protocol):
-    """Somebody waiting for messages."""
+    """A consumer that waits for messages."""
 
     async def wait(self, timeout_seconds: float) -> bool:
-        """Returns True soon after anything was sent since the last call; False at the timeout.
+        """Returns True soon after a message was sent since the last call; False at the timeout.
 
-        What was sent between two calls is not lost: the second returns at once.
+        A message sent between two calls is not missed: the second call returns at once.
         """
 
 
 class Wakeups(Protocol):
-    """Telling waiting consumers that there is something; a hint, never the truth."""
+    """Wakes waiting consumers. A wake-up is a hint; polling finds every message."""
 
     def watch(self, queue_ids: Sequence[UUID]) -> AbstractAsyncContextManager[Watch]:
-        """Starts to listen for the queues."""
+        """Starts watching the queues."""
 
 
 class Store(Protocol):
-    """One database: its nouns, its clock, and what it says of itself."""
+    """One database: its nouns, its clock and its metadata."""
 
     @property
     def tenants(self) -> Tenants:
-        """The owners."""
+        """Tenants."""
 
     @property
     def queues(self) -> Queues:
@@ -337,11 +348,11 @@ class Store(Protocol):
 
     @property
     def messages(self) -> Messages:
-        """In, handed out, and done with."""
+        """Send, claim and settle."""
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """What will not be delivered again by itself."""
+        """Dead letters."""
 
     @property
     def batches(self) -> Batches:
@@ -349,11 +360,11 @@ class Store(Protocol):
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """Which queues get copies."""
+        """Queues that get copies."""
 
     @property
     def schedules(self) -> Schedules:
-        """When to do what."""
+        """Schedules."""
 
     @property
     def calendars(self) -> Calendars:
@@ -361,19 +372,19 @@ class Store(Protocol):
 
     @property
     def shards(self) -> Shards:
-        """Who leads which schedules."""
+        """Leaders of schedules."""
 
     @property
     def firings(self) -> Firings:
-        """What became of slots."""
+        """History of slots."""
 
     @property
     def stats(self) -> Stats:
-        """What passes, counted."""
+        """Counters."""
 
     @property
     def pruner(self) -> Pruner:
-        """Takes away what was kept long enough."""
+        """Deletes records after their retention."""
 
     @property
     def nodes(self) -> Nodes:
@@ -381,20 +392,21 @@ class Store(Protocol):
 
     @property
     def reaper(self) -> Reaper:
-        """Gives back what its holder will not."""
+        """Ends expired leases."""
 
     @property
     def wakeups(self) -> Wakeups:
-        """Hints for those who wait."""
+        """Wake-ups for consumers."""
 
     async def now(self) -> datetime:
-        """The database's time."""
+        """Returns the database's time."""
 
     async def meta(self) -> Meta:
-        """Schema version, cell, epoch."""
+        """Returns schema version, cell and epoch."""
 
     async def make_ready(self) -> None:
-        """Does ahead what the first messages of a worker would have to wait for."""
+        """Prepares connections and statements, so that the first messages of a worker do not wait
+        for them."""
 
     async def close(self) -> None:
-        """Finishes what was accepted and lets go of the database."""
+        """Finishes accepted work and closes the database."""

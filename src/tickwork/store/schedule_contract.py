@@ -1,4 +1,4 @@
-"""What a store does for schedules; the rules of `contract` hold here, too."""
+"""The contract of a store for schedules. The rules of `contract` apply."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ from tickwork.core.schedule.withdraw import WithdrawScope
 
 
 class Schedules(Protocol):
-    """Schedules, and what their leaders do with them.
+    """Schedules, and the operations of their leaders.
 
-    Their ids are the caller's (UUIDv7). What is deleted is found by its id, and among the deleted;
-    by its name or its calendar it is not found any more. 30 days later the pruner takes it away.
+    Ids are the caller's (UUIDv7). A deleted schedule is found by its id and among the deleted ones,
+    but not by name or calendar. The pruner removes it after 30 days.
     """
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         """Stores up to 1,000 schedules, all or none.
 
-        A repeat under the same `idempotency_key` and with the same fingerprint is the first one;
-        with another fingerprint, or if the first one was deleted, `Conflict`, as is a `name` that
-        is in use. `NotFound` if a target queue is not there, `TooMany` if the tenant may not have
-        so many, or not so fast.
+        A repeat with the same `idempotency_key` and fingerprint returns the first schedule.
+        `Conflict` if the fingerprint differs, the first one was deleted, or a `name` is in use.
+        `NotFound` if a target queue does not exist. `TooMany` if the tenant is at its limit or over
+        its rate.
         """
 
     async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
-        """Stores any number in pieces, each all or none; says how many it stored. They have no
-        `idempotency_key`; what is there already under its id is not stored again.
+        """Stores any number of schedules in chunks, each all or none, and returns the number
+        stored. They have no `idempotency_key`; a schedule whose id exists is not stored again.
 
-        `TooMany` at once, with nothing stored, if the tenant has a rate and there are more than it
+        `TooMany`, with nothing stored, if the tenant has a rate limit and there are more than it
         allows in a second.
         """
 
     async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
-        """One schedule, also a deleted one."""
+        """Returns one schedule, even a deleted one."""
 
     async def find(self, scope: Scope, name: str) -> Schedule | None:
-        """The schedule of a name, if there is one that is not deleted."""
+        """Returns the schedule with a name, unless it is deleted."""
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
-        """The schedules that were made under these idempotency keys, also the deleted ones."""
+        """Returns the schedules that were created with these idempotency keys, even deleted
+        ones."""
 
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
-        """The schedules that are selected, in order; by name, those without one come last. In the
-        system scope they come tenant by tenant, but by `next_due_at` soonest first."""
+        """Returns the selected schedules in order. By name, those without a name come last. In the
+        system scope they are grouped by tenant, except by `next_due_at`: soonest first."""
 
     async def change(
         self,
@@ -67,128 +68,128 @@ class Schedules(Protocol):
         *,
         under: Grant | None = None,
     ) -> Schedule:
-        """Takes back planned slots, asks `decide` how the schedule shall stand, and makes it so,
-        in one transaction; `decide` must be pure, and may be asked again. Where a slot is due
-        whose overlap policy asks, it is told how many firings are `unfinished`.
+        """Withdraws planned slots, calls `decide`, and writes its decision, in one transaction.
+        `decide` must be pure and may be called again. If a slot is due and its overlap policy
+        depends on it, `decide` gets the number of `unfinished` firings.
 
-        The fires become messages under the definition as it was, the skips are recorded.
-        `NotFound` for a deleted schedule. What a leader changes it changes `under` its grant: if
-        that is not the shard's any more, nothing changes.
+        Fires become messages under the old definition; skips are recorded. `NotFound` for a deleted
+        schedule. A leader changes a schedule `under` its grant: if the shard has another leader by
+        now, nothing changes.
         """
 
     async def messages(
         self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
     ) -> tuple[Message, ...]:
-        """Its messages that are there, by slot and run; those of the slots from `since` on."""
+        """Returns the stored messages of a schedule by slot and run, of the slots from `since`
+        on."""
 
     async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
-        """Active schedules of these shards that have to be looked at now, soonest first; system
-        only."""
+        """Returns the active schedules of these shards that a leader must look at now, soonest
+        first; system only."""
 
     async def of_shard(
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
     ) -> tuple[WaitingSchedule, ...]:
-        """Active schedules of a shard that have a next slot, by `look_at` and id, from behind one's
-        on; system only. One that moves on meanwhile may come twice."""
+        """Returns the active schedules of a shard that have a next slot, by `look_at` and id, after
+        a given position; system only. A schedule that advances meanwhile may be returned twice."""
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
-        """When the next schedule of these shards has to be looked at; system only."""
+        """Returns when a leader must next look at a schedule of these shards; system only."""
 
     async def plan(
         self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
     ) -> PlanResult:
-        """Carries out plans: messages, records, and how each schedule stands then; system only.
+        """Carries out plans: messages, records, and the new state of each schedule; system only.
 
-        A plan counts only if its shard's token is still the granted one and its schedule still
-        has the version and next slot that it was made from; both are held until the commit. The
-        others change nothing.
+        A plan is applied only if its shard still has the granted token and its schedule still has
+        the version and next slot that the plan was made from. Both are locked until the commit.
+        Other plans change nothing.
         """
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
     ) -> tuple[LaterSlots, ...]:
-        """For each tenant, schedule and slot: how many later slots of it are due, whether they
-        wait, are claimed, or were handled already, and how many of these were missed, counted up
-        to 1,000 or so; system only.
+        """For each tenant, schedule and slot: counts the later slots that are due (ready, claimed
+        or handled), and how many of them were missed, up to about 1,000; system only.
 
-        Missed is what is a catch-up, or would be if it were claimed now. Extra runs do not count,
-        nor what was skipped.
+        A slot is missed if it is a catch-up, or would be if it were claimed now. Extra runs and
+        skipped slots do not count.
         """
 
     async def sweep(self, scope: Scope, limit: int) -> int:
-        """Sets the next slot of schedules that wait for the end of a run that is not there any
-        more (purged, discarded, expired), and completes those whose last one is gone; says how
-        many; system only."""
+        """Sets the next slot of schedules that wait for the end of a run whose message is gone
+        (purged, discarded, expired), completes those whose last run is gone, and returns their
+        number; system only."""
 
 
 class Calendars(Protocol):
     """Days off by name, within a tenant; in the system scope those of `default`."""
 
     async def put(self, scope: Scope, name: str, days: Sequence[date]) -> Calendar:
-        """Creates a calendar or replaces its days; the same days are no change. Schedules that
-        use it are not touched: whoever calls computes them anew."""
+        """Creates a calendar or replaces its days; the same days are no change. The caller
+        recomputes the schedules that use it."""
 
     async def get(self, scope: Scope, name: str) -> Calendar:
-        """One calendar."""
+        """Returns one calendar."""
 
     async def list(self, scope: Scope) -> tuple[Calendar, ...]:
-        """The calendars by name."""
+        """Returns the calendars by name."""
 
     async def delete(self, scope: Scope, name: str) -> None:
-        """Removes it; `Conflict` if a schedule that is not deleted uses it."""
+        """Deletes a calendar; `Conflict` if a schedule that is not deleted uses it."""
 
 
 class Shards(Protocol):
-    """Who leads which part of the schedules; the system's."""
+    """Shards of schedules and their leaders; system only."""
 
     async def hold(self, scope: Scope, node_id: UUID) -> tuple[Grant, ...]:
-        """Gives up what is beyond the node's share, takes what nobody alive holds up to it
-        (`core.sharing`), and says what it leads now. A shard that is taken gets a token that
-        is higher than every one before, also those of a primary that this database replaced; so
-        does one that the node led there and leads still. Who is no scheduler leads nothing.
-        `NodeExpired` if the node's lease ran out."""
+        """Gives up shards beyond the node's fair share, takes shards without a live leader up to it
+        (`core.schedule.shards`), and returns the grants of the node. A shard that is taken gets a
+        token higher than all before, including those of a primary that this database replaced; so
+        does a shard that the node led there and still leads. A node without the scheduler role gets
+        none. `NodeExpired` if its lease has expired."""
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
-        """The node leads nothing any more; how many shards that were. Nor is it a scheduler any
-        more, while it may go on with other work: the others share out all shards among them."""
+        """Gives up all shards of the node and its scheduler role, and returns their number. The
+        other schedulers share all shards; the node may do other work."""
 
     async def come_back(self, scope: Scope, node_id: UUID) -> None:
-        """The node is a scheduler, and has a share: also one that gave up. `NodeExpired` if its
-        lease ran out."""
+        """Gives the node the scheduler role, and with it a share, even after `give_up`.
+        `NodeExpired` if its lease has expired."""
 
     async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
-        """The shards, also those that nobody leads, whose first schedule should have been looked at
-        before an instant; each with when that was."""
+        """Returns the shards, with or without a leader, whose first schedule was to be looked at
+        before an instant, each with that time."""
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
-        """Notes that the stored times of these shards may be from this version of the zone data,
-        and from none before it; how many that were. Those whose token is another by now are left
-        alone."""
+        """Records the version of the zone data from which the stored times of these shards were
+        computed, and returns the number recorded. Shards with another token are left alone."""
 
     async def clock(self, scope: Scope) -> ClockReading:
-        """The database's time, and the jumps of it that are known."""
+        """Returns the database's time and the known jumps of its clock."""
 
     async def set_clock(self, scope: Scope, jump: ClockJump, ttl_seconds: float) -> bool:
-        """Adds a jump to those that are known; False if the sum of them is not the one that the
-        jump was seen with, or if time did pass: a lease that began before a jump ahead lives.
+        """Adds a jump to the known ones. False if their sum is not the one that the jump was seen
+        with, or if the time really passed: a lease from before a jump ahead is still valid.
 
-        Shards that were taken after a jump ahead, before it was known, have followed it: whoever
-        took them went on in the new time. The leases of nodes follow a jump back, those that last
-        for longer than any that was renewed after it may (`ttl_seconds`)."""
+        Shards that were taken after a jump ahead, before it was known, count as having followed it.
+        Leases follow a jump back if they last longer than one renewed after it could
+        (`ttl_seconds`).
+        """
 
     async def follow_clock(self, scope: Scope, grant: Grant) -> JumpsApplied | None:
-        """Moves the active intervals of a shard by the jumps that it has not followed yet, and with
-        them what is planned and was never handed out, slots and all; None if the shard is another's
-        by now.
+        """Moves the active intervals of a shard, and their planned slots that were never claimed,
+        by the jumps that it has not followed yet; None if the shard has another leader by now.
 
-        What began after the last jump, and what begins at a time that had not come, stays."""
+        Intervals that started after the last jump, or start at a time still to come, stay.
+        """
 
     async def list(self, scope: Scope) -> tuple[ShardState, ...]:
-        """All shards; the node of a holding is None if it is not alive."""
+        """Returns all shards. The node of a shard is None if it is not alive."""
 
 
 class Firings(Protocol):
-    """What became of slots."""
+    """The history of slots."""
 
     async def list(
         self,
@@ -199,25 +200,26 @@ class Firings(Protocol):
         status: FiringStatus | None = None,
         before: tuple[datetime, UUID] | None = None,
     ) -> tuple[FiringRecord, ...]:
-        """The records of a schedule, newest first, from before a record's end and id on."""
+        """Returns the records of a schedule, newest first, before a given end and id."""
 
     async def of_slot(
         self, scope: Scope, schedule_id: UUID, at: datetime
     ) -> tuple[FiringRecord, ...]:
-        """The records of the slot at an instant, and of the run that covers it, oldest first."""
+        """Returns the records of the slot at an instant and of the run that covers it, oldest
+        first."""
 
     async def succeeded(
         self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
     ) -> frozenset[datetime]:
-        """The slots from `since` to `until`, both with it, that succeeded, at least in part."""
+        """Returns the slots from `since` to `until`, inclusive, that succeeded at least in part."""
 
     async def unfinished(
         self, scope: Scope, schedule_id: UUID, since: datetime, until: datetime
     ) -> frozenset[datetime]:
-        """The slots from `since` to `until`, both with it, that are messages, in whichever run."""
+        """Returns the slots from `since` to `until`, inclusive, that have a message in any run."""
 
     async def last_due(
         self, scope: Scope, schedules: Sequence[Schedule], until: datetime
     ) -> dict[UUID, datetime]:
-        """The last slot of each of these schedules that is due by then or was handled, as far as
-        there is a message or a record of it; extra runs do not count, nor what was skipped."""
+        """Returns the last slot of each schedule that is due by then or was handled and has a
+        message or a record. Extra runs and skipped slots do not count."""

@@ -1,10 +1,10 @@
-"""Which lanes a claim looks into, and in what order.
+"""Fair shares: how many messages a claim takes from each tenant, and in what order.
 
-A lane is one tenant's messages of one priority in a queue. The lanes that have something
-visible are found by the store and kept for a moment; a claim takes from tenant after tenant,
-each as much as its weight says, and of each tenant the highest priority first. Where the last
-claim ended the next one begins, within a tenant's turn too, so that no tenant waits longer
-than one round, and over many claims the weights come out exactly.
+A lane is one tenant's messages of one priority in a queue. The store finds the lanes that have
+visible messages and keeps them briefly. A claim takes from one tenant after the other, from each by
+its weight, highest priority first. The next claim continues where the last one stopped, also within
+a tenant's turn. So no tenant waits longer than one round, and over many claims the shares match the
+weights exactly.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from msgspec import Struct
 LANES_FRESH_SECONDS = 0.1
 
 LANES_MAX = 10_000
-"""As many as one look finds; with more, the next look goes on where this one ended."""
+"""Maximum number of lanes that one search finds. With more, the next search continues where this
+one stopped."""
 
 LOOKING_SHARE = 0.1
-"""Looking costs more when the database cannot clean up behind a queue; then we look less
-often, so that it never takes more than this share of the time."""
+"""Maximum share of the time spent on searching lanes. A search is slow while the database cannot
+clean up dead rows of a queue; then it runs less often."""
 
 
 class TenantLane(Struct, frozen=True):
@@ -39,7 +40,7 @@ class Portion(Struct, frozen=True):
 
 
 class Ring:
-    """The tenants that wait in one queue, in turn."""
+    """The tenants of one queue in turn."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, list[TenantLane]] = {}
@@ -53,7 +54,7 @@ class Ring:
     def refresh(
         self, lanes: Sequence[TenantLane], *, looked_at_seconds: float, took_seconds: float
     ) -> None:
-        """Takes over what was found from `look_from` on; tenants known already keep their turn."""
+        """Replaces the lanes from `look_from` on; known tenants keep their turn."""
         self.look_from = lanes[-1].tenant if len(lanes) >= LANES_MAX else ""
         found: dict[str, list[TenantLane]] = {}
         for lane in lanes:
@@ -68,16 +69,17 @@ class Ring:
         )
 
     def expire(self) -> None:
-        """The next claim looks again."""
+        """Makes the next claim search again."""
         self._fresh_until = float("-inf")
 
     @property
     def is_single(self) -> bool:
-        """Nobody to share with: whoever got nothing more, there is nothing more."""
+        """Whether there is at most one tenant. Then a claim that got fewer messages than its
+        limit got all."""
         return len(self._lanes) < 2
 
     def portions(self, limit: int) -> list[Portion]:
-        """Shares of the next claim by weight, and the turn passed on."""
+        """The shares of the next claim by weight; advances the turn."""
         if not self._lanes:
             return []
         weights = {tenant: lanes[0].weight for tenant, lanes in self._lanes.items()}
@@ -101,5 +103,5 @@ class Ring:
         ]
 
     def everything(self, limit: int) -> list[Portion]:
-        """Any lane for all of it, in turn."""
+        """Every lane with the whole limit, in turn."""
         return [Portion(lane, limit) for lanes in self._lanes.values() for lane in lanes]

@@ -1,8 +1,8 @@
-"""Group commit: calls that arrive while one is under way go together with the next.
+"""Group commit: calls that arrive during a commit share the next one.
 
-Nobody waits for a timer: a lone call goes at once, and the busier it gets the larger the
-groups become. A group that the database refuses is halved until the fault is alone, so that
-one bad call does not fail its neighbours.
+There is no timer. A single call commits at once, and groups grow with the load. If the database
+refuses a group, it is halved until the faulty call is alone, so that one bad call does not fail the
+others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
 
 
 class Coalescer(Generic[Item, Answer]):
-    """Turns single calls into groups; `commit` answers a group in its order, or raises."""
+    """Groups single calls. `commit` returns the answers of a group in order, or raises."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Coalescer(Generic[Item, Answer]):
         self._flights: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item, rows: int = 1) -> Answer:
-        """Commits the item with whatever else is waiting, and returns its answer.
+        """Commits the item with others that wait, and returns its answer.
 
-        Once submitted it is carried out even if the caller stops waiting for it.
+        A submitted item is carried out even if its caller stops waiting.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, rows, answer))
@@ -55,7 +55,7 @@ class Coalescer(Generic[Item, Answer]):
         return await asyncio.shield(answer)
 
     async def drain(self) -> None:
-        """Waits until nothing is under way."""
+        """Waits until no commit is running."""
         while self._flights:
             await asyncio.wait(self._flights)
 
@@ -94,7 +94,7 @@ class Coalescer(Generic[Item, Answer]):
 
 
 def _may_be_one_of_them(error: BaseException) -> bool:
-    """A fault of one call, not of the database: its neighbours may succeed without it."""
+    """Whether one call caused the error, not the database: the others may succeed without it."""
     return isinstance(error, TickworkError) and not isinstance(error, StoreError)
 
 

@@ -1,17 +1,14 @@
-"""Joint settlements of one moment, put together: a short cut, and nothing more.
+"""Joint settlements in groups, and protection from what a caller's own writes raise.
 
-Whoever is ready while others are being committed goes along with the next group, in one
-transaction. Whatever goes wrong on it (a claim that is lost, an event that is done, a write that
-raises) undoes the whole group, and each of it goes by itself. So what a write raises reaches its
-own caller only, and each caller has all or nothing.
+Joint settlements that arrive during a commit share the next transaction. Any failure in it (a lost
+claim, a done event, a write that raises) rolls the group back, and each settlement then runs alone.
+So an error reaches only its own caller, and each caller gets all or nothing.
 
-Only a COMMIT whose answer is lost is passed on to all: nobody knows, so everybody must ask again,
-behind the fence of the claim.
+One failure reaches all callers: if the answer of the COMMIT is lost, its outcome is unknown. Each
+caller asks again; the claim fences the repeat.
 
-A caller's own code in the middle of our work: what it raises is its own error, and no more.
-
-`sys.exit()`, or a cancellation that nobody asked of us, would go past all who can tell whose it is,
-and end a task or a program that belongs to others.
+A caller's write may raise what is not an `Exception`, such as `sys.exit()` or a cancellation that
+nobody requested. That would end a task or a process of others, so it becomes an ordinary error.
 """
 
 from __future__ import annotations
@@ -27,16 +24,17 @@ from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Joined
 
 TOGETHER_MAX = 50
-"""So many rows end in one group; one that is larger by itself goes by itself."""
+"""Maximum number of rows in one group. A larger settlement runs alone."""
 
 SLOW_SECONDS = 0.5
-"""A group that takes longer was too large for this line: the next one is half of it."""
+"""Seconds after which a group counts as slow: the next group is half as large."""
 
 APART_MAX = 5_000
-"""After a group that failed so many at most go by themselves before the next one is tried."""
+"""Maximum number of settlements that run alone after a failed group, before the next group is
+tried."""
 
 PATIENCE_SECONDS = 0.2
-"""Who goes by himself is waited for, so that others gather meanwhile; but not for ever."""
+"""Maximum number of seconds to wait for settlements that run alone, while others gather."""
 
 NOT_ITS_TO_END = (
     "what joins a settlement must not begin, commit or roll back: its rows are committed with the "
@@ -45,7 +43,7 @@ NOT_ITS_TO_END = (
 
 
 class Joint:
-    """A settlement and what its caller writes; it has its turn once."""
+    """A settlement and its caller's writes."""
 
     def __init__(self, endings: Sequence[Ending], joined: Joined) -> None:
         self.endings, self.joined = endings, joined
@@ -56,17 +54,17 @@ class Joint:
         self.is_over: asyncio.Future[None] = loop.create_future()
 
     def answer(self, is_settled: bool) -> None:
-        """Lets its caller go on: it is done, or is to be done by itself."""
+        """Tells the caller that it is settled, or that it must run alone."""
         if not self.is_settled.done():
             self.is_settled.set_result(is_settled)
 
     def fail(self, error: BaseException) -> None:
-        """Lets its caller know that nobody knows."""
+        """Tells the caller that the outcome is unknown."""
         if not self.is_settled.done():
             self.is_settled.set_exception(error)
 
     def end(self) -> None:
-        """Its caller wants nothing any more."""
+        """Marks that the caller is finished."""
         if not self.is_over.done():
             self.is_over.set_result(None)
 
@@ -77,8 +75,8 @@ Some = TypeVar("Some", bound=Joint)
 class Gathering(Generic[Some]):
     """Forms groups of joint settlements.
 
-    `together` carries a group out or raises, with nothing done; unless it has set the event: then
-    `StoreUnavailable` means that nobody knows.
+    `together` carries out a group, or raises and changes nothing. If it has set the event,
+    `StoreUnavailable` means that the outcome is unknown.
     """
 
     def __init__(
@@ -94,8 +92,8 @@ class Gathering(Generic[Some]):
         self._apart = self._apart_next = 0
 
     async def settle(self, joint: Some, alone: Callable[[], Awaitable[None]]) -> None:
-        """With others if that is possible, else `alone`. Whoever stops waiting before its turn has
-        no effect; later it may have one."""
+        """Settles in a group if possible, else calls `alone`. A caller that stops waiting before
+        its turn has no effect; later it may have one."""
         self._waiting.append(joint)
         if len(self._flights) < self._flights_max:
             # In a context of nobody's: it is not the first caller's work alone.
@@ -109,7 +107,7 @@ class Gathering(Generic[Some]):
             joint.end()
 
     async def drain(self) -> None:
-        """Waits until nothing is under way."""
+        """Waits until no group is running."""
         while self._flights:
             await asyncio.wait(self._flights)
 
@@ -128,7 +126,7 @@ class Gathering(Generic[Some]):
         self._flights.discard(_this_task())
 
     def _next_group(self) -> tuple[list[Some], bool]:
-        """Some of those who wait, and whether they go by themselves."""
+        """Takes some of the waiting settlements; says whether they run alone."""
         is_apart = self._apart > 0
         group: list[Some] = []
         rows = 0
@@ -141,7 +139,7 @@ class Gathering(Generic[Some]):
         return group, is_apart
 
     async def _settled_together(self, group: Sequence[Some]) -> bool:
-        """Whether all of them have their answer; if not, nothing of them happened."""
+        """Whether all of them have their answer. If not, nothing of them happened."""
         is_committing, is_slow = asyncio.Event(), asyncio.Event()
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, is_slow.set)
         # A task of its own, so that whatever it raises is handed to those who wait.
@@ -171,13 +169,13 @@ def _this_task() -> asyncio.Task[None]:
 
 
 def contained(error: BaseException) -> RuntimeError:
-    """An error like any other in place of one that is no `Exception`."""
+    """An ordinary error in place of one that is not an `Exception`."""
     return RuntimeError(f"what joins a settlement raised {type(error).__name__}")
 
 
 class Contained:
-    """A block of a caller's own code: it raises nothing but an `Exception`, save what `passes`
-    knows to be meant for us."""
+    """A block of a caller's own code. It raises nothing but `Exception`, except for errors that
+    `passes` accepts."""
 
     def __init__(self, passes: Callable[[BaseException], bool] | None = None) -> None:
         self._passes = passes

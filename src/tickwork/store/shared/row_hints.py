@@ -1,13 +1,11 @@
-"""Where rows that were handed out were last seen.
+"""Caches: the row ids of claimed messages, and encoded values that many schedules share.
 
-A row that is claimed stays where it is until it is settled, so that whoever claimed it need not
-look it up once more. A sighting is only a hint: the row is compared with what is held, and looked
-for by its key if it is not there.
+A claimed row stays in place until it is settled, so a settlement need not look it up. The row id is
+only a hint: the row is compared with the claim, and searched by its key if it does not match.
 
-Schedules that are alike: what is stored of the rule that very many have is made once.
-
-Contract: `of` is what `make` makes of a new schedule. `make` may look at everything but what a
-schedule has for itself: id, name, idempotency key and its fingerprint, body and metadata.
+In a bulk create, many schedules have the same rule. What is stored of it is encoded once. The
+encoder may use everything but what is a schedule's own: id, name, idempotency key and its
+fingerprint, body and metadata.
 """
 
 from __future__ import annotations
@@ -19,25 +17,25 @@ from uuid import UUID
 from tickwork.core.schedule.model import NewSchedule
 
 SIGHTINGS_MAX = 50_000
-"""So many are remembered; then all are forgotten."""
+"""Maximum number of remembered row ids; beyond it all are dropped."""
 
 Place = TypeVar("Place")
 
 
 class RowHints(Generic[Place]):
-    """What this process has seen of the rows that it holds."""
+    """Row ids of the messages that this process has claimed."""
 
     def __init__(self) -> None:
         self._places: dict[UUID, Place] = {}
 
     def note(self, ids: Sequence[UUID], places: Sequence[Place]) -> None:
-        """They were claimed, and are there."""
+        """Remembers the row ids of claimed messages."""
         if len(self._places) + len(ids) > SIGHTINGS_MAX:
             self._places.clear()
         self._places.update(zip(ids, places, strict=True))
 
     def take(self, ids: Sequence[UUID]) -> list[Place | None]:
-        """Where they were seen; they will be gone now."""
+        """Returns the row ids of messages that are settled now, and forgets them."""
         pop = self._places.pop
         return [pop(each, None) for each in ids]
 
@@ -48,7 +46,7 @@ T = TypeVar("T")
 
 
 class SharedValues(Generic[T]):
-    """Remembers what was made, for as long as a bulk takes."""
+    """Encoded values by rule, for the time of one bulk create."""
 
     def __init__(self, make: Callable[[NewSchedule], T]) -> None:
         self._make = make
@@ -56,7 +54,7 @@ class SharedValues(Generic[T]):
         self._known: dict[int, tuple[NewSchedule, T]] = {}
 
     def of(self, new: NewSchedule) -> T:
-        """What is the same for all that are like this one."""
+        """The encoded values that this schedule shares with others."""
         address = id(new.definition.rule)
         known = self._known.get(address)
         if known is not None and is_alike(known[0], new):
@@ -69,7 +67,8 @@ class SharedValues(Generic[T]):
 
 
 def is_alike(one: NewSchedule, other: NewSchedule) -> bool:
-    """Whether they were made from the same values; ones that are only equal need not be found."""
+    """Whether both were made from the same objects. Equal but different objects need not be
+    recognised."""
     a, b = one.definition, other.definition
     return (
         a.rule is b.rule

@@ -1,7 +1,4 @@
-"""Waiting for messages within a process: events that remember.
-
-What must not hold up whoever closes: blocking calls of our own, and waits without an end.
-"""
+"""Waiting within a process: wake-up events, and calls that must not block a shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from uuid import UUID
 
 
 class EventWatch:
-    """One waiter. A wake-up between two waits is kept for the second."""
+    """One waiting consumer. A wake-up between two waits is kept for the second."""
 
     def __init__(self, queue_ids: Sequence[UUID]) -> None:
         self.queue_ids = frozenset(queue_ids)
@@ -31,7 +28,7 @@ class EventWatch:
 
 
 class Watchers:
-    """The waiters of this process."""
+    """The waiting consumers of this process."""
 
     def __init__(self) -> None:
         self._watches: set[EventWatch] = set()
@@ -63,8 +60,8 @@ T = TypeVar("T")
 
 
 async def aside(call: Callable[..., T], *values: object) -> T:
-    """Calls in a thread of its own. The event loop's executor may be full of an app's work, and
-    whoever closes must not wait for that."""
+    """Calls a function in a thread of its own. The event loop's executor may be full of an app's
+    work, and a shutdown must not wait for that."""
     threads = ThreadPoolExecutor(1, thread_name_prefix="tickwork-aside")
     try:
         return await asyncio.get_running_loop().run_in_executor(threads, call, *values)
@@ -73,8 +70,8 @@ async def aside(call: Callable[..., T], *values: object) -> T:
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-    """What it returns; None if it takes longer. Then it is cancelled, and that is not waited for:
-    to be cancelled may take a driver as long as its server does not answer."""
+    """Returns the result, or None if it takes longer. Then the work is cancelled without
+    waiting: a driver may take as long to cancel as its server does not answer."""
     task = asyncio.create_task(work)
     task.add_done_callback(_heard_of)
     try:
@@ -85,6 +82,6 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 def _heard_of(task: asyncio.Task[Any]) -> None:
-    """Whoever does not wait for it any more need not be told what became of it."""
+    """Marks an exception as retrieved: no one waits for it."""
     if not task.cancelled():
         task.exception()
