@@ -151,7 +151,7 @@ async def test_repeating_a_deleted_schedule_is_a_conflict(
     await delete(store, first)
     repeat = new_schedule(clock, idempotency_key="key", fingerprint=b"a")
     for new in ([repeat], [new_schedule(clock), repeat]):
-        with pytest.raises(Conflict, match=r"idempotency_key key .* was deleted"):
+        with pytest.raises(Conflict, match=r"idempotency_key key was used by .* deleted"):
             await store.schedules.create(DEFAULT, new)
     assert await ids_of(store) == []
 
@@ -162,7 +162,7 @@ async def test_equal_schedules_with_one_key_in_one_call_are_one_schedule(
     await make_queue(store)
     same = [new_schedule(clock, idempotency_key="key", fingerprint=b"a") for _ in range(2)]
     other = new_schedule(clock, idempotency_key="key", fingerprint=b"b")
-    with pytest.raises(Conflict, match="other contents"):
+    with pytest.raises(Conflict, match="different contents"):
         await store.schedules.create(DEFAULT, [same[0], other])
     assert await ids_of(store) == []
     first, second = await store.schedules.create(DEFAULT, same)
@@ -307,7 +307,7 @@ async def test_a_bulk_create_cannot_exceed_one_second_of_the_creation_rate(
     one = Scope("one")
     await make_queue(store, scope=one)
     new = [new_schedule(clock) for _ in range(1_201)]
-    with pytest.raises(TooMany, match="make 1200 at a time"):
+    with pytest.raises(TooMany, match="create 1200 at a time"):
         await store.schedules.create_bulk(one, iter(new))
     assert await ids_of(store, one) == []
     assert await store.schedules.create_bulk(one, iter(new[:1_200])) == 1_200

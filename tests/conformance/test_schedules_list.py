@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conformance.acts import ALL, make_queue, make_tenants
@@ -160,3 +161,46 @@ async def test_deleted_schedules_are_pruned_oldest_first_up_to_a_limit(
     assert [await pruned(store, 2) for _ in range(3)] == [2, 1, 0]
     left = await listed(store, DEFAULT, status=DELETED)
     assert [each.id for each in left] == [each.id for each in made[:2]]
+
+
+encoded = msgspec.json.encode
+ORDERS = [ScheduleOrder.CREATED, ScheduleOrder.NAME, ScheduleOrder.NEXT_DUE]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_schedules_are_listed_by_owner_name_prefix_and_metadata(
+    store: Store, clock: VirtualClock, order: ScheduleOrder
+) -> None:
+    await make_queue(store)
+    both, first, other, bare = [
+        await create(store, clock, **fields)
+        for fields in (
+            {"owner": "ada", "name": "report a", "metadata": encoded({"plan": "pro", "seats": 3})},
+            {"owner": "ada", "name": "report b", "metadata": encoded({"plan": "free"})},
+            {
+                "owner": "bob",
+                "name": "reminder",
+                "metadata": encoded({"plan": "pro", "trial": True}),
+            },
+            {},
+        )
+    ]
+
+    async def names(**selection: Any) -> set[str | None]:
+        found = await paged(store, DEFAULT, order=order, **selection)
+        return {each.name for each in found}
+
+    assert await names() == {"report a", "report b", "reminder", None}
+    assert await names(owner="ada") == {"report a", "report b"}
+    assert await names(owner="eve") == set()
+    assert await names(name_prefix="report") == {"report a", "report b"}
+    assert await names(name_prefix="rep%") == set()
+    assert await names(metadata='{"plan":"pro"}') == {"report a", "reminder"}
+    assert await names(metadata='{"plan":"pro","seats":3}') == {"report a"}
+    assert await names(metadata='{"seats":"3"}') == set()
+    assert await names(metadata='{"trial":true}') == {"reminder"}
+    assert await names(metadata='{"trial":1}') == set()
+    assert await names(owner="ada", metadata='{"plan":"pro"}') == {"report a"}
+    assert await names(owner="ada", status=ScheduleStatus.ACTIVE) == {"report a", "report b"}
+    assert [each.owner for each in (both, first, other, bare)] == ["ada", "ada", "bob", None]
+    assert (await again(store, both)).owner == "ada"

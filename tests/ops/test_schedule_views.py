@@ -220,3 +220,26 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
 async def test_a_count_of_upcoming_fires_out_of_range_is_refused(store: Store, count: int) -> None:
     with pytest.raises(InvalidInput, match="count: must be a whole number from 1 to 1000"):
         await upcoming(store, DEFAULT, count=count)
+
+
+async def test_upcoming_fires_are_bounded_by_time_and_owner(
+    store: Store, clock: VirtualClock
+) -> None:
+    first = await create(store, clock, interval_seconds=60, owner="ada")
+    for _ in range(5):
+        await create(store, clock, interval_seconds=100, owner="bob")
+    start = clock.now()
+
+    def at(seconds: float) -> datetime:
+        return start + timedelta(seconds=seconds)
+
+    own = await upcoming(store, DEFAULT, owner="ada", until=at(200))
+    assert [each.fire_at for each in own] == [at(60), at(120), at(180)]
+    later = await upcoming(store, DEFAULT, since=at(500), until=at(700), count=100)
+    expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
+    assert [each.fire_at for each in later] == expected
+    # Fewer than there are schedules: those that are due first, whichever page they are on.
+    (soonest,) = await upcoming(store, DEFAULT, since=at(530), count=1)
+    assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
+    with pytest.raises(InvalidInput, match="since: must have an offset"):
+        await upcoming(store, DEFAULT, since=at(0).replace(tzinfo=None))

@@ -189,7 +189,7 @@ async def test_lists_are_read_in_index_order(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE list AS {SQL.schedules_by_id}")
     tenant, first = "'tenant-7'", "'00000000-0000-0000-0000-000000000000'"
-    values = f"{tenant}, {tenant}, {tenant}, {first}, NULL, NULL, NULL, 10"
+    values = f"{tenant}, {tenant}, {tenant}, {first}, NULL, NULL, NULL, 10, NULL, NULL, NULL"
     plan = await plan_of(connection, f"EXECUTE list ({values})")
     assert ways_to(SCHEDULES, plan) == {BY_KEY}
     assert not has_sort(plan), "it reads more than it gives, to sort it"

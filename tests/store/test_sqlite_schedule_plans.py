@@ -32,6 +32,7 @@ SEARCHES = {
     "schedules_by_name": {"tickwork_schedules_name"},
     "schedules_without_name": {BY_KEY},
     "schedules_of_calendar": {"tickwork_schedules_calendar"},
+    "schedules_of_owner": {"tickwork_schedules_owner"},
     "schedules_of_status": {"tickwork_schedules_status"},
     "schedules_by_id": {BY_KEY},
     "move_intervals": {BY_PLACE},

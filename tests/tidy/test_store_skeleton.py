@@ -234,6 +234,7 @@ STATEMENTS: dict[Path, Listed] = {
             "firings/skipped_runs_covering",
             "queues/all_tenants",
             "schedules/get_tenant_schedule",
+            "schedules/schedules_of_owner",
             "schedules/schedules_of_status",
             "schedules/schedules_without_name",
         ),

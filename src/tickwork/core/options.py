@@ -184,4 +184,5 @@ class SchedulePatch(FunctionFields, total=False):
 class ScheduleFields(SchedulePatch, total=False):
     """A new schedule: `app.schedules.create`, `create_many` and `create_bulk`."""
 
+    owner: str | None
     idempotency_key: str | None

@@ -116,7 +116,7 @@ def _is_simple(new: NewSchedule) -> bool:
     """Whether a schedule is so simple that it needs no further checks. A bulk has a million."""
     definition = new.definition
     return (
-        new.name is new.idempotency_key is None
+        new.name is new.owner is new.idempotency_key is None
         and definition.expires_after_seconds is None
         and len(definition.body) <= SCHEDULE_BODY_BYTES_MAX
         and len(definition.metadata) <= METADATA_BYTES_MAX
@@ -130,6 +130,8 @@ def _is_simple(new: NewSchedule) -> bool:
 def _schedule_faults(new: NewSchedule, prefix: str) -> Iterator[FieldError]:
     if new.name is not None:
         yield from text_faults(f"{prefix}name", new.name, NAME_LENGTH_MAX)
+    if new.owner is not None:
+        yield from text_faults(f"{prefix}owner", new.owner, NAME_LENGTH_MAX)
     if new.idempotency_key is not None:
         yield from text_faults(f"{prefix}idempotency_key", new.idempotency_key, TEXT_LENGTH_MAX)
     yield from _definition_faults(new.definition, prefix)

@@ -80,16 +80,26 @@ class Schedules:
         self,
         *,
         status: ScheduleStatus | str | None = None,
+        name_prefix: str | None = None,
+        metadata: Mapping[str, str | int | bool] | None = None,
+        owner: str | None = None,
         calendar: str | None = None,
         order: ScheduleOrder | str = ScheduleOrder.CREATED,
         after: UUID | None = None,
         limit: int = 100,
     ) -> tuple[Schedule, ...]:
         """Schedules in order; without a status all but the deleted ones. The next page:
-        `after=schedules[-1].id`."""
+        `after=schedules[-1].id`.
+
+        `metadata` finds schedules whose metadata has these values; it reads the tenant's schedules
+        until the page is full, so prefer `owner` or `name_prefix` where there are many.
+        """
         store, scope = await self._engine.ready(), self._engine.scope
         selection = ScheduleSelection(
             status=None if status is None else _chosen(ScheduleStatus, "status", status),
+            name_prefix=name_prefix,
+            metadata=None if metadata is None else lookup.metadata_filter(metadata),
+            owner=owner,
             calendar=calendar,
             order=_chosen(ScheduleOrder, "order", order),
             after=after,
@@ -148,11 +158,25 @@ class Schedules:
         return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
 
     async def upcoming(
-        self, reference: Reference | None = None, *, count: int = views.UPCOMING_COUNT
+        self,
+        reference: Reference | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        owner: str | None = None,
+        count: int = views.UPCOMING_COUNT,
     ) -> tuple[UpcomingFire, ...]:
-        """The next fires of one schedule or of all, soonest first."""
-        store = await self._engine.ready()
-        return await views.upcoming(store, self._engine.scope, reference, count=count)
+        """The next fires of one schedule or of all, soonest first: from `since` (default: now) to
+        `until`, of one `owner`."""
+        return await views.upcoming(
+            await self._engine.ready(),
+            self._engine.scope,
+            reference,
+            count=count,
+            since=since,
+            until=until,
+            owner=owner,
+        )
 
     async def firings(
         self,

@@ -166,6 +166,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True, gc=False):
     look_at: datetime | None
     name: str | None = None
     status: ScheduleStatus = ScheduleStatus.ACTIVE
+    owner: str | None = None
     idempotency_key: str | None = None
     fingerprint: bytes | None = None
 
@@ -200,6 +201,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     changed_at: datetime
     """When its status last changed."""
+    owner: str | None = None
     unfinished: int = 0
 
 
@@ -222,6 +224,9 @@ class ScheduleSelection(Struct, frozen=True, kw_only=True):
     status: ScheduleStatus | None = None
     name: str | None = None
     calendar: str | None = None
+    owner: str | None = None
+    name_prefix: str | None = None
+    metadata: str | None = None
     order: ScheduleOrder = ScheduleOrder.CREATED
     before: datetime | None = None
     after: UUID | None = None

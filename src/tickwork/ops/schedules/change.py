@@ -68,6 +68,9 @@ async def update(
     if "idempotency_key" in patch:
         fault = "identifies the request that created the schedule and cannot be changed"
         raise InvalidInput([FieldError("idempotency_key", fault)])
+    if "owner" in patch:
+        fault = "is set when the schedule is created and cannot be changed"
+        raise InvalidInput([FieldError("owner", fault)])
     if "name" in patch:
         _check_name(patch)
     fields = merge_patch(fields_of(known), patch)

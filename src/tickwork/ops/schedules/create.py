@@ -186,6 +186,7 @@ def _new(
     faults: list[FieldError] = []
     name = read_new_name(fields, faults)
     key = read_name(fields, "idempotency_key", faults)
+    owner = read_name(fields, "owner", faults)
     try:
         definition, rule = read_definition(
             fields, schedule_id=schedule_id, created_at=now, calendars=holidays, limits=limits
@@ -206,6 +207,7 @@ def _new(
         look_at=None if soon is None else max(soon.look_at, now),
         name=name,
         status=ScheduleStatus.COMPLETED if slot is None else ScheduleStatus.ACTIVE,
+        owner=owner,
         idempotency_key=key,
         fingerprint=None if key is None else _fingerprint(fields),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from uuid import UUID
 
+import msgspec
 from msgspec import structs
 
 from tickwork.core import when
@@ -46,6 +47,16 @@ async def list_schedules(
     Without a status it returns all but the deleted ones.
     """
     return await store.schedules.list(scope, selection, limit)
+
+
+def metadata_filter(wanted: object) -> str:
+    """Metadata values that schedules must have, as a store takes them."""
+    if not isinstance(wanted, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, str | int) for name, value in wanted.items()
+    ):
+        fault = "must be an object whose values are texts, whole numbers, true or false"
+        raise InvalidInput([FieldError("metadata", fault)])
+    return msgspec.json.encode(wanted).decode()
 
 
 async def limits_of(store: Store, scope: Scope, usual: when.Limits) -> when.Limits:

@@ -28,6 +28,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
     id: UUID
     name: str | None
+    owner: str | None = None
     status: ScheduleStatus
     kind: str
     cron_expr: str | None = None
@@ -86,6 +87,7 @@ def _shown(schedule: StoredSchedule, now: datetime, fired: datetime | None) -> S
     return Schedule(
         id=schedule.id,
         name=schedule.name,
+        owner=schedule.owner,
         status=schedule.status,
         kind=KINDS[type(rule.timing)],
         **fields,

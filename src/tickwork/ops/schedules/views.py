@@ -92,7 +92,7 @@ def show_schedule(
         "last_error": schedule.last_error,
         "error_count": schedule.error_count,
         "fired": schedule.fired,
-        "owner": schedule.tenant,
+        "owner": schedule.owner,
         "created_at": _iso(schedule.created_at),
         "updated_at": _iso(schedule.updated_at),
     }
@@ -200,35 +200,72 @@ class UpcomingFire(Struct, frozen=True):
 
 
 async def upcoming(
-    store: Store, scope: Scope, reference: UUID | str | None = None, *, count: int = UPCOMING_COUNT
+    store: Store,
+    scope: Scope,
+    reference: UUID | str | None = None,
+    *,
+    count: int = UPCOMING_COUNT,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    owner: str | None = None,
 ) -> tuple[UpcomingFire, ...]:
     """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
 
+    `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
     Across schedules, a slot that is planned already is listed only if its schedule is among the
-    `count` schedules that are due next.
+    first ones that are due next. A `since` in the future reads every schedule due before it.
     """
     if not 1 <= count <= when.PREVIEW_COUNT_MAX:
         fault = f"must be a whole number from 1 to {when.PREVIEW_COUNT_MAX}, not {count}"
         raise InvalidInput([FieldError("count", fault)])
-    if reference is None:
-        selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE)
-        found = await list_schedules(store, scope, selection, limit=count)
-    else:
-        found = (await get_schedule(store, scope, reference),)
+    for name, instant in (("since", since), ("until", until)):
+        if instant is not None and instant.tzinfo is None:
+            raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
+    now = await store.now()
+    if reference is not None:
+        found: list[Schedule] = [await get_schedule(store, scope, reference)]
+        return _until(_soonest(found, await _rules_of(store, found), now, count, since), until)
+    selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
+    found, size = [], count
+    while True:
+        page = await list_schedules(store, scope, selection, limit=size)
+        found += page
+        fires = _until(_soonest(found, await _rules_of(store, found), now, count, since), until)
+        if len(page) < size or (len(fires) == count and _is_due_by(page[-1], fires[-1])):
+            return fires
+        selection = structs.replace(selection, after=page[-1].id)
+        size = min(len(found), LIST_LIMIT_MAX)  # As many again: few passes over very many.
+
+
+def _is_due_by(last: Schedule, fire: UpcomingFire) -> bool:
+    """Whether every schedule behind the last one is due after a fire."""
+    return last.due_at is not None and last.due_at >= fire.due_at
+
+
+def _until(fires: tuple[UpcomingFire, ...], until: datetime | None) -> tuple[UpcomingFire, ...]:
+    return fires if until is None else tuple(each for each in fires if each.due_at < until)
+
+
+async def _rules_of(store: Store, found: Sequence[Schedule]) -> dict[UUID, when.Rule]:
+    """The rules of schedules, with the days off of their calendars."""
     rules: dict[UUID, when.Rule] = {}
     for tenant in {each.tenant for each in found}:
         own = [each for each in found if each.tenant == tenant]
         calendars = [{"calendar": calendar_of(each)} for each in own]
         holidays = await holidays_among(store, Scope(tenant), calendars)
         rules |= {each.id: with_holidays(each, holidays) for each in own}
-    return _soonest(found, rules, await store.now(), count)
+    return rules
 
 
 def _soonest(
-    schedules: Sequence[Schedule], rules: Mapping[UUID, when.Rule], now: datetime, count: int
+    schedules: Sequence[Schedule],
+    rules: Mapping[UUID, when.Rule],
+    now: datetime,
+    count: int,
+    since: datetime | None,
 ) -> tuple[UpcomingFire, ...]:
     """Merges the next slots of the schedules, computing no more of each than it needs."""
-    slots = [next_slots(each, rules[each.id], now, 1) for each in schedules]
+    slots = [next_slots(each, rules[each.id], now, 1, since=since) for each in schedules]
     asked = [1] * len(schedules)
     heap: list[tuple[datetime, int, int]] = []
 
@@ -246,30 +283,36 @@ def _soonest(
         fires.append(UpcomingFire(schedule.id, schedule.name, slots[index][position], due_at))
         if position + 1 == asked[index]:
             asked[index] = min(asked[index] * 4, count)
-            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index])
+            slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)
         push(index, position + 1)
     return tuple(fires)
 
 
 def next_slots(
-    schedule: Schedule, rule: when.Rule, now: datetime, count: int
+    schedule: Schedule,
+    rule: when.Rule,
+    now: datetime,
+    count: int,
+    *,
+    since: datetime | None = None,
 ) -> tuple[datetime, ...]:
-    """Returns the next slots after `now` that will fire.
+    """Returns the next slots after `now`, or after `since` if that is later, that will fire.
 
     There are none unless the schedule is active. A fixed delay has at most one, as each follows the
     previous run. `rule` is the schedule's rule with the days of its calendar.
     """
+    start = now if since is None else max(now, since)
     if schedule.status is not ScheduleStatus.ACTIVE:
         return ()
     if is_fixed_delay(rule):
         slot = next_fire_at(schedule, now, rule)
-        return () if slot is None else (slot,)
-    far = now.astimezone(UTC) + timedelta(days=366 * 50)
+        return () if slot is None or (since is not None and slot < since) else (slot,)
+    far = start.astimezone(UTC) + timedelta(days=366 * 50)
     # `schedule.fired` includes slots that are planned ahead.
-    last = schedule.last_slot or now
-    planned = when.count_between(structs.replace(rule, max_firings=None), now, last)
-    fired = max(schedule.fired - planned, 0)
-    return tuple(when.slots_between(rule, now, far, fired=fired, limit=count))
+    last, unbounded = schedule.last_slot or now, structs.replace(rule, max_firings=None)
+    fired = max(schedule.fired - when.count_between(unbounded, now, last), 0)
+    fired += when.count_between(unbounded, now, start)
+    return tuple(when.slots_between(rule, start, far, fired=fired, limit=count))
 
 
 Position = tuple[datetime | None, UUID]

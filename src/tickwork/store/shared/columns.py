@@ -108,6 +108,7 @@ NEW_SCHEDULE_OWN = (
     ("id", Kind.ID),
     ("bucket", Kind.SMALL),
     ("name", Kind.TEXT),
+    ("owner", Kind.TEXT),
     ("idempotency_key", Kind.TEXT),
     ("fingerprint", Kind.BYTES),
     ("metadata", Kind.BYTES),
@@ -150,7 +151,7 @@ SCHEDULE = (
     "fired", "runs", "last_status", "last_error", "error_count", "idempotency_key",
     "fingerprint", "created_at", "updated_at", "changed_at", "rule", "queue", "body", "type",
     "content_type", "priority", "overlap", "on_dead", "retry", "expires_after_seconds",
-    "metadata", "shift",
+    "metadata", "shift", "owner",
 )  # fmt: skip
 """A stored schedule: its state, and then its definition."""
 
@@ -159,7 +160,7 @@ def own_values(new: NewSchedule) -> tuple[Any, ...]:
     """The values of `NEW_SCHEDULE_OWN`."""
     definition = new.definition
     return (
-        new.id, bucket_of(new.id), new.name, new.idempotency_key, new.fingerprint,
+        new.id, bucket_of(new.id), new.name, new.owner, new.idempotency_key, new.fingerprint,
         definition.metadata, definition.body,
     )  # fmt: skip
 

@@ -72,6 +72,7 @@ def schedule(row: Any) -> Schedule:
         error_count=row["error_count"],
         idempotency_key=row["idempotency_key"],
         fingerprint=row["fingerprint"],
+        owner=row["owner"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         changed_at=row["changed_at"],

@@ -85,7 +85,13 @@ class PostgresSchedules:
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
         check_limit(limit)
-        said = (scope.tenant, selection.name, selection.calendar)
+        said = (
+            scope.tenant,
+            selection.name,
+            selection.calendar,
+            selection.owner,
+            selection.name_prefix,
+        )
         if selects_nothing(selection) or not all(
             is_name(text) for text in said if text is not None
         ):
@@ -151,9 +157,10 @@ def _listing(
     bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
     behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
     said = (selection.name, selection.calendar)
+    more = (selection.owner, selection.name_prefix, selection.metadata)
     if selection.order is ScheduleOrder.NEXT_DUE:
         since = (None, _FIRST_ID) if after is None else (after.due_at, after.id)
-        values = (*bounds, *since, selection.before, selection.status, *said, limit)
+        values = (*bounds, *since, selection.before, selection.status, *said, limit, *more)
         return SQL.schedules_by_due, values
     if selection.order is ScheduleOrder.NAME:
         last = "" if after is None else after.name
@@ -161,7 +168,15 @@ def _listing(
             last = _BEHIND_ALL_NAMES
         else:
             behind = (behind[0], _FIRST_ID)
-        return SQL.schedules_by_name, (*bounds, *behind, selection.status, *said, limit, last)
+        return SQL.schedules_by_name, (
+            *bounds,
+            *behind,
+            selection.status,
+            *said,
+            limit,
+            last,
+            *more,
+        )
     if selection.calendar is not None:
-        return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *said, limit)
-    return SQL.schedules_by_id, (*bounds, *behind, selection.status, *said, limit)
+        return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *said, limit, *more)
+    return SQL.schedules_by_id, (*bounds, *behind, selection.status, *said, limit, *more)

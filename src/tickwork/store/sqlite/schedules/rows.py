@@ -53,7 +53,7 @@ def read_schedule(row: Row) -> StoredSchedule:
         rowid, queue_id, tenant, id_, name, status, version, next_slot, due_at, look_at, last_slot,
         fired, runs, last_status, last_error, error_count, idempotency_key, fingerprint,
         created_at, updated_at, changed_at, rule, queue, body, type_, content_type, priority,
-        overlap, on_dead, retry, expires_after_seconds, metadata, shift,
+        overlap, on_dead, retry, expires_after_seconds, metadata, shift, owner,
     ) = row  # fmt: skip
     schedule_id = UUID(bytes=id_)
     definition = Definition(
@@ -87,6 +87,7 @@ def read_schedule(row: Row) -> StoredSchedule:
         error_count=error_count,
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
+        owner=owner,
         created_at=from_microseconds(created_at),
         updated_at=from_microseconds(updated_at),
         changed_at=from_microseconds(changed_at),

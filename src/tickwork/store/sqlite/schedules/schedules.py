@@ -52,7 +52,13 @@ class Lister:
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
         check_limit(limit)
-        said = (scope.tenant, selection.name, selection.calendar)
+        said = (
+            scope.tenant,
+            selection.name,
+            selection.calendar,
+            selection.owner,
+            selection.name_prefix,
+        )
         if selects_nothing(selection) or not all(
             is_storable(text) for text in said if text is not None
         ):
@@ -117,24 +123,29 @@ def _of_tenant(
     wanted = (
         selection.status and str(selection.status), selection.calendar, selection.name, limit,
     )  # fmt: skip
+    more = (selection.owner, selection.name_prefix, selection.metadata)
     found: list[Any] = []
     if selection.order is ScheduleOrder.NEXT_DUE:
         since = -_NEVER if after is None or after.due_at is None else to_microseconds(after.due_at)
         until = _NEVER if selection.before is None else to_microseconds(selection.before)
-        values = (tenant, since, *wanted, behind, until)
+        values = (tenant, since, *wanted, behind, until, *more)
         found = transaction.execute(SQL.schedules_by_due, values).fetchall()
     elif selection.order is ScheduleOrder.NAME:
         last = "" if after is None else _name(after)
         if last is not None:
-            found = transaction.execute(SQL.schedules_by_name, (tenant, last, *wanted)).fetchall()
+            found = transaction.execute(
+                SQL.schedules_by_name, (tenant, last, *wanted, None, None, *more)
+            ).fetchall()
             behind = _FIRST_ID
         if len(found) < limit:
-            more = (*wanted[:-1], limit - len(found))
+            rest = (*wanted[:-1], limit - len(found))
             found += transaction.execute(
-                SQL.schedules_without_name, (tenant, behind, *more)
+                SQL.schedules_without_name, (tenant, behind, *rest, None, None, *more)
             ).fetchall()
     else:
-        found = transaction.execute(_by_id(selection), (tenant, behind, *wanted)).fetchall()
+        found = transaction.execute(
+            _by_id(selection), (tenant, behind, *wanted, None, None, *more)
+        ).fetchall()
     return [read_schedule(row).schedule for row in found]
 
 
@@ -148,6 +159,8 @@ def _by_id(selection: ScheduleSelection) -> str:
     statement: str = SQL.schedules_by_id
     if selection.calendar is not None:
         statement = SQL.schedules_of_calendar
+    elif selection.owner is not None:
+        statement = SQL.schedules_of_owner
     elif selection.status is not None:
         statement = SQL.schedules_of_status
     return statement

@@ -6,6 +6,8 @@
         AND (s.tenant, s.name) > ($3, $9::text)
         AND ($5::text IS NULL OR s.status = $5) AND ($6::text IS NULL OR s.name = $6)
         AND ($7::text IS NULL OR s.calendar = $7)
+        AND ($10::text IS NULL OR s.owner = $10) AND ($11::text IS NULL OR starts_with(s.name, $11))
+        AND ($12::jsonb IS NULL OR convert_from(s.metadata, 'UTF8')::jsonb @> $12::jsonb)
     ORDER BY s.tenant, s.name
     LIMIT $8
 )
@@ -16,6 +18,8 @@ UNION ALL
         AND (s.name IS NULL OR s.status = 'deleted') AND $6::text IS NULL
         AND CASE WHEN $5::text IS NULL THEN s.status <> 'deleted' ELSE s.status = $5 END
         AND ($7::text IS NULL OR s.calendar = $7)
+        AND ($10::text IS NULL OR s.owner = $10) AND ($11::text IS NULL OR starts_with(s.name, $11))
+        AND ($12::jsonb IS NULL OR convert_from(s.metadata, 'UTF8')::jsonb @> $12::jsonb)
     ORDER BY s.tenant, s.id
     LIMIT $8
 )
