@@ -172,19 +172,17 @@ async def test_schedules_are_listed_by_owner_name_prefix_and_metadata(
     store: Store, clock: VirtualClock, order: ScheduleOrder
 ) -> None:
     await make_queue(store)
-    both, first, other, bare = [
-        await create(store, clock, **fields)
-        for fields in (
-            {"owner": "ada", "name": "report a", "metadata": encoded({"plan": "pro", "seats": 3})},
-            {"owner": "ada", "name": "report b", "metadata": encoded({"plan": "free"})},
-            {
-                "owner": "bob",
-                "name": "reminder",
-                "metadata": encoded({"plan": "pro", "trial": True}),
-            },
-            {},
-        )
+    wanted: list[dict[str, Any]] = [
+        {"owner": "ada", "name": "report a", "metadata": encoded({"plan": "pro", "seats": 3})},
+        {"owner": "ada", "name": "report b", "metadata": encoded({"plan": "free"})},
+        {
+            "owner": "bob",
+            "name": "reminder",
+            "metadata": encoded({"plan": "pro", "trial": True}),
+        },
+        {},
     ]
+    both, first, other, bare = [await create(store, clock, **fields) for fields in wanted]
 
     async def names(**selection: Any) -> set[str | None]:
         found = await paged(store, DEFAULT, order=order, **selection)
