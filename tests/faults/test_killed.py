@@ -13,7 +13,7 @@ from tests.kit.process import Children
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
 
-ROUNDS = 3
+ROUNDS = 2
 ROUNDS_OF_A_SOAK = 100
 
 

@@ -30,7 +30,7 @@ from tickwork.store.ids import new_id
 
 COMPLETIONS = "completions"
 SIZES = (0, 1, 2, 3, 5, 8, 13, 21)
-ROUNDS, FILLERS_KILLED, BATCHES = 2, 3, 24
+ROUNDS, FILLERS_KILLED, BATCHES = 1, 2, 24
 ROUNDS_OF_A_SOAK, FILLERS_KILLED_IN_A_SOAK, BATCHES_OF_A_SOAK = 60, 80, 400
 ITEMS = 3
 ORDERS = handler.Orders(ways={QUEUE: {"plain": 8, "retry": 2, "dead": 3}}, together=2)

@@ -16,7 +16,7 @@ from tests.stores.home import Home
 from tickwork.core.model import SYSTEM, QueueSettings
 
 QUEUE, GRAVES = "inputs", "graves"
-ROUNDS = 2
+ROUNDS = 1
 ROUNDS_OF_A_SOAK = 60
 ORDERS = handler.Orders(
     ways={QUEUE: {"plain": 3, "dead": 5, "retry": 1}, GRAVES: {"plain": 3, "retry": 1}}, together=2

@@ -18,7 +18,7 @@ from tickwork.core.model import DEFAULT, SYSTEM, NewMessage, QueueSettings
 from tickwork.store.ids import new_id
 
 QUEUE = "inputs"
-EVENTS, ROUNDS = 200, 2
+EVENTS, ROUNDS = 200, 1
 EVENTS_OF_A_SOAK, ROUNDS_OF_A_SOAK = 3_000, 60
 ORDERS = handler.Orders(
     ways={QUEUE: {"plain": 4, "joint": 4, "retry": 2, "dead": 1}}, together=2, busy_seconds_max=0.01

@@ -19,7 +19,7 @@ from tickwork.core.model import SYSTEM, QueueSettings
 
 QUEUE = "inputs"
 KEYS = 16
-ROUNDS = 2
+ROUNDS = 1
 ROUNDS_OF_A_SOAK = 60
 ORDERS = handler.Orders(
     ways={QUEUE: {"plain": 8, "joint": 4, "retry": 3, "release": 1, "dead": 1}},

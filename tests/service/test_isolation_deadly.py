@@ -17,7 +17,16 @@ OTHERS = ["a", "b", "c"]
 LIVES_MAX = 10
 
 
-@pytest.mark.parametrize("isolation", ["task", "thread"])
+@pytest.mark.parametrize(
+    ("home", "isolation"),
+    [
+        ("sqlite", "thread"),
+        ("postgres", "task"),
+        pytest.param("sqlite", "task", marks=pytest.mark.soak),
+        pytest.param("postgres", "thread", marks=pytest.mark.soak),
+    ],
+    indirect=["home"],
+)
 async def test_who_ends_its_worker_is_dead_in_the_end_and_the_others_are_done_once(
     home: Home, children: Children, isolation: str
 ) -> None:

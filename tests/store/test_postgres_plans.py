@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from tests.stores.open_homes import Homes
+from tests.kit.databases import PostgresHost
+from tests.store.filled import filled_database, unchanged
 from tickwork.store.postgres.engine.sql import SQL
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -85,19 +86,20 @@ _FILL = [
 ]
 
 
-@pytest.fixture(params=["analysed"])
-async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+@pytest.fixture(scope="module", params=["analysed"])
+def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
+    statements = [*_FILL]
+    if request.param == "analysed":
+        statements.append("ANALYZE")
+    with filled_database(postgres_server, statements) as url:
+        yield url
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
     """A connection to a database with many messages, with full or little statistics."""
-    async with homes.take("postgres") as home:
-        opened: Connection = await asyncpg.connect(home.url)
-        for statement in _FILL:
-            await opened.execute(statement)
-        if request.param == "analysed":
-            await opened.execute("ANALYZE")
+    async with unchanged(database) as opened:
         yield opened
-        await opened.execute("TRUNCATE tickwork_messages, tickwork_nodes, tickwork_queues CASCADE")
-        await opened.execute("ALTER TABLE tickwork_messages RESET (autovacuum_enabled)")
-        await opened.close()
 
 
 async def generic_plan(connection: Connection, name: str) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def has_sort(plan: dict[str, Any]) -> bool:
     return any("Sort" in node["Node Type"] for node in nodes(plan))
 
 
-@pytest.mark.parametrize("connection", ["analysed", "not analysed"], indirect=True)
+@pytest.mark.parametrize("database", ["analysed", "not analysed"], indirect=True)
 async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
     plans = {name: await generic_plan(connection, name) for name in WAYS}
     assert {name: ways_to("tickwork_messages", plan) for name, plan in plans.items()} == WAYS

@@ -3,11 +3,12 @@
 The plans are generic, on tables with full or no statistics.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
-import asyncpg
 import pytest
 
+from tests.kit.databases import PostgresHost
+from tests.store.filled import filled_database, unchanged
 from tests.store.test_postgres_plans import (
     BY_PLACE,
     Connection,
@@ -17,7 +18,6 @@ from tests.store.test_postgres_plans import (
     plan_of,
     ways_to,
 )
-from tests.stores.open_homes import Homes
 from tickwork.store.postgres.engine.sql import SQL
 
 MESSAGES, LETTERS = "tickwork_messages", "tickwork_dead_letters"
@@ -149,23 +149,24 @@ _FILL = [
 ]
 
 
-@pytest.fixture(params=["analysed", "not analysed"])
-async def connection(request: pytest.FixtureRequest, homes: Homes) -> AsyncIterator[Connection]:
+@pytest.fixture(scope="module", params=["analysed", "not analysed"])
+def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
+    # Only the tests themselves collect statistics.
+    statements = [
+        *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in TABLES),
+        *_FILL,
+    ]
+    if request.param == "analysed":
+        statements.append("ANALYZE")
+    with filled_database(postgres_server, statements) as url:
+        yield url
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
     """A connection to a database with many rows in every table."""
-    async with homes.take("postgres") as home:
-        opened: Connection = await asyncpg.connect(home.url)
-        for table in TABLES:
-            # Nothing but the test itself touches the tables.
-            await opened.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
-        for statement in _FILL:
-            await opened.execute(statement)
-        if request.param == "analysed":
-            await opened.execute("ANALYZE")
+    async with unchanged(database) as opened:
         yield opened
-        await opened.execute(f"TRUNCATE {', '.join(TABLES)}")
-        for table in TABLES:
-            await opened.execute(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
-        await opened.close()
 
 
 async def test_every_statement_finds_its_rows_by_an_index(connection: Connection) -> None:
@@ -177,7 +178,7 @@ async def test_every_statement_finds_its_rows_by_an_index(connection: Connection
         assert not has_sort(plans[name]), f"{name} reads more than it gives, to sort it"
 
 
-@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+@pytest.mark.parametrize("database", ["analysed"], indirect=True)
 @pytest.mark.parametrize("lock", ["", " FOR UPDATE SKIP LOCKED"])
 async def test_dead_letters_are_read_in_index_order(connection: Connection, lock: str) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
@@ -190,7 +191,7 @@ async def test_dead_letters_are_read_in_index_order(connection: Connection, lock
         assert "failed_at" in str([node.get("Index Cond") for node in nodes(plan)])
 
 
-@pytest.mark.parametrize("connection", ["analysed"], indirect=True)
+@pytest.mark.parametrize("database", ["analysed"], indirect=True)
 async def test_dead_letters_are_found_by_their_ids(connection: Connection) -> None:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     await connection.execute(f"PREPARE chosen AS {SQL.pick_dead_letters_by_id}")

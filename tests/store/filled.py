@@ -1,0 +1,47 @@
+"""Databases with many rows, filled once for a module: query plans need them, and no test changes
+them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeAlias
+
+import asyncpg
+
+from tests.kit.databases import PostgresHost
+from tickwork.store.postgres.engine.migrate import migrate
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@contextmanager
+def filled_database(server: PostgresHost, statements: Iterable[str]) -> Iterator[str]:
+    """The URL of a migrated database on which the statements were run. It is dropped at the end."""
+
+    async def fill() -> str:
+        url = await server.create_database()
+        await migrate(url)
+        connection = await asyncpg.connect(url)
+        for statement in statements:
+            await connection.execute(statement)
+        await connection.close()
+        return url
+
+    with ThreadPoolExecutor(1) as pool:  # This session may have an event loop already.
+        url = pool.submit(asyncio.run, fill()).result()
+        yield url
+        pool.submit(asyncio.run, server.drop_database(url)).result()
+
+
+@asynccontextmanager
+async def unchanged(url: str) -> AsyncIterator[Connection]:
+    """A connection in a transaction that is rolled back."""
+    connection: Connection = await asyncpg.connect(url)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield connection
+    finally:
+        await transaction.rollback()
+        await connection.close()
