@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch
     from tickwork.core.message.dead_letter import DeadGroup, DeadLetter
+    from tickwork.core.options import ScheduleFields
     from tickwork.core.queue.stats import QueueStats
     from tickwork.core.schedule.firing import FiringRecord
     from tickwork.core.schedule.model import Calendar
@@ -61,6 +62,7 @@ __all__ = [
     "QueueStats",
     "ReplaySummary",
     "Schedule",
+    "ScheduleFields",
     "Snooze",
     "StoreUnavailable",
     "StoredMessage",
@@ -94,6 +96,7 @@ _MODULES = {
     "QueueStats": "tickwork.core.queue.stats",
     "ReplaySummary": "tickwork.ops.dead_letters",
     "Schedule": "tickwork.ops.schedules.public",
+    "ScheduleFields": "tickwork.core.options",
     "Snooze": "tickwork.app.message",
     "StoredMessage": "tickwork.ops.messages",
     "Tickwork": "tickwork.facade.app",

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, field
 
+from tickwork.core.message.body import decode_body
 from tickwork.core.model import ContentType, NewMessage
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000
@@ -69,6 +71,11 @@ class DeadLetter(Struct, frozen=True):
     format: int
     sent_at: datetime
     body: bytes
+
+    @property
+    def payload(self) -> Any:
+        """The decoded body."""
+        return decode_body(self.body, self.content_type)
 
 
 class DeadGroup(Struct, frozen=True):

@@ -1,0 +1,189 @@
+"""What an operator asks an app: queues, messages, batches, dead letters, nodes and schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickwork
+from tickwork.testing import harness
+
+EMAILS: Any = {"type": "queue", "queue": "emails"}
+
+
+@pytest.fixture
+def app() -> Tickwork:
+    return Tickwork()
+
+
+async def test_waiting_messages_are_shown_with_their_body(
+    app: Tickwork, database: str | None
+) -> None:
+    emails = app.queue("emails")
+    async with harness(app, database=database):
+        sent = await emails.send({"to": "ada"}, type="welcome", key="ada")
+        behind = await emails.send({"to": "ada"}, key="ada")
+        (first,) = await app.messages.peek("emails")
+        assert (str(first.id), first.body, first.state) == (sent, {"to": "ada"}, "ready")
+        assert (first.queue, first.type, first.key) == ("emails", "welcome", "ada")
+        assert await app.messages.get(sent) == first
+        assert (await app.messages.get(behind, queue="emails")).state == "blocked"
+        with pytest.raises(NotFound):
+            await app.messages.get(uuid4())
+        with pytest.raises(InvalidInput, match="message_id: must be an id, not 'abc'"):
+            await app.messages.get("abc")
+
+
+async def test_queues_are_listed_paused_and_purged(app: Tickwork, database: str | None) -> None:
+    emails = app.queue("emails", max_retries=7)
+    async with harness(app, database=database):
+        await emails.send("a")
+        assert [each.name for each in await app.queues.list()] == ["emails"]
+        await app.queues.pause("emails")
+        queue = await app.queues.get("emails")
+        assert (queue.paused, queue.settings.max_retries) == (True, 7)
+        await app.queues.resume("emails")
+        assert (await app.queues.stats("emails")).counts.ready == 1
+        assert await app.queues.purge("emails") == 1
+        assert await app.messages.peek("emails") == ()
+        with pytest.raises(NotFound):
+            await app.queues.get("emials")
+
+
+async def test_dead_letters_are_grouped_edited_replayed_and_discarded(
+    app: Tickwork, database: str
+) -> None:
+    emails, handled = app.queue("emails"), list[Any]()
+
+    @app.on("emails")
+    async def handle(message: Message) -> None:
+        if message.body != "good":
+            raise Permanent("no such address")
+        handled.append(message.body)
+
+    async with harness(app, database=database) as h:
+        await emails.send_batch(["bad", "worse", "worst"])
+        await h.drain()
+        (group,) = await app.dead_letters.groups("emails")
+        assert group.dead_letters == 3
+        first, second, third = await app.dead_letters.list("emails")
+        assert await app.dead_letters.list("emails", limit=2) == (first, second)
+        assert await app.dead_letters.list("emails", after=second.id) == (third,)
+        edited = await app.dead_letters.edit(first.id, "good")
+        assert (await app.dead_letters.get(str(first.id))) == edited
+        assert edited.payload == "good"
+        summary = await app.dead_letters.replay("emails", ids=[first.id])
+        assert (summary.replayed, summary.stopped) == (1, None)
+        await h.drain()
+        assert handled == ["good"]
+        assert await app.dead_letters.discard("emails") == 2
+        assert await app.dead_letters.list("emails") == ()
+
+
+async def test_batches_are_found_by_their_id(app: Tickwork, database: str | None) -> None:
+    app.queue("emails")
+    async with harness(app, database=database):
+        made = await app.batch("emails", ["a", "b"])
+        batch = await app.batches.get(made.id)
+        assert (batch.total, batch.pending) == (2, 2)
+        assert await app.batches.list() == (batch,)
+        assert len(await app.batches.items(made.id, "pending")) == 2
+        with pytest.raises(InvalidInput, match="status: must be one of pending"):
+            await app.batches.items(made.id, "waiting")
+        cancelled = await app.batches.cancel(made.id)
+        assert cancelled.failed == 2
+
+
+async def test_running_processes_are_listed(app: Tickwork, tmp_path: Path) -> None:
+    app = Tickwork(f"sqlite:///{tmp_path}/nodes.db")
+    app.queue("emails")
+
+    @app.on("emails")
+    async def handle(message: Message) -> None: ...
+
+    async with app.running():
+        (node,) = await app.nodes.list()
+        assert node.is_alive
+        assert set(node.roles) == {"scheduler", "worker"}
+
+
+async def test_a_schedule_shows_the_fields_it_was_created_with(
+    app: Tickwork, database: str
+) -> None:
+    app.queue("emails")
+    async with harness(app, database=database, start=datetime(2027, 3, 1, tzinfo=UTC)):
+        made = await app.schedules.create(
+            daily_time="08:30",
+            timezone="Europe/Berlin",
+            target=EMAILS,
+            payload={"to": "ada"},
+            metadata={"plan": "pro"},
+            name="reminder of ada",
+            owner="ada",
+            missed={"policy": "skip"},
+        )
+        assert made.daily_time == {"hour": 8, "minute": 30}
+        assert (made.timezone, made.kind, made.status) == ("Europe/Berlin", "daily", "active")
+        assert (made.target, made.payload) == (EMAILS, {"to": "ada"})
+        assert (made.metadata, made.owner) == ({"plan": "pro"}, "ada")
+        assert made.missed == {"policy": "skip", "cap": 10, "grace_seconds": 60}
+        assert made.next_fire_at == datetime(2027, 3, 1, 7, 30, tzinfo=UTC)
+        assert await app.schedules.get("reminder of ada") == made
+        minutes = await app.schedules.create(interval_minutes=90, target=EMAILS)
+        assert (minutes.interval_minutes, minutes.interval_seconds) == (90, None)
+        changed = await app.schedules.update(made.id, weekly_time="MON 09:00", payload=None)
+        assert (changed.daily_time, changed.payload) == (None, None)
+        assert changed.weekly_time == {"day_of_week": 1, "hour": 9, "minute": 0}
+        with pytest.raises(InvalidInput, match="owner: is set when the schedule is created"):
+            await app.schedules.update(made.id, owner="bob")  # type: ignore[call-arg]
+
+
+async def test_schedules_are_listed_by_owner_name_and_metadata(
+    app: Tickwork, database: str
+) -> None:
+    app.queue("emails")
+    async with harness(app, database=database) as h:
+
+        async def create(name: str, owner: str, plan: str) -> Schedule:
+            return await app.schedules.create(
+                interval_minutes=60, target=EMAILS, name=name, owner=owner, metadata={"plan": plan}
+            )
+
+        first = await create("report:ada", "ada", "pro")
+        second = await create("report:bob", "bob", "free")
+        third = await create("backup:bob", "bob", "pro")
+        listed = app.schedules.list
+        assert await listed(owner="bob") == (second, third)
+        assert await listed(name_prefix="report:") == (first, second)
+        assert await listed(metadata={"plan": "pro"}) == (first, third)
+        assert await listed(owner="bob", metadata={"plan": "pro"}) == (third,)
+        with pytest.raises(InvalidInput, match="metadata: must be an object"):
+            await listed(metadata={"plan": 1.5})  # type: ignore[dict-item]
+        hour = timedelta(hours=1)
+        fires = await app.schedules.upcoming(
+            owner="bob", since=h.now + hour, until=h.now + 3 * hour
+        )
+        assert {each.schedule_id for each in fires} == {second.id, third.id}
+        assert len(fires) == 2
+
+
+def test_only_what_users_need_is_on_the_app() -> None:
+    shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
+    assert shown == {
+        "background", "batch", "batches", "calendars", "close", "consumer", "dead_letters",
+        "messages", "nodes", "on", "on_completed", "open", "queue", "queues", "run", "running",
+        "schedule", "schedules", "tenant",
+    }  # fmt: skip
+
+
+def test_only_what_users_need_is_on_a_message() -> None:
+    shown = {name for name in dir(Message) if not name.startswith("_")}
+    assert shown == {
+        "ack", "attempts", "body", "causation_id", "correlation_id", "event_id", "hops", "id",
+        "key", "metadata", "retry", "send", "source", "tenant", "time_left", "timestamp",
+        "transaction", "type",
+    }  # fmt: skip
