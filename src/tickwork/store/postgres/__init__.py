@@ -1,21 +1,20 @@
-"""The store on PostgreSQL: many nodes, one truth.
+"""The store on PostgreSQL, for any number of nodes.
 
-Every intention is one statement where that is possible and one transaction where it is not;
-the fences (a claim's number and holder, a node's lease, a queue's existence) stand in the
-statement that writes. Nothing relies on a session: all but LISTEN works behind a pooler that
-gives connections out by transaction.
+Each operation is one statement where possible, else one transaction. The statement that writes also
+checks the fences: a claim's number and holder, a node's lease, a queue's existence. Nothing depends
+on a session: everything but LISTEN works behind a pooler in transaction mode.
 
-Whoever takes several things takes them in this order, and of each kind in the order of their keys:
+Transactions take locks in this order, and within each kind in the order of keys:
 
 ```
   a node · a tenant with limits · a queue
-      → messages in one's own hand: nobody else wants them
+      → messages that the transaction's own claims cover: no one else wants them
       → keys → shards → schedules → messages that wait
       → batches' counts → backlogs
 ```
 
-Who has a schedule passes over messages that somebody else is at, and does not wait for them: their
-holder may be on the way to the schedule.
+A transaction that has locked a schedule skips messages that others have locked. It must not wait
+for them: their holder may be waiting for the schedule.
 """
 
 from tickwork.store.postgres.store import PostgresStore

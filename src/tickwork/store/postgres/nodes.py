@@ -1,8 +1,8 @@
 """Nodes on PostgreSQL.
 
-A claim holds its node's row (`FOR KEY SHARE`) until it commits, and whoever ends a node takes
-the row for update first: so after a node is taken no claim of it can still be under way, and
-the next statement sees everything it holds.
+A claim locks its node's row (`FOR KEY SHARE`) until it commits. To end a node, a transaction first
+locks the row for update. After that no claim of the node is in progress, and the next statement
+sees all its claims.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Taking away on PostgreSQL what was kept long enough: a short transaction for each kind.
+"""The pruner on PostgreSQL: one short transaction for each kind of record, and daily partitions of
+firings.
 
-Firings by day on PostgreSQL: partitions that are made ahead, and dropped whole when old.
-
-Making or dropping one needs a moment alone with the table. Whoever does not get it at once gives
-up, and the next pass tries again: what has no day of its own lies in the default partition, and
-is taken away from there by its age. A day that has records there already gets no partition.
+Partitions are created ahead and dropped as a whole. Both need an exclusive lock on the table. If it
+is not free, the pass gives up and the next one tries again: records without a partition of their
+day go to the default partition, and are deleted from there by age. A day with records in the
+default partition gets no partition.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from tickwork.store.postgres.messages.backlog import recount_backlog
 from tickwork.store.shared.counters import CounterKey, Counters
 
 DAYS_AHEAD = 3
-"""So many days, with today, have their partition."""
+"""Number of days, including today, that have a partition."""
 
 COUNTED_BYTES_MAX = 64 * 2**20
-"""A larger day is not counted record by record when it goes: its number is the statistics'."""
+"""Maximum size in bytes of a day whose records are counted before it is dropped. For a larger
+day the number comes from the statistics."""
 
 _LOCK_KEY = 0x66697265  # "fire": only the making and dropping of days takes this advisory lock.
 _DAY = timedelta(days=1)
@@ -40,13 +41,13 @@ _PREFIX = "tickwork_firings_"
 
 
 class FiringPartitions:
-    """Makes and drops days."""
+    """Creates and drops daily partitions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def turn(self, now: datetime) -> int:
-        """One pass: makes the coming days, drops one that is old; how many records that had."""
+        """Creates partitions ahead and drops one old one; returns how many records that had."""
         today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         known = await self._database.run(lambda each: each.fetch(SQL.firing_partitions))
         names = {row["name"] for row in known}
@@ -61,7 +62,7 @@ class FiringPartitions:
         return 0
 
     async def _alone(self, work: Any) -> int:
-        """Does something to the partitions, or nothing if somebody is in the way."""
+        """Changes the partitions, or does nothing if another transaction holds the lock."""
 
         async def whole(connection: Connection) -> int:
             if not await connection.fetchval(SQL.try_lock_partitions, _LOCK_KEY):
@@ -105,14 +106,14 @@ def _name(day: datetime) -> str:
 
 
 QUEUES_PER_PASS = 10
-"""As many queues with a cap are counted anew in a pass."""
+"""Number of capped queues whose backlog is recounted in one pass."""
 
 RECEIPT_SECONDS = 86_400
-"""So long the receipts of sends are kept; they serve repeats, which come within seconds."""
+"""Seconds to keep the receipts of sends. They serve repeats, which arrive within seconds."""
 
 
 class PostgresPruner:
-    """Takes away what was kept long enough."""
+    """Deletes records after their retention."""
 
     def __init__(self, database: Database, moment: Moment, tallies: Counters) -> None:
         self._database, self._moment, self._tallies = database, moment, tallies
@@ -153,8 +154,8 @@ class PostgresPruner:
         )
 
     async def _recount(self) -> None:
-        """Counts anew what waits in some queues that have a cap, in turn: a cap that was given
-        while messages were being settled has counted those."""
+        """Recounts the backlog of some capped queues, in turn: a cap that was set during
+        settlements may have counted their messages."""
         queues = await self._database.run(
             lambda connection: connection.fetch(
                 SQL.capped_queues, self._last_capped, QUEUES_PER_PASS
@@ -175,12 +176,12 @@ class PostgresPruner:
         )
 
     async def _take_firings(self, now: datetime, limit: int) -> int:
-        """A day that is old as a whole, and some records that lie in none."""
+        """Drops an old day, and deletes old records of the default partition."""
         records = await self._partitions.turn(now)
         return records + len(await self._take(SQL.prune_firings, now, FIRINGS_KEPT_SECONDS, limit))
 
     async def _take_batches(self, now: datetime, limit: int) -> int:
-        """Items first, some at a time; a batch goes when it has none left."""
+        """Deletes items first, some at a time, and then batches without items."""
         until = now - timedelta(seconds=BATCH_RETENTION_SECONDS)
 
         async def work(connection: Connection) -> int:

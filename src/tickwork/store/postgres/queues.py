@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 QUEUES_REMEMBERED_MAX = 10_000
 QUEUES_REMEMBERED_SECONDS = 1.0
-"""Another process may delete a queue, or make one that comes before a shared one."""
+"""Seconds a queue is cached. Another process may delete it, or create one that takes precedence
+over a shared one."""
 
 
 class PostgresTenants:
-    """The owners."""
+    """Tenants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,10 +66,10 @@ class _Remembered(NamedTuple):
 
 
 class PostgresQueues:
-    """Queues by name. What a name meant is remembered for a moment."""
+    """Queues by name, cached briefly."""
 
     purger: Purger
-    """Given when there is one: what purging brings about stands above the queues' names."""
+    """Set when the store is assembled: it depends on modules that depend on queues."""
 
     def __init__(self, database: Database, moment: Moment, wakeups: PostgresWakeups) -> None:
         self._database, self._moment, self._wakeups = database, moment, wakeups
@@ -115,11 +116,11 @@ class PostgresQueues:
         return rows.queue(row)
 
     async def id_of(self, scope: Scope, name: str) -> UUID:
-        """The id behind a name."""
+        """Returns the id of a queue."""
         return (await self.remembered(scope, name)).id
 
     async def remembered(self, scope: Scope, name: str) -> Queue:
-        """A queue as it was a moment ago; remembered, because every send and claim asks."""
+        """Returns a queue from the cache if possible: every send and claim needs one."""
         now, is_virtual = monotonic(), self._moment() is not None
         found = self._known.get((scope.tenant, name))
         if found is None or is_virtual or found.until_monotonic < now:
@@ -131,7 +132,7 @@ class PostgresQueues:
         return found.queue
 
     def forget(self, queue_ids: set[UUID]) -> None:
-        """Drops names whose queue turned out to be gone, or to have changed."""
+        """Removes queues from the cache that were deleted or changed."""
         self._known = {
             name: each for name, each in self._known.items() if each.queue.id not in queue_ids
         }
@@ -179,7 +180,8 @@ class PostgresQueues:
         return queue_id
 
     async def _own(self, scope: Scope, name: str) -> UUID:
-        """The queue, if it is the scope's own to change; a shared one is the system's."""
+        """Returns the id of a queue that the scope may change; only the system may change a
+        shared one."""
         queue = await self.get(scope, name)
         if queue.tenant != scope.tenant:
             raise Conflict(f"queue {name} is shared; only the system may change it")

@@ -1,4 +1,4 @@
-"""The reaper on PostgreSQL: one short transaction for each kind of thing that has ended."""
+"""The reaper on PostgreSQL: one short transaction for each kind of expired record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Work = Callable[[Connection], Awaitable[tuple[Reaped, Settled | None]]]
 
 
 class PostgresReaper:
-    """Gives back what its holder will not."""
+    """Ends expired leases and expires messages."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class PostgresReaper:
         return await self._bury(connection, found)
 
     async def _retire(self, limit: int) -> list[Reaped]:
-        """Expires what waited too long, some queues a pass, in turn."""
+        """Expires messages by the retention of their queue, some queues in each pass."""
         queues = await self._database.run(
             lambda connection: connection.fetch(
                 SQL.next_queues, self._last_queue_id, QUEUES_PER_PASS
@@ -147,7 +147,7 @@ class PostgresReaper:
     async def _bury(
         self, connection: Connection, found: Sequence[Any]
     ) -> tuple[Reaped, Settled | None]:
-        """Buries what was found to wait too long, if it still does."""
+        """Records dead letters for messages that have expired, if they still wait."""
         if not found:
             return Reaped(), None
         await self._leaving.take_keys(connection, found)
@@ -181,12 +181,12 @@ def _buried(row: Any, reason: str) -> Ending:
 
 
 def _is_unseen_slot(row: Any) -> bool:
-    """Whether it was a slot, and no extra run, that nobody had begun with."""
+    """Whether it was a slot, not an extra run, that was never started."""
     return row["slot"] is not None and not row["run"] and not row["attempts"]
 
 
 def _lease_end(row: Any) -> Ending:
-    """The end of a pull that was not settled in time: it counts as an attempt."""
+    """The ending of a pull lease that expired: it counts as an attempt."""
     terms, held = row["terms"], _held(row)
     is_used_up = row["attempts"] + 1 > slot_end.max_retries_for(terms, row["max_retries"])
     firing = None

@@ -1,4 +1,4 @@
-"""What passes through queues, on PostgreSQL: written down by the minute, and read at a glance."""
+"""Counters of queues on PostgreSQL, stored by the minute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tickwork.store.shared.counters import CounterKey, Counters
 
 
 class PostgresStats:
-    """What passes, counted."""
+    """Counters of queues."""
 
     def __init__(
         self, database: Database, moment: Moment, queues: PostgresQueues, tallies: Counters

@@ -40,7 +40,7 @@ from tickwork.store.shared.waiting import within
 CONNECTIONS_MAX = 10
 
 CONNECTIONS_READY = 4
-"""So many a busy worker uses: two claims and two settlements at a time."""
+"""Number of connections to prepare. A busy worker runs two claims and two settlements at a time."""
 
 _USUAL = (
     SQL.send,
@@ -50,14 +50,15 @@ _USUAL = (
     SQL.ack_plain,
     SQL.explain_empty_claim,
 )
-"""What is asked about every message, or all the time."""
+"""Statements that run for every message, or all the time."""
 
 CLOSE_SECONDS_MAX = 3.0
-"""So long what was accepted may take when the store is closed; its callers have waited before."""
+"""Maximum number of seconds to finish accepted work when the store is closed. Callers have
+waited for their own work before."""
 
 
 class PostgresStore:
-    """The nouns of one database. Open it with `open`; the schema must be there already."""
+    """The nouns of one database. Use `open`; the schema must exist."""
 
     def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
         self._database, self._moment = database, moment
@@ -102,10 +103,10 @@ class PostgresStore:
         direct_url: str | None = None,
         connections_max: int = CONNECTIONS_MAX,
     ) -> PostgresStore:
-        """Connects, to a schema that is up to date.
+        """Connects to a database whose schema is up to date.
 
-        With `direct_url` the first URL is a transaction pooler's, and only LISTEN goes the
-        direct way.
+        With `direct_url`, the first URL is that of a transaction pooler, and only LISTEN connects
+        directly.
         """
         database = await Database.open(
             url, connections_max=connections_max, pooled=direct_url is not None

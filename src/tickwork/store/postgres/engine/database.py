@@ -1,7 +1,7 @@
-"""The way to the server: a pool, reconnecting, and errors in our own words.
+"""The connection pool: it reconnects, and translates errors of the driver.
 
-An operation that is safe to repeat is tried again when the connection breaks, for a short
-while; any other raises `StoreUnavailable`, and its caller knows what it may have left behind.
+An operation that is safe to repeat is retried for a few seconds when the connection breaks. Any
+other raises `StoreUnavailable`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolC
 Result = TypeVar("Result")
 
 TRIES_MAX = 7
-"""With pauses that double from 50 ms: about three seconds, enough for a restart."""
+"""Maximum number of tries. With pauses that double from 50 ms they take about three seconds,
+enough for a restart of the server."""
 
 _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
@@ -30,8 +31,8 @@ _COMMAND_TIMEOUT_SECONDS = 60.0
 _CLOSE_TIMEOUT_SECONDS = 2.0
 
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
-"""Under a third of a node's lease. A process that is frozen, or whose machine is gone, in the
-middle of a transaction would otherwise hold its rows, and whoever waits for them, for ever."""
+"""Seconds a transaction may idle: less than a third of a node's lease. Otherwise a process that
+is frozen, or whose machine is gone, would keep its row locks for ever."""
 
 _IDLE_SETTING = "idle_in_transaction_session_timeout"
 _IDLE_MILLISECONDS = str(int(_IDLE_IN_TRANSACTION_SECONDS * 1000))
@@ -46,14 +47,14 @@ SESSION = {
 }
 
 BOUNDED = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
-"""For servers that know it, from 17 on. A process that is frozen while it prepares a statement is
-not idle to its server, and the bound above does not count."""
+"""Settings for servers from version 17 on. A process that is frozen while it prepares a
+statement is not idle to the server, so the idle timeout does not apply."""
 
 _PLANS_AS_USUAL = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
 
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
 CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
-"""What a failed connection raises; a URL that cannot be read is a ValueError."""
+"""Errors of a failed connection. An unreadable URL is a ValueError."""
 
 _NOT_REACHED = (
     "does the server run, and are host and port of the database's URL right? It is what --database "
@@ -73,7 +74,7 @@ class Database:
 
     @classmethod
     async def open(cls, url: str, *, connections_max: int, pooled: bool) -> Database:
-        """Connects; behind a pooler (`pooled`) no statement outlives its transaction."""
+        """Connects. Behind a pooler (`pooled`), no prepared statement outlives its transaction."""
         connecting = partial(
             asyncpg.create_pool,
             url,
@@ -103,9 +104,9 @@ class Database:
         return cls(pool, url, pooled=pooled)
 
     async def make_ready(self, statements: Sequence[str], connections: int) -> None:
-        """Opens so many connections, and runs the statements once on each, about nothing: the
-        driver has to meet their types there, and the server to plan them. Without values none of
-        them may do anything."""
+        """Opens connections and runs the statements once on each with NULL parameters: the
+        driver learns their types, and the server plans them. With NULL parameters no statement
+        may change anything."""
         # No more than half of them: others may be doing the same.
         wanted = min(connections, max(self._pool.get_max_size() // 2, 1))
         try:
@@ -121,17 +122,18 @@ class Database:
 
     @property
     def bounds(self) -> str:
-        """What a transaction must say for itself, if its session cannot; else nothing."""
+        """Settings that a transaction needs if its session cannot have them; else empty."""
         return f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}" if self._pooled else ""
 
     @property
     def plans_as_usual(self) -> str:
-        """What a transaction must say before statements that are not ours, for which the session's
-        way to plan is not meant; nothing if it has none."""
+        """Settings that restore the server's planner for statements of callers; empty if the
+        session has none of ours."""
         return "" if self._pooled else _PLANS_AS_USUAL
 
     async def close(self) -> None:
-        """Lets go, within a bound: of a server that does not answer without a word."""
+        """Closes the pool within a bound; connections to a server that does not answer are
+        dropped."""
         is_closed: bool | None = False
         with suppress(*_LOST):
             is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
@@ -145,13 +147,13 @@ class Database:
     async def run(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
     ) -> Result:
-        """Runs statements on a connection, each committed by itself."""
+        """Runs statements on a connection, each in a transaction of its own."""
         if self._pooled:
             return await self.transact(work, repeatable=repeatable)
         return await self._try(work, repeatable=repeatable)
 
     async def look(self, statement: str, *values: object) -> list[asyncpg.Record]:
-        """Reads by a plan that is made for these values."""
+        """Runs a query with a plan for its actual values."""
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
             await connection.execute(CUSTOM_PLAN)
@@ -162,10 +164,10 @@ class Database:
     async def transact(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
     ) -> Result:
-        """Runs statements as one transaction, each seeing what was committed before it.
+        """Runs statements in one transaction, at READ COMMITTED.
 
-        Whoever waited for a lock must see what its holder did: under any stricter level the
-        next statement would still look at the past.
+        After waiting for a lock, a statement must see what its holder committed. Under a stricter
+        level it would still see the old state.
         """
 
         async def whole(connection: Connection) -> Result:
@@ -196,12 +198,12 @@ class Database:
 
 
 async def _leave_as_it_is(_connection: object) -> None:
-    """Our statements change nothing of a session, so there is nothing to reset; asking the
-    server to would double the round trips."""
+    """Does nothing: our statements do not change the session, and a reset would double the round
+    trips."""
 
 
 def as_store_error(error: Exception) -> StoreError:
-    """What an error of the driver means for a caller."""
+    """Translates an error of the driver."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedColumnError):

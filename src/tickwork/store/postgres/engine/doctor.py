@@ -1,4 +1,4 @@
-"""What a PostgreSQL set-up gives, in plain words."""
+"""Checks of a PostgreSQL set-up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT_PORT = 5432
 
 
 async def examine(url: str) -> tuple[Finding, ...]:
-    """Looks at one database; a connection that fails is a finding, not an error."""
+    """Checks a database. A failed connection is a finding, not an error."""
     try:
         connection = await asyncpg.connect(url, timeout=10)
     except CONNECT_ERRORS as error:
@@ -108,7 +108,7 @@ def _failover(row: Any) -> Finding:
 
 
 def _pooler(url: str, row: Any) -> Finding:
-    """A server that answers on another port than we asked is behind something."""
+    """A server that answers from another port than the URL's is behind a pooler or a proxy."""
     asked = urlsplit(url).port or _DEFAULT_PORT
     if row["port"] is None or row["port"] == asked:
         return Finding("pooler", Level.OK, "connected to the server itself")

@@ -1,6 +1,6 @@
-"""Which database a URL is for, however it is spelt.
+"""Tells whether two URLs name the same database.
 
-What a URL leaves open is read as the driver does: from the environment, else by its defaults.
+What a URL leaves out is taken from the environment, or from the driver's defaults.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _PORT = "5432"
 
 
 class DatabaseIdentity(NamedTuple):
-    """A database, and where in it names are looked for. Two hosts that are written differently are
-    two: `localhost` need not be `127.0.0.1`."""
+    """A database and its search path. Hosts are compared as text: `localhost` need not be
+    `127.0.0.1`."""
 
     hosts: tuple[tuple[str, str], ...]
     database: str
@@ -22,8 +22,8 @@ class DatabaseIdentity(NamedTuple):
 
 
 def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
-    """The place of a URL; `ValueError` if it cannot be read. Who logs in, and how, says nothing of
-    it, nor do other settings of a session."""
+    """Returns the identity of a URL; `ValueError` if it cannot be read. Login and other session
+    settings do not matter."""
     parts = urlsplit(url)
     asked = dict(parse_qsl(parts.query))
     login, _, hosts = parts.netloc.rpartition("@")
@@ -41,7 +41,7 @@ def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
 
 
 def _host(written: str, default_port: str) -> tuple[str, str]:
-    """An address and its port; an address of IPv6 stands in brackets."""
+    """An address and its port. An IPv6 address is in brackets."""
     address, bracket, rest = written.rpartition("]")
     name, _, port = rest.partition(":")
     return unquote(f"{address}{bracket}{name}").strip("[]"), port or default_port

@@ -1,7 +1,7 @@
-"""The schema of PostgreSQL, brought up to date under a lock.
+"""Migrations of PostgreSQL, under a lock.
 
-Each migration is a numbered file and one transaction with its version number; two nodes that
-start at once wait for each other, and a schema newer than this code is refused.
+Each migration is a numbered file. It runs in one transaction together with its version number.
+Nodes that start at the same time wait for each other. A schema newer than this code is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
 
 
 async def migrate(url: str) -> tuple[Migration, ...]:
-    """Applies what is missing, and says what it applied."""
+    """Applies pending migrations and returns them."""
     connection = await _connect(url)
     applied: list[Migration] = []
     try:
@@ -29,7 +29,7 @@ async def migrate(url: str) -> tuple[Migration, ...]:
 
 
 async def schema_version(url: str) -> int:
-    """The version of a database's schema; 0 where there is none."""
+    """Returns the version of the schema, or 0 if there is none."""
     connection = await _connect(url)
     try:
         async with connection.transaction():
@@ -39,7 +39,7 @@ async def schema_version(url: str) -> int:
 
 
 async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
-    """A connection that keeps no statement beyond its transaction: the URL may be a pooler's."""
+    """Connects without prepared statements: the URL may be that of a pooler."""
     try:
         return await asyncpg.connect(url, statement_cache_size=0)
     except CONNECT_ERRORS as error:
@@ -47,7 +47,7 @@ async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
 
 
 def check_version(version: int) -> None:
-    """Raises `StoreBroken` unless the schema is the one this code works with."""
+    """Raises `StoreBroken` unless this code works with the schema."""
     if pending(load_migrations("tickwork.store.postgres"), version):
         raise StoreBroken(
             f"the schema has version {version} and is too old: run `tickwork migrate`"
@@ -55,7 +55,7 @@ def check_version(version: int) -> None:
 
 
 async def _step(connection: asyncpg.Connection[asyncpg.Record]) -> Migration | None:
-    """Applies the next migration, alone and whole."""
+    """Applies the next migration in one transaction."""
     async with connection.transaction():
         await connection.execute(SQL.lock_migrations, _LOCK_KEY)
         missing = pending(load_migrations("tickwork.store.postgres"), await _version(connection))

@@ -1,8 +1,9 @@
-"""Wake-ups on PostgreSQL: NOTIFY after the commit, coalesced; LISTEN on a connection of its own.
+"""Wake-ups on PostgreSQL: a coalesced NOTIFY after the commit, and LISTEN on a connection of its
+own.
 
-A notification inside the sending transaction would make commits wait for each other, so it
-goes out afterwards and may get lost with its sender: waiting consumers look by themselves
-from time to time, and a notification only makes them look sooner.
+A NOTIFY inside the sending transaction would make commits wait for each other, so it follows the
+commit. It may be lost with its sender: consumers poll anyway, and a notification only makes them
+poll sooner.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CLOSE_SECONDS = 0.5
 
 
 class PostgresWakeups:
-    """Tells and listens."""
+    """Notifies and listens."""
 
     def __init__(self, database: Database, listen_url: str | None) -> None:
         self._database, self._listen_url = database, listen_url
@@ -37,7 +38,7 @@ class PostgresWakeups:
         self._listening: asyncio.Task[None] | None = None
 
     def tell(self, queue_ids: Iterable[UUID]) -> None:
-        """Wakes whoever waits for the queues, here at once and elsewhere soon."""
+        """Wakes the consumers of the queues: in this process at once, in others soon."""
         queue_ids = set(queue_ids)
         self._watchers.wake(queue_ids)
         self._untold |= queue_ids
@@ -52,7 +53,7 @@ class PostgresWakeups:
             yield watch
 
     async def close(self) -> None:
-        """Tells what is untold, for a moment; a server that does not answer is not waited for."""
+        """Sends pending notifications, but does not wait for a server that does not answer."""
         if self._telling is not None:
             await asyncio.wait([self._telling], timeout=_CLOSE_SECONDS)
             self._telling.cancel()
@@ -71,7 +72,7 @@ class PostgresWakeups:
             await asyncio.sleep(_TELL_EVERY_SECONDS)
 
     async def _listen(self, url: str) -> None:
-        """Listens for good; after a broken connection everyone looks once."""
+        """Listens until cancelled. After a reconnect all consumers poll once."""
         while True:
             with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
                 connection = await asyncpg.connect(url)

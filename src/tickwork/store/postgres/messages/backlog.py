@@ -1,8 +1,8 @@
-"""How many bytes wait in queues that have a cap, on PostgreSQL.
+"""The backlog in bytes of queues with a cap, on PostgreSQL.
 
-The sum is kept in stripes, so that senders and settlers do not wait for each other; a transaction
-has one stripe, and those that run beside it have others. Two sends at the same moment do not see
-each other: the cap may be passed by what was under way.
+The sum is spread over stripes, so that sends and settlements do not wait for each other. A
+transaction uses one stripe, and concurrent ones use others. Concurrent sends do not see each other,
+so they may exceed the cap by what is in progress.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwork.store.postgres.engine.sql import SQL, STRIPES
 
 
 class BacklogChange:
-    """What a transaction adds to queues with a cap, and what it frees there."""
+    """Bytes that a transaction adds to capped queues, or frees."""
 
     def __init__(self) -> None:
         self.bytes: Counter[UUID] = Counter()
@@ -25,20 +25,20 @@ class BacklogChange:
         """Those that must have room for it."""
 
     def take(self, queue_id: UUID, name: str, size: int, *, is_exempt: bool) -> None:
-        """Bytes that came; what is exempt is taken whatever the cap says, but what is not and
-        comes with it must find room beside it."""
+        """Adds bytes. Exempt bytes ignore the cap, but others in the same transaction must fit
+        beside them."""
         self.bytes[queue_id] += size
         self.names[queue_id] = name
         if not is_exempt:
             self.bound.add(queue_id)
 
     def free(self, queue_id: UUID, size: int) -> None:
-        """Bytes that went."""
+        """Subtracts bytes."""
         self.bytes[queue_id] -= size
 
 
 async def change_backlog(connection: Connection, room: BacklogChange) -> None:
-    """Writes it down, as the last thing that a transaction does; `BacklogFull` if it may not."""
+    """Writes the change, at the end of a transaction; `BacklogFull` if it exceeds a cap."""
     changed = {each: size for each, size in room.bytes.items() if size or each in room.bound}
     if not changed:
         return
@@ -55,10 +55,10 @@ async def change_backlog(connection: Connection, room: BacklogChange) -> None:
 
 
 async def recount_backlog(connection: Connection, queue_id: UUID) -> None:
-    """Counts anew what waits in a queue.
+    """Recounts the backlog of a queue.
 
-    The stripes are taken first: whoever changed one has committed then, and is counted; whoever has
-    not come to it yet is not, and will change it after us.
+    It locks the stripes first. A transaction that has changed one has then committed, and is
+    counted; one that has not is not counted, and changes it afterwards.
     """
     await connection.execute(SQL.create_backlog_stripes, queue_id, STRIPES)
     await connection.execute(SQL.lock_backlog_stripes, queue_id)

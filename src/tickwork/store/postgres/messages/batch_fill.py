@@ -1,8 +1,8 @@
-"""Filling batches on PostgreSQL: pieces that are copied in, and then the batch is whole.
+"""Filling batches on PostgreSQL by COPY, in chunks.
 
-How many items are stored stands in the batch's row, and rises in the transaction that stores a
-piece, which holds that row. So a repeat knows where to go on: after a lost answer, in another
-process, or beside somebody who fills the same batch.
+The batch's row has the number of stored items. It rises in the transaction that stores a chunk,
+which locks the row. So a repeat knows where to continue: after a lost answer, in another process,
+or beside a concurrent filler.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.send import Group, Sender
 
 PIECE_ITEMS = 5_000
-"""As many items as are stored, or cancelled, in one transaction."""
+"""Maximum number of items stored, or cancelled, in one transaction."""
 
 ITEMS_PER_TURN = 250
-"""As many as are checked before others get their turn."""
+"""Number of items checked before other tasks get a turn."""
 
 
 class PreparedBatch(NamedTuple):
-    """A batch with all its items: they are its group's."""
+    """A batch with all its items, as a group."""
 
     id: UUID
     group: Group
@@ -48,9 +48,9 @@ async def store_whole(
     sender: Sender,
     room: BacklogChange,
 ) -> list[Group]:
-    """Stores batches with all their items, as part of a transaction, unless they are there; says
-    what was stored. `Conflict` if an id is another batch's or message's. The room is the
-    caller's to write down."""
+    """Stores batches with all their items in a transaction, unless they exist; returns what was
+    stored. `Conflict` if an id belongs to another batch or message. The caller writes the
+    backlog change."""
     # In one order everywhere: whoever makes the same ones does not wait for us crosswise.
     wholes = [whole for _, whole in sorted(_each_once(wholes).items())]
     rows = await connection.fetch(
@@ -79,7 +79,7 @@ async def store_whole(
 
 
 def _each_once(wholes: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:
-    """By name; `Conflict` if two of one name are not the same."""
+    """Batches by tenant and id; `Conflict` if two with the same id differ."""
     named: dict[tuple[str, UUID], PreparedBatch] = {}
     for whole in wholes:
         group, known = whole.group, named.setdefault((whole.group.tenant, whole.id), whole).group
@@ -97,7 +97,7 @@ class _Filling(NamedTuple):
 
 
 class BatchFiller:
-    """Makes batches whole."""
+    """Fills and seals batches."""
 
     def __init__(self, database: Database, moment: Moment, sender: Sender) -> None:
         self._database, self._moment, self._sender = database, moment, sender
@@ -105,7 +105,7 @@ class BatchFiller:
     async def fill(
         self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
     ) -> None:
-        """Stores what is not stored yet; of a whole batch only the number of items is compared."""
+        """Stores the missing items. For a sealed batch it only compares the number of items."""
         source = iter(items)
         # Before anything is stored: of a batch whose beginning is refused nothing is left.
         first = await _next_piece(source, 0)
@@ -121,7 +121,7 @@ class BatchFiller:
             raise Conflict(f"batch {batch.id} is whole or was given up, and has {total} items")
 
     async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
-        """Makes the batch, or finds it as far as it is."""
+        """Creates the batch, or returns its progress."""
 
         async def work(connection: Connection) -> asyncpg.Record | None:
             await connection.execute(
@@ -141,7 +141,7 @@ class BatchFiller:
         source: Iterator[NewMessage],
         place: int,
     ) -> None:
-        """Stores a piece that begins at a place, and then what else there is."""
+        """Stores a chunk that starts at an index, and then the rest."""
         while piece:
             storing = asyncio.create_task(self._store_piece(filling, piece, place))
             place += len(piece)
@@ -161,7 +161,7 @@ class BatchFiller:
     async def _store_piece(
         self, filling: _Filling, piece: Sequence[NewMessage], place: int
     ) -> None:
-        """Stores the items from a place on, but for those that are stored already."""
+        """Stores the items from an index on, except for those already stored."""
         stop = place + len(piece)
 
         async def work(connection: Connection) -> Group:
@@ -191,12 +191,12 @@ class BatchFiller:
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:
-    """Passes over so many items, or as many as there are; says how many."""
+    """Skips up to `count` items and returns how many there were."""
     return sum(1 for _ in islice(source, count))
 
 
 async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
-    """The items from a place on that are stored together; `InvalidInput` if one may not be."""
+    """The next chunk of items; `InvalidInput` if one is invalid."""
     piece: list[NewMessage] = []
     while some := tuple(islice(source, min(ITEMS_PER_TURN, PIECE_ITEMS - len(piece)))):
         for index, item in enumerate(some, place + len(piece)):

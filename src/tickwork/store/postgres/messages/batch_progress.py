@@ -30,10 +30,11 @@ from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import warn_untold
 
 COMPLETIONS_MAX = 100
-"""As many batches as are completed in one transaction."""
+"""Maximum number of batches completed in one transaction."""
 
 TRIES_MAX = 2
-"""A queue that was remembered for the completion event may be gone; the second look is fresh."""
+"""Maximum number of tries. The cached queue of a completion event may be gone; the second try
+looks it up."""
 
 _NOWHERE = UUID(int=0)
 _START = ("", _NOWHERE)
@@ -65,7 +66,7 @@ class BatchProgress:
         self._swept: tuple[str, UUID] = _START
 
     async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
-        """Counts items as ended, in the transaction in which their messages go."""
+        """Counts items as ended, in the transaction that removes their messages."""
         kinds: dict[tuple[str, UUID, str, str | None], list[UUID]] = {}
         for tenant, batch_id, item_id, status, reason in items:
             kinds.setdefault((tenant, batch_id, status, reason), []).append(item_id)
@@ -83,9 +84,9 @@ class BatchProgress:
         )
 
     async def complete(self, batches: Collection[tuple[str, UUID]]) -> int:
-        """After a commit: completes those that have ended, and says how many.
+        """After a commit: completes batches whose items have all ended, and returns their number.
 
-        Their event goes out with it, once. What the database refuses now is left to a sweep.
+        Each publishes its event once. If the database refuses now, the sweep repeats it.
         """
         try:
             return await self._complete(batches)
@@ -93,10 +94,10 @@ class BatchProgress:
             return 0
 
     async def sweep(self, limit: int) -> int:
-        """Looks at some of the batches that are not completed, and next time at the following.
+        """Examines some of the batches that are not completed, continuing where the last call
+        stopped.
 
-        Closes those that nobody goes on filling, completes what ended unnoticed, and says how
-        many those were.
+        Seals abandoned batches, completes those that were missed, and returns the number completed.
         """
         found = await self._database.run(
             lambda connection: connection.fetch(
@@ -140,7 +141,7 @@ class BatchProgress:
         return completed
 
     async def _complete_with(self, events: Mapping[tuple[str, UUID], Parcel]) -> int:
-        """Completes batches, each with its event, in one transaction."""
+        """Completes batches with their events in one transaction."""
 
         async def work(
             connection: Connection,
@@ -158,8 +159,8 @@ class BatchProgress:
         return len(completed)
 
     async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:
-        """Stores events, and returns what was stored. One that waits in its queue already, of a
-        batch of the same id that was pruned since, is not told again."""
+        """Stores events and returns what was stored. An event that still waits in its queue, of
+        a pruned batch with the same id, is not stored again."""
         room = BacklogChange()
         told: Sequence[Group] = ()
         asked = [each for each in parcels if each.group.queue_id != _NOWHERE]
@@ -173,8 +174,7 @@ class BatchProgress:
         return told
 
     async def _event(self, row: asyncpg.Record) -> Parcel:
-        """The completion event for the queue that asked for it, if it exists, and who subscribes
-        to it; whatever may wait there already."""
+        """The completion event with its queue, if that exists, and its subscribers."""
         event = completion_event(
             row["id"], total=row["total"], completed=row["completed"], failed=row["failed"]
         )

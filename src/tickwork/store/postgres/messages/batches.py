@@ -1,9 +1,9 @@
 """Batches on PostgreSQL: filled by COPY, counted in stripes, completed once.
 
-An item is a message until it ends; then it is a row of its own and one more in a stripe of its
-batch's counts, in the transaction in which its message went. Whoever commits such an end looks
-afterwards whether it was the last one: of several who end the last items at the same moment,
-the one that commits last sees them all. What a crash leaves, a sweep finds.
+An item is a message until it ends. Then it is a row of its own, and is counted in a stripe of its
+batch, in the transaction that removes the message. After the commit, the transaction checks whether
+it ended the last item: of several that end the last items concurrently, the last to commit sees all
+of them. After a crash the sweep completes the batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PIECES_MAX = BATCH_ITEMS_MAX // PIECE_ITEMS + 1
 
 
 class PostgresBatches:
-    """Messages that are counted together."""
+    """Batches of messages."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class PostgresBatches:
         return await self.get(scope, batch_id)
 
     async def _cancel_piece(self, tenant: str, batch_id: UUID, after: UUID | None) -> UUID | None:
-        """Cancels some items by id; returns the last one if there may be more."""
+        """Cancels some items by id; returns the last id if there may be more."""
 
         async def work(connection: Connection) -> tuple[Sequence[Any], Sequence[Any], set[UUID]]:
             waiting = await connection.fetch(

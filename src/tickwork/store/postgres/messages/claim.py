@@ -1,9 +1,9 @@
-"""Claiming on PostgreSQL: one statement over the lanes whose turn it is.
+"""Claims on PostgreSQL: one statement over the lanes whose turn it is.
 
-Deleted rows stay in the index until they are vacuumed, and a long transaction elsewhere can
-keep that from happening; a claim that begins at the head reads them all. So claims begin
-where the last one found something, and look from the very beginning once in a while, for
-what came back or was committed late.
+Deleted rows stay in the index until they are vacuumed, and a long transaction elsewhere can prevent
+that. A claim from the start of the index would read them all. So a claim starts where the last one
+found messages, and from the very start once in a while, for messages that returned or were
+committed late.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ RINGS_MAX = 10_000
 LOOK_FROM_START_SECONDS = 1.0
 
 ROUNDS_MAX = 1_000
-"""So often a claim that met nothing but events already done looks for more."""
+"""Maximum number of rounds of a claim that finds only messages whose event is done."""
 
 Ask = Callable[..., Awaitable[list[Any]]]
-"""Runs a statement: by itself, or as part of a transaction."""
+"""Runs a statement, alone or in a transaction."""
 
 _VISIBLE_AND_ID, _PRIORITY = attrgetter("visible_at", "id"), attrgetter("priority")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,18 +62,18 @@ class _Position:
 
 
 class _Handed(NamedTuple):
-    """Messages that were claimed, and those among them whose event is done already."""
+    """Claimed messages, and those of them whose event is done."""
 
     messages: tuple[Message, ...] = ()
     done: frozenset[UUID] = frozenset()
 
     def with_more(self, more: _Handed) -> _Handed:
-        """All of both."""
+        """Both together."""
         return _Handed(self.messages + more.messages, self.done | more.done)
 
 
 class _Share(NamedTuple):
-    """What a tenant may get from its lanes together; they are numbered from 1."""
+    """How many messages a tenant may get from its lanes, which are numbered from 1."""
 
     tenant: str
     quota: int
@@ -82,7 +82,7 @@ class _Share(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """How statements are asked, and what the queue allows: `cap` for each tenant at a time."""
+    """How statements are run, and the queue's limits: `cap` is the number of claims of a tenant."""
 
     ask: Ask
     has_claim_limits: bool = False
@@ -90,7 +90,7 @@ class _Terms(NamedTuple):
 
 
 class Claimer:
-    """Hands out messages."""
+    """Claims messages."""
 
     def __init__(
         self, database: Database, moment: Moment, queues: PostgresQueues, settler: Settler
@@ -101,11 +101,11 @@ class Claimer:
 
     @property
     def _is_virtual(self) -> bool:
-        """Where time stands still nothing is remembered for a while."""
+        """Whether the clock is virtual. Then nothing is cached for a time."""
         return self._moment() is not None
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
-        """What is found to be done already is acked unseen, and more is looked for."""
+        """Claims messages. Those whose event is done are acked, and the claim continues."""
         check_claim(request)
         queue = await self._queues.remembered(scope, request.queue)
         found: tuple[Message, ...] = ()
@@ -150,16 +150,16 @@ class Claimer:
         return await self._database.transact(work, repeatable=False)
 
     async def _ack_unseen(self, messages: Sequence[Message]) -> None:
-        """Ends what would be a second run of an event that is done."""
+        """Acks messages whose event is done."""
         endings = tuple(Ending(claim=message.current_claim, fate=Fate.ACK) for message in messages)
         await self._settler.settle(SYSTEM, Settlement(endings))
 
     async def _claim_in_turn(
         self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
     ) -> _Handed:
-        """Each tenant's share first; what is then missing from wherever there is more.
+        """Claims each tenant's share, and then the rest from any tenant.
 
-        An answer that is shorter than asked for has looked at everything.
+        Fewer messages than asked for means that all lanes were searched.
         """
         position = self._position(queue_id, scope.tenant)
         looked = self._is_virtual or not position.ring.is_fresh(monotonic())
@@ -266,7 +266,7 @@ class Claimer:
         return self._handed(found)
 
     def _handed(self, found: Sequence[Any]) -> _Handed:
-        """Rows of a message's columns, whether its event is done, and where it is."""
+        """Decodes rows of a message, whether its event is done, and its row id."""
         messages = rows.messages(found)
         self._settler.sightings.note([each.id for each in messages], [row["at"] for row in found])
         done = [row["id"] for row in found if row["is_done"]]
@@ -278,8 +278,8 @@ class Claimer:
         )
 
     async def _has_changed(self, queue: Queue, request: ClaimRequest) -> bool:
-        """An empty answer is an empty queue, a node that is no more, or a queue that is governed
-        since a moment ago, or is no longer."""
+        """An empty claim means an empty queue, an expired node, or a queue that has gained or
+        lost limits."""
         node_id = request.holder if request.lease_seconds is None else None
         row = await self._database.run(
             lambda connection: connection.fetchrow(
@@ -317,7 +317,7 @@ def _place(portion: Portion) -> tuple[str, int]:
 
 
 def _shares(portions: Sequence[Portion]) -> list[_Share]:
-    """The portions by tenant: many priorities do not make a share larger."""
+    """The portions by tenant: more priorities do not give a tenant a larger share."""
     shares: list[_Share] = []
     for place, portion in enumerate(portions, 1):
         if shares and shares[-1].tenant == portion.lane.tenant:
@@ -328,7 +328,7 @@ def _shares(portions: Sequence[Portion]) -> list[_Share]:
 
 
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Highest priority first, of each the oldest visible first."""
+    """Highest priority first, and within it the oldest visible first."""
     ordered = sorted(messages, key=_VISIBLE_AND_ID)
     ordered.sort(key=_PRIORITY, reverse=True)  # Which leaves equals as they are.
     return tuple(ordered)

@@ -1,8 +1,8 @@
-"""Dead letters on PostgreSQL: found, grouped, edited, replayed, discarded.
+"""Dead letters on PostgreSQL.
 
-Letters are picked first and resolved then, in one transaction. What somebody else has picked at
-the same moment is passed over, so that two who replay the same queue share the work, and no
-letter is sent twice.
+Dead letters are picked first and then resolved, in one transaction. Rows that another transaction
+has picked are skipped: concurrent replays of one queue share the work, and no dead letter is sent
+twice.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _RESOLUTIONS: dict[str | None, Resolution | None] = {None: None} | {
 
 
 class _Picked(NamedTuple):
-    """Letters by tenant and id, oldest first."""
+    """Dead letters by tenant and id, oldest first."""
 
     tenants: list[str]
     ids: list[UUID]
 
 
 class PostgresDeadLetters:
-    """What will not be delivered again by itself."""
+    """Dead letters."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ async def _pick(
     after: UUID | None = None,
     lock: str = "",
 ) -> _Picked:
-    """The open letters that are selected, oldest first; in a transaction."""
+    """Picks the selected open dead letters, oldest first, in a transaction."""
     fitting = (selection.reason, selection.fingerprint, selection.type)
     if not all(text is None or _can_be_stored(text) for text in fitting):
         return _Picked([], [])
@@ -203,12 +203,12 @@ async def _pick(
 
 
 def _can_be_stored(text: str) -> bool:
-    """What cannot be stored need not be looked for."""
+    """Whether a text can be stored; if not, no search is needed."""
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _groups(letters: Sequence[DeadLetter], pace: Pace, queue: str) -> list[Group]:
-    """What the letters become, by tenant."""
+    """The messages that dead letters become, by tenant."""
     messages: dict[tuple[str, UUID], list[NewMessage]] = {}
     for place, letter in enumerate(letters):
         assert letter.replayed_as is not None

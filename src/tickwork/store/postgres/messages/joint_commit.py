@@ -1,10 +1,10 @@
-"""Settlements with writes of their callers' own on PostgreSQL: several in one transaction.
+"""Settlements with a caller's own writes on PostgreSQL: several in one transaction.
 
-First all of a group are ended, then each one's writes are made, in order, then one COMMIT. A
-write that waits too long for a lock, and a deadlock, undo the group as any other fault does.
+First the endings of the group are carried out, then each caller's writes in order, then one COMMIT.
+A lock timeout or a deadlock rolls the group back, like any other failure.
 
-A write cannot end the transaction it is in: a cursor that the commit would have to read, and that
-cannot be read, is open meanwhile. A COMMIT fails on it, and whatever rolls back takes it along.
+A write cannot commit the transaction: a cursor is open that COMMIT must read and cannot. A rollback
+closes the cursor, which is detected.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tickwork.store.shared.joint_commit import (
 TOGETHER_SECONDS_MAX = 2.0
 
 FLIGHTS_MAX = 4
-"""Groups under way at a time. A write costs its round trips, one after the other: over a slow line
-fewer would be slower than everybody by himself."""
+"""Maximum number of groups in progress. The writes of a group take their round trips one after
+the other: over a slow connection fewer groups would be slower than separate transactions."""
 
 LOCK_WAIT_SECONDS_MAX = 0.2
-"""For a write; far less than the server takes to find a deadlock. In a group the rows of many are
-taken in an order that nobody chose, so two groups may well wait for each other."""
+"""Maximum number of seconds a write waits for a lock, far less than the server's deadlock
+timeout. A group takes the rows of many callers in any order, so two groups may deadlock."""
 
 UNDONE_TRIES_MAX = 3
-"""How often writes are made that other transactions undo, until that is their own fault."""
+"""Maximum number of tries of writes that other transactions roll back."""
 
 _LOCK_WAIT = f"SET LOCAL lock_timeout = {int(LOCK_WAIT_SECONDS_MAX * 1000)}"
 _OPENED = (
@@ -55,7 +55,7 @@ _AS_IT_WAS = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL"
 
 
 class JointSettler:
-    """Carries out joint settlements; `caused` finds what endings bring about."""
+    """Carries out joint settlements. `caused` finds what endings send."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class JointSettler:
         self._gathering = Gathering(self._settle_together, flights_max=FLIGHTS_MAX)
 
     async def settle(self, endings: Sequence[Ending], joined: Joined) -> None:
-        """All or nothing: with others if that is possible, else by itself."""
+        """All or nothing: in a group if possible, else alone."""
         await self._gathering.settle(
             Joint(endings, joined), lambda: self._settle_alone(endings, joined)
         )
 
     async def drain(self) -> None:
-        """Waits until nothing is under way."""
+        """Waits until no group is running."""
         await self._gathering.drain()
 
     async def _settle_together(self, group: Sequence[Joint], is_committing: asyncio.Event) -> None:
@@ -100,8 +100,8 @@ class JointSettler:
         await self._ender.finish(settled)
 
     async def _clean_up(self, connection: Connection, *, is_last: bool) -> None:
-        """What one caller's writes left in the transaction is not the next one's to find. Raises
-        if it is not the same transaction any more."""
+        """Resets what a caller's writes changed of the session, for the next caller. Raises if
+        the transaction is another one."""
         first = _CLOSED if is_last else _STILL_OPEN
         plans = "" if is_last else self._database.plans_as_usual
         await connection.execute(
@@ -144,7 +144,7 @@ class _Undone(Exception):
 
 
 class _JoinedFailed(Exception):
-    """Carries an error of the caller's own past those that are the database's."""
+    """Wraps an error of the caller's writes, to tell it from errors of the database."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -153,8 +153,8 @@ class _JoinedFailed(Exception):
 class GuardedConnection(
     _ConnectionProxy
 ):  # The driver has no public name for what is one of its connections.
-    """A connection in a caller's hands, without what would stay on it for those who have it next
-    and could not be undone. It is an `asyncpg.Connection` to `isinstance`, as those of a pool."""
+    """A connection for a caller's writes. It refuses changes that would outlive the transaction.
+    Like a pooled connection it is an `asyncpg.Connection` to `isinstance`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -172,8 +172,8 @@ class GuardedConnection(
 
 
 async def _write(joined: Joined, connection: Connection, context: Context | None = None) -> None:
-    """The caller's writes. Whatever they raise is an error of the caller's; only if it is us that
-    somebody cancels, we are cancelled."""
+    """Runs the caller's writes. What they raise is the caller's error; only our own cancellation
+    cancels us."""
     task = asyncio.current_task()
     assert task is not None
     try:
@@ -190,7 +190,7 @@ async def _call(joined: Joined, connection: Connection) -> None:
     assert task is not None
 
     def is_for_the_task(error: BaseException) -> bool:
-        """It is cancelled, or it is thrown away; nobody runs then."""
+        """Whether the task itself is cancelled or discarded."""
         is_thrown_away = asyncio.current_task(task.get_loop()) is not task
         return isinstance(error, asyncio.CancelledError) or is_thrown_away
 
@@ -201,7 +201,7 @@ async def _call(joined: Joined, connection: Connection) -> None:
 
 
 async def _join(joined: Joined, connection: Connection, *, is_last: bool) -> None:
-    """The caller's writes; what they changed of the session is undone, it is not theirs."""
+    """Runs the caller's writes and resets what they changed of the session."""
     try:
         await _write(joined, connection)
         await _close(connection)

@@ -1,9 +1,9 @@
 """Order per key on PostgreSQL.
 
-A key of a queue has a row while it has messages. Sending to the key writes that row, freeing it
-takes the row first: so the two wait for each other, and a message that comes while the one
-before it goes is either seen by whoever frees the key, or finds no key any more. Places are
-counted in the row; the earliest message is the only one that is not held.
+A key of a queue has a row while it has messages. A send to the key updates that row; a removal
+locks it first. So the two exclude each other: a message that is sent while its predecessor is
+removed is either seen by the removal, or finds no key. The row counts positions. Only the earliest
+message of a key is not blocked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwork.store.postgres.engine.sql import SQL
 
 
 class Key(NamedTuple):
-    """A key, where it counts."""
+    """A key of a tenant in a queue."""
 
     tenant: str
     queue_id: UUID
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 
 class KeyPosition(NamedTuple):
-    """How a message begins."""
+    """The state and the position of a new message."""
 
     state: State
     place: int | None
@@ -38,13 +38,13 @@ UNKEYED = KeyPosition(State.READY, None)
 
 
 class Keys:
-    """The keys of one database. Everything here is part of the caller's transaction."""
+    """The keys of one database. All methods run in the caller's transaction."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
 
     async def place(self, connection: Connection, keys: Iterable[Key | None]) -> list[KeyPosition]:
-        """Where messages with these keys stand, in their order; each key's are taken.
+        """Reserves positions for messages with these keys, in order, and locks the keys.
 
         If a message is then not stored, the key must be freed: it may have none.
         """
@@ -76,8 +76,8 @@ class Keys:
         *,
         behind_run: Collection[tuple[str, UUID, str]] = (),
     ) -> set[UUID]:
-        """Lets the next of each key go; returns the queues that have something new. `behind_run`:
-        those of them whose earliest message ran, and did not just go.
+        """Unblocks the next message of each key; returns the queues that have ready messages.
+        `behind_run`: keys whose earliest message ran, and was not just removed.
 
         Two statements: the second sees what was sent while the first waited.
         """
@@ -92,12 +92,12 @@ class Keys:
         return {row["queue_id"] for row in promoted}
 
     async def take(self, connection: Connection, keys: Collection[Key]) -> None:
-        """Takes all keys that a transaction will need, before it needs any: taken one after the
-        other they would be waited for crosswise. Those made for nothing must be freed."""
+        """Locks all keys that a transaction needs, before any other use; one by one they could
+        deadlock. Keys that were created but not used must be freed."""
         await connection.execute(SQL.lock_or_create_keys, *_columns(sorted(set(keys))))
 
     async def lock(self, connection: Connection, keys: Collection[tuple[str, UUID, str]]) -> None:
-        """Takes keys until the end of the transaction."""
+        """Locks keys until the end of the transaction."""
         await connection.execute(SQL.lock_keys, *_columns(sorted(set(keys))))
 
 

@@ -38,7 +38,7 @@ from tickwork.store.shared.fair_shares import LANES_MAX
 
 
 class PostgresMessages:
-    """In, handed out, and done with."""
+    """Send, claim and settle."""
 
     def __init__(
         self,

@@ -1,10 +1,8 @@
-"""What follows when messages leave the table, whichever way: acked, dead, purged, deleted.
+"""Removal of messages on PostgreSQL, and what follows from it: an ack, a death, a purge, a
+deletion.
 
-Their keys go on to the next, their batches count them, their bytes are free again, in the same
-transaction; and after the commit whoever waits is woken, batches are completed, and what
-passed is counted.
-
-Deleting what nobody holds, with everything that follows, on PostgreSQL.
+In the same transaction the next message of each key is unblocked, batches count their items, and
+the backlog shrinks. After the commit consumers are woken, batches are completed, and counters rise.
 """
 
 from __future__ import annotations
@@ -30,7 +28,8 @@ from tickwork.store.shared.counters import CounterKey, Counters
 
 
 class RemovedMessage(NamedTuple):
-    """A message that left, and how: `reason` None if it was handled. Bytes only if they count."""
+    """A removed message. `reason` is None if it was handled; `bytes` is None if its queue has no
+    cap."""
 
     tenant: str
     queue_id: UUID
@@ -45,7 +44,7 @@ class RemovedMessage(NamedTuple):
 
 
 Kind = tuple[str, UUID, str | None, str | None]
-"""What messages are counted by: the first columns of each."""
+"""What messages are counted by: their first columns."""
 
 _KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
     RemovedMessage._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
@@ -53,20 +52,21 @@ _KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
 
 
 class RemovedMessages:
-    """Messages that left together: how many of each kind, and those on which something hangs."""
+    """Messages removed together: how many of each kind, and those that have side effects."""
 
     def __init__(self) -> None:
         self.passed: Counter[tuple[Kind, CounterName]] = Counter()
         self.gone: list[RemovedMessage] = []
 
     def add(self, rows: Sequence[Any], passing: CounterName, reason: str | None = None) -> None:
-        """What a statement returned of them; its first columns are those of `RemovedMessage`."""
+        """Adds rows that a statement returned; their first columns are those of
+        `RemovedMessage`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
             self.passed[kind, passing] += messages
         self._note(rows, passing, reason)
 
     def take_back(self, rows: Sequence[Any]) -> None:
-        """As `add`, of what nobody was to see yet: it did not pass."""
+        """Adds withdrawn slots, which are not counted."""
         self._note(rows, CounterName.PURGED, None)
 
     def _note(self, rows: Sequence[Any], passing: CounterName, reason: str | None) -> None:
@@ -78,7 +78,7 @@ class RemovedMessages:
 
 
 class AfterCommit(NamedTuple):
-    """What is to be done after the commit."""
+    """The work after the commit."""
 
     passed: Counter[tuple[Kind, CounterName]]
     queues: frozenset[UUID]
@@ -86,7 +86,7 @@ class AfterCommit(NamedTuple):
 
 
 class Removal:
-    """Carries out what follows."""
+    """Carries out what follows from a removal."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Removal:
         self._keys = Keys(moment)
 
     async def take_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
-        """Takes the keys of messages that wait, before they are touched: whoever lets the next
-        one go has the key already, and wants the message."""
+        """Locks the keys of waiting messages before the messages: a transaction that unblocks
+        the next one locks the key first, too."""
         keys = {
             Key(row["tenant"], row["queue_id"], row["key"])
             for row in waiting
@@ -116,8 +116,8 @@ class Removal:
         room: BacklogChange,
         more_keys: Collection[Key] = (),
     ) -> AfterCommit:
-        """In the transaction in which they left. In this order everywhere: keys, counts, bytes;
-        then nobody waits for each other crosswise."""
+        """Runs in the transaction that removed them. Always in this order, to avoid deadlocks:
+        keys, counts, backlog."""
         gone = left.gone
         behind_run = keys_of(each for each in gone if was_handled(each.passing, each.reason))
         keys = keys_of(gone).union(more_keys)
@@ -137,7 +137,7 @@ class Removal:
         return AfterCommit(left.passed, frozenset(queues), batches)
 
     async def finish(self, aftermath: AfterCommit) -> None:
-        """After the commit. A completion that fails now is the reaper's to make up for."""
+        """Runs after the commit. The reaper repeats a completion that fails here."""
         for (kind, passing), messages in aftermath.passed.items():
             tenant, queue_id, type_, source = kind
             tallied = CounterKey(queue_id, tenant, passing, type_ or "", source or "")
@@ -150,7 +150,7 @@ class Removal:
 
 
 def keys_of(gone: Iterable[RemovedMessage]) -> set[Key]:
-    """The keys of messages that left."""
+    """The keys of removed messages."""
     return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
 
 
@@ -168,7 +168,7 @@ class Purger:
         self._database, self._moment, self._leaving = database, moment, leaving
 
     async def purge(self, scope: Scope, queue_id: UUID) -> int:
-        """Deletes what waits in a queue now, piece by piece; what comes meanwhile stays."""
+        """Deletes the waiting messages of a queue, in chunks. Messages sent meanwhile stay."""
         until = self._moment()
         if until is None:
             until = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
@@ -186,7 +186,7 @@ class Purger:
                 return purged
 
     async def delete(self, scope: Scope, queue_id: UUID, message_id: UUID) -> bool:
-        """Deletes one message, if nobody holds it."""
+        """Deletes a message that is not claimed."""
         _, gone = await self._delete(
             lambda connection: connection.fetch(
                 SQL.waiting_message, queue_id, message_id, scope.tenant
@@ -198,7 +198,8 @@ class Purger:
     async def _delete(
         self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str
     ) -> tuple[int, int]:
-        """Deletes what is found, if it still waits then: how many were found, and deleted."""
+        """Deletes the messages that are found, if they still wait; returns how many were found
+        and deleted."""
 
         async def work(connection: Connection) -> tuple[int, AfterCommit]:
             found = await find(connection)

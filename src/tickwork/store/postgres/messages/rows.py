@@ -1,4 +1,4 @@
-"""Rows as values."""
+"""Decodes rows of messages, queues and nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SETTINGS = msgspec.json.Decoder(QueueSettings)
 
 
 def messages(rows: Iterable[Any]) -> tuple[Message, ...]:
-    """Rows that begin with a message's columns, as messages."""
+    """Decodes rows that start with a message's columns."""
     found: list[Message] = []
     for row in rows:
         values = list(row[:_WIDTH])

@@ -1,8 +1,8 @@
-"""Sending on PostgreSQL: groups of messages in one statement, or copied in bulk.
+"""Sends on PostgreSQL: groups of messages in one statement, or COPY in bulk.
 
-What has no key and goes into queues without a cap is one statement that commits by itself.
-Otherwise it is one transaction: places at the end of the keys first, then the messages, then
-the bytes that they add.
+Messages without a key, for queues without a cap, need one statement that commits by itself. Other
+sends are one transaction: they reserve positions in their keys, store the messages, and add their
+bytes to the backlog.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from tickwork.store.shared.group_commit import Coalescer
 BULK_MESSAGES = 5_000
 
 INSERTS_MAX = 2
-"""Within a transaction the first holds the queues as they are, and the second is right."""
+"""Maximum number of tries. The first locks the queues, so that within a transaction the second
+knows their caps."""
 
 _SENT = tuple(column.name for column in SENT)
 _sent_values = compiled("m", f"({SENT_VALUES})")
@@ -54,9 +55,9 @@ _COPIED = (
 
 
 class Group(Struct, frozen=True):
-    """Messages for one queue that are stored together or not at all.
+    """Messages for one queue, stored all or none.
 
-    An exempt group is stored whatever the queue's cap says.
+    An exempt group ignores the queue's cap.
     """
 
     tenant: str
@@ -75,13 +76,13 @@ class Group(Struct, frozen=True):
 
 
 class Parcel(Struct, frozen=True):
-    """A caller's messages, and who subscribes to some of them: queues with their patterns."""
+    """A caller's messages and their subscribers: queues with patterns."""
 
     group: Group
     subscribers: dict[tuple[UUID, str], list[str]] = {}
 
     def copies_of(self, group: Group) -> list[Group]:
-        """What the subscribers get of messages that were stored."""
+        """Returns the copies that subscribers get of stored messages."""
         return [
             Group(group.tenant, queue_id, queue, copies, is_exempt=group.is_exempt)
             for (queue_id, queue), patterns in self.subscribers.items()
@@ -109,7 +110,7 @@ class Sender:
         self._coalescer: Coalescer[Parcel, None] = Coalescer(self._commit, flights_max=2)
 
     async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Stores messages, durably, together with what others send now."""
+        """Stores messages durably, in a group with other sends."""
         if messages:
             try:
                 await self._submit(scope, queue, messages)
@@ -122,7 +123,7 @@ class Sender:
         await self._coalescer.submit(parcel, len(messages))
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
-        """The messages for their queue, and who gets copies of them."""
+        """Returns the messages for their queue, with their subscribers."""
         return await self.with_subscribers(await self.group(scope, queue, messages))
 
     async def group(
@@ -132,17 +133,17 @@ class Sender:
         messages: Sequence[NewMessage],
         batch_id: UUID | None = None,
     ) -> Group:
-        """The messages for their queue; `NotFound` if there is no such queue."""
+        """Returns the messages for their queue; `NotFound` if it does not exist."""
         queue_id = await self._queues.id_of(scope, queue)
         tenant = own_tenant(scope)
         return Group(tenant, queue_id, queue, tuple(messages), batch_id)
 
     async def copies(self, group: Group) -> list[Group]:
-        """What subscribers get of a group."""
+        """Returns the copies that subscribers get of a group."""
         return (await self.with_subscribers(group)).copies_of(group)
 
     async def with_subscribers(self, group: Group) -> Parcel:
-        """A group, and who gets copies of its messages."""
+        """Finds the subscribers of a group."""
         types = {message.type for message in group.messages if message.type is not None}
         subscribers: dict[tuple[UUID, str], list[str]] = {}
         if types:
@@ -153,7 +154,7 @@ class Sender:
         return Parcel(group, subscribers)
 
     async def bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
-        """Copies any number in, piece by piece."""
+        """Stores any number of messages by COPY, in chunks."""
         await self._queues.id_of(scope, queue)
         source, stored = iter(messages), 0
         while piece := tuple(islice(source, BULK_MESSAGES)):
@@ -175,7 +176,7 @@ class Sender:
         return [None] * len(parcels)
 
     async def _store_alone(self, parcels: Sequence[Parcel], receipt: UUID) -> list[Group]:
-        """Stores parcels by themselves; in one statement if that will do."""
+        """Stores parcels, in one statement if possible."""
 
         async def work(connection: Connection) -> list[Group]:
             room = BacklogChange()
@@ -199,9 +200,9 @@ class Sender:
     async def store_parcels(
         self, connection: Connection, parcels: Sequence[Parcel], receipt: UUID, room: BacklogChange
     ) -> list[Group]:
-        """Stores parcels, with copies of what was not there yet; returns what was stored.
+        """Stores parcels, and copies of the messages that are new; returns what was stored.
 
-        The room that it takes is the caller's to write down at the end.
+        The caller writes the backlog change at the end.
         """
         has_copies = any(parcel.subscribers for parcel in parcels)
         groups = [parcel.group for parcel in parcels]
@@ -226,10 +227,10 @@ class Sender:
         *,
         says_which: bool = False,
     ) -> list[Group]:
-        """Stores groups; `NotFound` if a queue is gone. The room is the caller's to write down.
+        """Stores groups; `NotFound` if a queue is gone. The caller writes the backlog change.
 
-        With keys, or into a queue with a cap, it must be part of a transaction. Returns what of
-        each group was stored, and not there already: if `says_which`, exactly which.
+        With keys, or for a queue with a cap, it must run in a transaction. Returns the new messages
+        of each group, exactly if `says_which`.
         """
         keys = [key for group in groups for key in group.keyed()]
         standings = await self._keys.place(connection, keys)
@@ -253,7 +254,7 @@ class Sender:
         *,
         says_which: bool = False,
     ) -> list[asyncpg.Record]:
-        """One statement; run again if a queue turns out to have a cap, or to have none."""
+        """Runs the statement, and again if a queue has gained or lost a cap."""
         queue_ids = {group.queue_id for group in groups}
         for _ in range(INSERTS_MAX):
             capped = queue_ids & self._capped
@@ -296,8 +297,8 @@ class Sender:
         self.passed(stored)
 
     async def copy_in(self, connection: Connection, group: Group, room: BacklogChange) -> None:
-        """Copies a group in, as part of a transaction; the driver's error if an id is in use. The
-        room is the caller's to write down."""
+        """Stores a group by COPY in a transaction; raises the driver's error if an id is in use.
+        The caller writes the backlog change."""
         await self._insert(connection, [_without_messages(group)], new_id(), ())
         standings = await self._keys.place(connection, group.keyed())
         now = self._moment() or await connection.fetchval(SQL.read_clock)
@@ -309,7 +310,7 @@ class Sender:
             room.take(group.queue_id, group.queue, size, is_exempt=group.is_exempt)
 
     def passed(self, groups: Iterable[Group]) -> None:
-        """After the commit: counts what was sent, and wakes whoever waits for it."""
+        """After the commit: counts the messages and wakes consumers."""
         groups = list(groups)
         sent = Counter(
             CounterKey(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
@@ -321,16 +322,16 @@ class Sender:
         self.wake({group.queue_id for group in groups})
 
     def wake(self, queue_ids: Iterable[UUID]) -> None:
-        """Wakes whoever waits for the queues."""
+        """Wakes the consumers of the queues."""
         self._wakeups.tell(queue_ids)
 
 
 class _CapUnknown(Exception):
-    """A queue has a cap, or has none any more: nothing was stored."""
+    """A queue has gained or lost a cap: nothing was stored."""
 
 
 def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Group]:
-    """What of each group was not there already; all, where it is not said which."""
+    """The new messages of each group; all of them if the statement does not say which."""
     names = {row["id"]: zip(row["tenants"] or (), row["ids"] or (), strict=True) for row in rows}
     said = {row["id"] for row in rows if row["ids"] is not None or not row["messages"]}
     new = {(queue_id, *name): True for queue_id in said for name in names[queue_id]}
@@ -358,7 +359,7 @@ def _without_messages(group: Group) -> Group:
 
 
 def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[Sequence[Any]]:
-    """The messages of all groups, column by column, as the statement takes them."""
+    """The messages of all groups as columns."""
     pairs = [(group, message) for group in groups for message in group.messages]
     messages = [message for _, message in pairs]
     sent = zip(*map(_sent_values, messages), strict=True) if messages else [()] * len(_SENT)

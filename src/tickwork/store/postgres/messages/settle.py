@@ -1,4 +1,4 @@
-"""Settling on PostgreSQL: what many callers end now, in one transaction."""
+"""Settlements on PostgreSQL: those of many callers in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tickwork.store.shared.group_commit import Coalescer
 
 
 class Settler:
-    """Ends handings-out."""
+    """Settles claims."""
 
     def __init__(self, database: Database, sender: Sender, ender: EndingWriter) -> None:
         self._database, self._sender, self._ender = database, sender, ender
@@ -82,9 +82,9 @@ class Settler:
         return [ended.result(endings, *places) for places in pairwise([0, *stops])]
 
     async def _ack_plain(self, endings: Sequence[Ending]) -> EndedMessages | None:
-        """The usual case, in one statement and one round trip: acks on which nothing hangs, but
-        that a slot succeeded. If anything hangs on any of them nothing is done; None if it is not
-        known what was."""
+        """The common case in one statement: acks without side effects other than a slot's
+        success. If any has another side effect, nothing is done. Returns None if the outcome is
+        unknown."""
         if any(
             ending.fate is not Fate.ACK
             or ending.sends
@@ -105,7 +105,7 @@ class Settler:
     async def _settle_rest(
         self, endings: Sequence[Ending], known: EndedMessages | None
     ) -> EndedMessages:
-        """Ends what is not ended yet, in one transaction."""
+        """Settles the remaining claims in one transaction."""
         before = known or EndedMessages.nothing()
         rest = [place for place in range(len(endings)) if place not in before.done]
         left = [endings[place] for place in rest]
@@ -132,7 +132,8 @@ class Settler:
         )
 
     async def _with_own(self, endings: Sequence[Ending], ended: EndedMessages) -> EndedMessages:
-        """A node that nobody ended still held what was refused: it settled it itself."""
+        """Counts refused claims as settled if their node was never ended: the lost answer was a
+        success."""
         refused = [place for place in range(len(endings)) if place not in ended.done]
         holders = list({endings[place].claim.holder for place in refused})
         still = await self._database.run(
@@ -143,7 +144,7 @@ class Settler:
         return ended._replace(done=ended.done | own)
 
     async def _caused(self, endings: Sequence[Ending]) -> CausedMessages:
-        """What the endings bring about, their queues and subscribers found."""
+        """Finds the queues and subscribers of what the endings send."""
         sends: dict[int, list[Parcel]] = {}
         batches: dict[int, list[PreparedBatch]] = {}
         for place, ending in enumerate(endings):
@@ -159,6 +160,6 @@ class Settler:
 
 
 def _is_own(scope: Scope, ending: Ending) -> bool:
-    """Whether the scope can be the holder at all."""
+    """Whether the scope can have this claim."""
     held = ending.claim
     return is_possible_claim(held) and (scope.is_system or held.tenant == scope.tenant)

@@ -1,7 +1,7 @@
-"""The ends of handings-out on PostgreSQL, as statements of one transaction.
+"""The statements of a settlement on PostgreSQL.
 
-First the attempts at slots are recorded, then rows that are really still held are taken away or
-put back, then what hangs on them happens, and only on them: schedules, sends, keys, counts.
+First the attempts at slots are recorded. Then rows whose claims are valid are deleted or made
+ready. Only for those rows the effects follow: schedules, sends, keys, counters.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from tickwork.store.shared.row_hints import RowHints
 T = TypeVar("T")
 
 LOOKS_MAX = 3
-"""A row that moves while it is looked for (somebody extends its lease) is missed: look again."""
+"""Maximum number of tries. A row that moves during the search, because its lease is extended, is
+missed: search again."""
 
 
 class CausedMessages(NamedTuple):
-    """What endings bring about, by their place: what they send, and the batches they make."""
+    """Messages and batches that endings send, by index."""
 
     sends: Mapping[int, Sequence[Parcel]]
     batches: Mapping[int, Sequence[PreparedBatch]]
@@ -50,7 +51,7 @@ NOTHING = CausedMessages({}, {})
 
 
 class EndedMessages(NamedTuple):
-    """What came of endings, by their place: which counted, which of these were done before."""
+    """Which endings counted, and which of them were duplicates, by index."""
 
     done: set[int]
     duplicates: set[int]
@@ -62,11 +63,11 @@ class EndedMessages(NamedTuple):
 
     @classmethod
     def nothing(cls) -> EndedMessages:
-        """Nothing has ended yet."""
+        """Nothing has ended."""
         return cls(set(), set(), RemovedMessages(), [], [], set(), [])
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
-        """What it means for some of the endings."""
+        """The result for some of the endings."""
         if len(self.done) == len(endings) and not self.duplicates:
             return SettleResult()
         places = range(start, stop)
@@ -77,7 +78,7 @@ class EndedMessages(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Endings that were carried out, and what is to be done after the commit."""
+    """Endings that were carried out, and the work after the commit."""
 
     ended: EndedMessages
     sent: Sequence[Group]
@@ -95,7 +96,7 @@ class EndingWriter:
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
-        """Of several ends of one handing-out the first counts; the others come too late."""
+        """Carries out endings. Of several endings of one claim the first counts."""
         places: dict[Claim, int] = {}
         for place, ending in enumerate(endings):
             places.setdefault(ending.claim, place)
@@ -146,8 +147,8 @@ class EndingWriter:
         behind: set[Key],
         has_effects: bool,
     ) -> set[Key]:
-        """Takes what will be sent to and what will be freed at once, and before schedules are;
-        returns what is sent to, and what the slots stand behind that may be taken back."""
+        """Locks the keys of what is sent and removed, all at once and before schedules; returns
+        the keys of sends and those of slots that may be withdrawn."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
@@ -161,8 +162,8 @@ class EndingWriter:
         return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, by itself, successes of slots among them; nothing, if anything
-        hangs on any of them, or if one of them is there twice."""
+        """Acks in one statement, including successes of slots; nothing if any has other side
+        effects, or occurs twice."""
         ended = EndedMessages.nothing()
         tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
@@ -186,7 +187,7 @@ class EndingWriter:
         return Settled(ended, (), AfterCommit(ended.left.passed, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
-        """After the commit."""
+        """Runs after the commit."""
         if settled.sent:
             self._sender.passed(settled.sent)
         for tallied, messages in Counter(settled.ended.back).items():
@@ -229,7 +230,7 @@ class EndingWriter:
         places: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        """Makes what is still held ready again."""
+        """Makes messages ready again whose claims are valid."""
         chosen = [endings[place] for place in places]
         back = await connection.fetch(
             SQL.retry,
@@ -262,7 +263,8 @@ class EndingWriter:
         places: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        """Moves what is still held to the dead letters, and on to the dead-letter queue."""
+        """Moves messages whose claims are valid to the dead letters, and on to the dead-letter
+        queue."""
         chosen = [endings[place] for place in places]
         buried = await connection.fetch(
             SQL.record_dead_letters,
@@ -283,14 +285,14 @@ class EndingWriter:
 
 
 def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
-    """What was caused at these places, in their order."""
+    """What was caused at these indexes, in order."""
     return [each for place in sorted(places & caused.keys()) for each in caused[place]]
 
 
 def _acked(
     rows: Sequence[Any], endings: Sequence[Ending], places: Sequence[int], ended: EndedMessages
 ) -> None:
-    """Notes what was acked."""
+    """Notes acked messages."""
     ended.done.update([places[row["number"] - 1] for row in rows])
     ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
     reasons = [skip_reason(endings[places[row["number"] - 1]]) for row in rows]
@@ -300,7 +302,7 @@ def _acked(
 
 
 def _onward(row: Any) -> Group:
-    """A dead message as an ordinary one of the dead-letter queue."""
+    """A dead message as a new message of the dead-letter queue."""
     message = NewMessage(
         id=row["id"],
         body=row["body"],

@@ -1,4 +1,4 @@
-"""Subscriptions on PostgreSQL. Every send asks for them, so they are remembered for a moment."""
+"""Subscriptions on PostgreSQL, cached briefly: every send needs them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.queues import PostgresQueues
 
 REMEMBERED_SECONDS = 1.0
-"""Another process may subscribe or end a subscription."""
+"""Seconds to cache subscriptions. Another process may change them."""
 
 REMEMBERED_MAX = 10_000
-"""As many as are remembered all together; if there are more, those of a tenant at a time."""
+"""Maximum number of subscriptions cached for all tenants. With more, they are cached by tenant."""
 
 
 class _Known(NamedTuple):
-    """What is remembered: of all tenants, or (`is_whole` False) of those that were asked for."""
+    """Cached subscriptions: of all tenants, or (`is_whole` False) of those that were read."""
 
     of: dict[str | None, tuple[Subscription, ...]]
     is_whole: bool
@@ -36,7 +36,7 @@ _NOTHING_KNOWN = _Known({}, is_whole=False, until_monotonic=0.0)
 
 
 class PostgresSubscriptions:
-    """Which queues get copies."""
+    """Subscriptions of queues."""
 
     def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
         self._database, self._moment, self._queues = database, moment, queues
@@ -83,7 +83,7 @@ class PostgresSubscriptions:
         return ended is not None
 
     async def of(self, tenant: str) -> tuple[Subscription, ...]:
-        """What a tenant's messages are to be put to: its own subscriptions and the system's."""
+        """Returns the subscriptions that apply to a tenant's messages: its own and the system's."""
         if self._moment() is not None:
             return await self._read(tenant)
         known, forgotten = self._known, self._forgotten
@@ -101,7 +101,7 @@ class PostgresSubscriptions:
         return known.of[tenant]
 
     def forget(self) -> None:
-        """They have changed, or a queue turned out to be gone."""
+        """Clears the cache."""
         self._known = _NOTHING_KNOWN
         self._forgotten += 1
 

@@ -1,4 +1,4 @@
-"""Events that belong to no queue, on PostgreSQL: told to those who subscribe to them."""
+"""System events on PostgreSQL: events without a queue, copied to subscribers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOWHERE = UUID(int=0)
 
 
 async def tell(database: Database, sender: Sender, scope: Scope, event: NewMessage) -> int:
-    """Copies an event to those who subscribe to it; to how many queues."""
+    """Copies an event to the queues that subscribe to it, and returns their number."""
     own = Group(own_tenant(scope), _NOWHERE, "", (event,))
     try:
         return await _tell(database, sender, own)

@@ -1,9 +1,9 @@
-"""Changing schedules on PostgreSQL: one transaction around a pure decision.
+"""Changes of schedules on PostgreSQL: one transaction around a pure decision.
 
-In this order: the limits of its tenant, if it may begin to count again; the keys under which its
-slots stand in line, the schedule's row, the messages that may be taken back. Then the decision is
-asked for, and carried out: what was taken back goes, slots that it fires become messages, runs that
-it skips are recorded, and the schedule stands as decided.
+It locks, in this order: the tenant's limits, if the schedule may count again; the keys of its
+slots; the schedule's row; the messages that may be withdrawn. Then it calls the decision and
+carries it out: withdrawn messages are deleted, fired slots become messages, skipped slots are
+recorded, and the schedule is updated.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from tickwork.store.shared.columns import definition_values
 from tickwork.store.shared.counters import CounterKey, Counters
 
 TRIES_MAX = 40
-"""So often a change begins anew because somebody was just claiming, or changed it meanwhile."""
+"""Maximum number of tries of a change that conflicts with a claim or another change."""
 
 PAUSE_SECONDS = 0.05
 
 NEAR = timedelta(seconds=5)
-"""A leader that sleeps is woken for what it has to look at so soon."""
+"""Time ahead within which a sleeping leader is woken."""
 
 
 class _Changed(NamedTuple):
-    """A change that was carried out, and what is to be done after the commit."""
+    """A change that was carried out, and the work after the commit."""
 
     schedule: Schedule
     aftermath: AfterCommit
@@ -68,7 +68,7 @@ class _Changed(NamedTuple):
 
 
 class _Meanwhile(Exception):
-    """Somebody else was at it: begin anew."""
+    """Another transaction interfered: try again."""
 
 
 class Changer:
@@ -163,7 +163,7 @@ class Changer:
         return _Changed(schedule, aftermath, row["queue_id"], fires, row["type"], now)
 
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
-        """Takes the keys of what waits, and the one that new slots would have."""
+        """Locks the keys of waiting slots, and the key that new slots would have."""
         keys = await keys_of_planned(connection, [(tenant, schedule_id)])
         row = await connection.fetchrow(SQL.schedule_key, tenant, schedule_id)
         own = None if row is None else _key(row)
@@ -181,7 +181,8 @@ class Changer:
         now: datetime,
         keys: Collection[Key],
     ) -> list[Planned]:
-        """Takes what may be taken back: all of it, or begins anew when whoever is at it is done."""
+        """Locks all slots that may be withdrawn, or raises `_Meanwhile` if others have locked
+        some."""
         if withdraw is WithdrawScope.NOTHING:
             return []
         named = (schedule.tenant, schedule.id)
@@ -193,7 +194,7 @@ class Changer:
         return planned
 
     async def _queue_id(self, connection: Connection, row: Any, change: Change) -> UUID:
-        """The queue that it fires into: the same as long as it is there and has the same name."""
+        """The target queue: unchanged while it exists and has the same name."""
         name = change.definition.queue
         queue_id: UUID = row["queue_id"]
         if name == row["queue"] and await connection.fetch(SQL.lock_queues, [queue_id]):
@@ -211,7 +212,7 @@ class Changer:
     async def _fire(
         self, connection: Connection, row: Any, change: Change, now: datetime, room: BacklogChange
     ) -> None:
-        """Makes the slots messages, under the definition as it was."""
+        """Stores the messages of fired slots, under the old definition."""
         fires = change.fires
         if not fires:
             return
@@ -262,7 +263,7 @@ class Changer:
         return schedule_rows.schedule(row)
 
     async def _finish(self, changed: _Changed) -> None:
-        """After the commit: counts what was sent, and wakes whoever waits."""
+        """After the commit: counts messages and wakes consumers."""
         schedule = changed.schedule
         if changed.fires:
             source = str(schedule.id)
@@ -280,7 +281,7 @@ class Changer:
 async def _unfinished(
     connection: Connection, schedule: Schedule, withdrawn: int, now: datetime
 ) -> int:
-    """How many messages stay, if a slot whose policy asks for it is due."""
+    """The number of messages that stay, if a slot is due whose policy depends on it."""
     is_due = schedule.next_slot is not None and schedule.next_slot <= now
     if not is_due or not schedule.definition.overlap.is_decided_when_due:
         return 0
@@ -291,13 +292,13 @@ async def _unfinished(
 
 
 async def _hold(connection: Connection, grant: Grant) -> bool:
-    """Whether a shard is still granted; then nobody takes it before the commit."""
+    """Whether a shard is still granted. If so, it is locked until the commit."""
     held = await connection.fetchval(SQL.lock_grant, grant.shard, grant.token)
     return held is not None
 
 
 def _key(row: Any) -> Key | None:
-    """The key under which a schedule's slots stand in line, if they do."""
+    """The key of a schedule's slots, if they are ordered."""
     if not OverlapPolicy(row["overlap"]).is_ordered:
         return None
     return Key(row["tenant"], row["queue_id"], ordering_key(row["id"]))

@@ -1,13 +1,10 @@
-"""Making schedules on PostgreSQL: a few in one transaction, very many by COPY.
+"""New schedules on PostgreSQL: a few in one transaction, many by binary COPY.
 
-Whoever makes some holds their queues, so that none is deleted meanwhile, and, where a tenant has
-limits, the tenant's row: so those who make schedules for it at once agree on how many there are.
+The transaction locks the target queues, so that none is deleted meanwhile. If the tenant has
+limits, it locks the tenant's row, so that concurrent transactions agree on the number of schedules.
 
-Schedules in PostgreSQL's binary COPY format.
-
-asyncpg makes a row of each schedule's values. Of very many that are alike in all but a few columns
-it would encode the same values again and again; here they are encoded once, and a row is put
-together from what is common and what is its own.
+Schedules of a bulk create differ in few columns. asyncpg would encode the equal values again for
+each row; here they are encoded once, and a row is joined from the shared part and its own.
 """
 
 from __future__ import annotations
@@ -56,10 +53,10 @@ _COPIED = (
 )
 
 TIMES = ("created_at", "updated_at", "changed_at")
-"""What the table has by itself, unless a time is given."""
+"""Columns that have a default, unless a time is given."""
 
 ROWS_AT_ONCE = 250
-"""So many are sent before others get their turn."""
+"""Number of rows sent before other tasks get a turn."""
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -73,7 +70,7 @@ _ID = Struct("!i16s")
 
 
 class ScheduleColumns:
-    """Encodes the schedules of a tenant; `queue_id` says which queue a name is."""
+    """Encodes the schedules of a tenant. `queue_id` returns the id of a queue."""
 
     def __init__(self, tenant: str, queue_id: Callable[[str], UUID]) -> None:
         self._tenant, self._queue_id = tenant, queue_id
@@ -96,12 +93,12 @@ class ScheduleColumns:
 
 
 def copy_columns(now: datetime | None) -> tuple[str, ...]:
-    """The columns of `copied`."""
+    """The columns of `copy_rows`."""
     return _COPIED if now is None else (*_COPIED, *TIMES)
 
 
 async def copy_rows(rows: Sequence[bytes], now: datetime | None) -> AsyncIterator[bytes]:
-    """What is sent for some rows, which were made now; without a time the table has its own."""
+    """The COPY data of some rows. Without a time the table's default counts."""
     begin, end = (
         _COUNT.pack(len(copy_columns(now))),
         b"" if now is None else _time(now) * len(TIMES),
@@ -147,10 +144,10 @@ _OWN_ENCODERS = tuple(_ENCODERS[kind] for _, kind in NEW_SCHEDULE_OWN)
 _COMMON_ENCODERS = tuple(_ENCODERS[kind] for _, kind in NEW_SCHEDULE_COMMON)
 
 PIECE_SCHEDULES = 10_000
-"""As many as are copied in one transaction."""
+"""Maximum number of schedules copied in one transaction."""
 
 SCHEDULES_PER_TURN = 100
-"""As many as are made into rows before others get their turn."""
+"""Number of schedules encoded before other tasks get a turn."""
 
 Row = tuple[object, ...]
 
@@ -297,7 +294,7 @@ class Creator:
     async def _hold(
         self, connection: Connection, tenant: str, queue_ids: Mapping[str, UUID]
     ) -> asyncpg.Record | None:
-        """Holds the queues until the end, and the tenant if it has limits: those."""
+        """Locks the queues, and the tenant if it has limits; returns the limits."""
         limits = await connection.fetchrow(SQL.schedule_limits, tenant, self._moment())
         held = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
         if gone := set(queue_ids.values()) - {row["id"] for row in held}:
@@ -309,7 +306,7 @@ class Creator:
     async def _keep_limits(
         self, connection: Connection, tenant: str, limits: asyncpg.Record | None, made: int
     ) -> None:
-        """Raises `TooMany` if so many more are more than the tenant may have, or too fast."""
+        """Raises `TooMany` if the tenant exceeds its number or rate of schedules."""
         if limits is None or not made:
             return
         await keep_number(connection, limits)
@@ -325,13 +322,13 @@ class Creator:
             await connection.execute(SQL.spend_schedule_rate, tenant, spent)
 
     def _wake(self, new: Sequence[NewSchedule]) -> None:
-        """Wakes leaders. Whether it is soon they know better than we do."""
+        """Wakes leaders. They decide themselves whether it is urgent."""
         if any(each.look_at is not None for each in new):
             self._wakeups.tell([SCHEDULES_TOPIC])
 
 
 async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
-    """Raises `TooMany` if a tenant, whose limits are held, has more than it may."""
+    """Raises `TooMany` if a tenant, whose limits are locked, has too many schedules."""
     tenant, most = limits["id"], limits["schedules_max"]
     if most is not None:
         there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
@@ -339,7 +336,7 @@ async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
 
 
 class _QueueGone(NotFound):
-    """A queue that was remembered is not there any more."""
+    """A cached queue no longer exists."""
 
 
 def _rows(tenant: str, new: Iterable[NewSchedule], queue_ids: Mapping[str, UUID]) -> list[Row]:
@@ -349,7 +346,7 @@ def _rows(tenant: str, new: Iterable[NewSchedule], queue_ids: Mapping[str, UUID]
 def _as_made(
     new: Sequence[NewSchedule], known: Sequence[Schedule], stored: set[UUID]
 ) -> tuple[Schedule, ...]:
-    """The schedules that were wanted; `Conflict` where another one stands in the way."""
+    """The created schedules; `Conflict` if another schedule is in the way."""
     by_id = {each.id: each for each in known}
     by_key = {each.idempotency_key: each for each in known if each.idempotency_key is not None}
     made: list[Schedule] = []

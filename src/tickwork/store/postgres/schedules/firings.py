@@ -1,7 +1,7 @@
-"""What became of slots, on PostgreSQL. Settling and planning record it; here it is read.
+"""The history of slots on PostgreSQL. Settlements and plans write it; this module reads it.
 
-Records lie in partitions by the day on which they were made (`partitions`). They are read through
-the same index in each, newest first, so that a page far back costs what the first one does.
+Records are partitioned by day. Each partition has the same index, so that a distant page costs as
+much as the first one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _firing(row: Any) -> FiringRecord:
 
 
 def skip_columns(skips: Sequence[Skip]) -> list[list[Any]]:
-    """Runs that do not fire, as statements take them: each with a new id."""
+    """Skipped runs as columns, each with a new id."""
     return [
         [new_id() for _ in skips],
         [skip.first for skip in skips],

@@ -1,8 +1,8 @@
-"""What leaders do with schedules on PostgreSQL: looking, planning, sweeping.
+"""The operations of leaders on PostgreSQL: find due schedules, plan, sweep.
 
-A plan is one statement that commits by itself. It holds the rows of its shards (`FOR SHARE`), so
-that nobody takes one meanwhile, and moves schedules only if they are as the plan was made from.
-Slots that stand in line need their keys first: those are a transaction of their own.
+A plan is one statement that commits by itself. It locks the rows of its shards (`FOR SHARE`), so
+that no other node takes them, and advances a schedule only if it is unchanged since the plan was
+made. Ordered slots need their keys first: they use a separate transaction.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless
 from tickwork.store.shared.counters import CounterKey, Counters
 
 LOOKED_AT_MORE = 4
-"""So many more than its part are looked at in each shard …"""
+"""Number of rows read in each shard beyond its share."""
 
 LOOKED_AT_FACTOR = 2
-"""… beside twice that part: then one look is enough, as long as none is far behind the others."""
+"""Factor of a shard's share that is read. With it one query suffices unless a shard is far
+behind."""
 
 _START = ("", UUID(int=0))
 _FIRST_LOOK = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
 class _Outcome(NamedTuple):
-    """What a statement says of plans, by their places in what it was given."""
+    """Results of plans by their index."""
 
     done: dict[int, Any]
     led: set[int]
@@ -52,7 +53,7 @@ class _Outcome(NamedTuple):
 
 
 class Planner:
-    """Carries out plans."""
+    """Finds due schedules and carries out plans."""
 
     def __init__(
         self, database: Database, moment: Moment, wakeups: PostgresWakeups, tallies: Counters
@@ -125,7 +126,7 @@ class Planner:
     async def _plan_keyed(
         self, tokens: dict[int, int], chosen: Sequence[Plan], before: _Outcome
     ) -> _Outcome:
-        """Carries out those whose slots stand in line."""
+        """Carries out plans with ordered slots."""
         numbers = sorted(before.keyed)
         plans = [chosen[number] for number in numbers]
         keys = [
@@ -195,7 +196,7 @@ class Planner:
         return outcome._replace(now=found[0][4] if found else None)
 
     def _passed(self, plans: Sequence[Plan], outcome: _Outcome) -> None:
-        """After the commit: counts what was sent, and wakes whoever waits for it."""
+        """After the commit: counts messages and wakes consumers."""
         ready: set[UUID] = set()
         for number, row in outcome.done.items():
             plan = plans[number]
@@ -226,7 +227,7 @@ class Planner:
         return tuple(LaterSlots(*row) for row in found)
 
     async def sweep(self, scope: Scope, limit: int) -> int:
-        """Looks at so many of those that wait, in turn."""
+        """Examines up to `limit` waiting schedules, continuing where the last call stopped."""
         check_system(scope)
         check_limit(limit)
         waiting = await self._waiting(limit)
@@ -282,7 +283,7 @@ def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
 
 
 def _places(counts: Iterable[int]) -> tuple[list[int], list[int]]:
-    """The places of the first and the last of so many, for each; numbered from 1."""
+    """The first and last index of each run of items, from 1."""
     first: list[int] = []
     last: list[int] = []
     place = 0

@@ -1,4 +1,4 @@
-"""Schedules as rows, and rows as schedules."""
+"""Encodes and decodes rows of schedules."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def new_row(tenant: str, queue_id: UUID, new: NewSchedule) -> tuple[Any, ...]:
 
 
 def columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Rows as columns, also of none."""
+    """Rows as columns, also for no rows."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
 
 
 def schedules(rows: Iterable[Any]) -> tuple[Schedule, ...]:
-    """Rows that begin with a schedule's columns, as schedules."""
+    """Decodes rows that start with a schedule's columns."""
     return tuple(schedule(row) for row in rows)
 
 

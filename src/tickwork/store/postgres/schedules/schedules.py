@@ -40,7 +40,7 @@ _BEHIND_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
 
 
 class PostgresSchedules:
-    """Schedules, and what their leaders do with them."""
+    """Schedules, and the operations of their leaders."""
 
     def __init__(
         self, database: Database, creator: Creator, changer: Changer, planner: Planner
@@ -153,7 +153,7 @@ class PostgresSchedules:
 def _listing(
     scope: Scope, selection: ScheduleSelection, after: Schedule | None, limit: int
 ) -> tuple[str, tuple[Any, ...]]:
-    """The statement that reads least, and what it is asked with."""
+    """The cheapest statement for a selection, and its parameters."""
     bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
     behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
     said = (selection.name, selection.calendar)

@@ -1,8 +1,8 @@
-"""Who leads which part of the schedules, on PostgreSQL.
+"""Shards of schedules and their leaders on PostgreSQL.
 
-A hand-over changes the rows of its shards and nothing else; a plan holds them (`FOR SHARE`) until
-it commits. So whoever takes a shard waits for the plan that is under way, and afterwards no plan
-under the old token can begin.
+A hand-over updates the rows of its shards and nothing else. A plan locks them (`FOR SHARE`) until
+it commits. So a hand-over waits for a plan in progress, and afterwards no plan under the old token
+can start.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ class PostgresShards:
 
 
 async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) -> set[UUID]:
-    """Makes sure that nodes that seem dead are, and stay so: a lease that is being renewed is not
-    seen before it is committed. Says which are alive."""
+    """Confirms that nodes are dead and stay dead: a renewed lease is not visible before its
+    commit. Returns those that are alive."""
     if not nodes:
         return set()
     return {row["id"] for row in await connection.fetch(SQL.confirm_dead_nodes, [*nodes], now)}
@@ -185,7 +185,7 @@ async def _still_alive(connection: Connection, nodes: set[UUID], now: datetime) 
 async def _hand_over(
     connection: Connection, seen: Sequence[Any], node_id: UUID | None, now: datetime, lowest: int
 ) -> int:
-    """Gives shards that are as they were seen to a node, or to nobody; says how many."""
+    """Gives unchanged shards to a node, or to none; returns their number."""
     if not seen:
         return 0
     moved = await connection.fetch(

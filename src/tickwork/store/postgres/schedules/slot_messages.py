@@ -25,7 +25,7 @@ ScheduleKey = tuple[str, UUID]
 
 
 class Planned(NamedTuple):
-    """A planned slot that is taken, and may be taken back."""
+    """A planned slot that is locked and may be withdrawn."""
 
     schedule: ScheduleKey
     message_id: UUID
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
 
 async def keys_of_planned(connection: Connection, schedules: Collection[ScheduleKey]) -> set[Key]:
-    """The keys under which planned slots wait: to be taken before the schedules are."""
+    """The keys of planned slots. Lock them before the schedules."""
     found = await connection.fetch(SQL.withdrawable_keys, *_columns(schedules))
     return {Key(row["tenant"], row["queue_id"], row["key"]) for row in found}
 
@@ -46,8 +46,8 @@ async def take_planned(
     keys: Collection[Key],
     withdraw: WithdrawScope = WithdrawScope.UNCLAIMED,
 ) -> list[Planned]:
-    """Takes the planned slots of schedules that are taken already, by slot. What stands in line
-    under a key that we do not have was planned since we looked, and stays."""
+    """Locks the planned slots of locked schedules, by slot. A slot under a key that is not
+    locked was planned since, and stays."""
     chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
     found = await connection.fetch(
         SQL.withdrawable_slots, now, *_columns(sorted(schedules)), *chosen
@@ -72,7 +72,7 @@ async def take_planned(
 async def take_back(
     connection: Connection, planned: Sequence[Planned], left: RemovedMessages
 ) -> None:
-    """Deletes planned slots that are taken, and notes what left."""
+    """Deletes locked slots and notes the removed messages."""
     if planned:
         rows = await connection.fetch(
             SQL.delete_withdrawn,
@@ -88,8 +88,8 @@ def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]
 
 
 def fire_columns(fires: Sequence[Fire]) -> list[list[Any]]:
-    """Slots that become messages, as statements take them: each with a new id. What is due at its
-    slot, or visible when due, says no more than that."""
+    """Fired slots as columns, each with a new id. A due time equal to the slot, or a visible
+    time equal to the due time, is NULL."""
     return [
         [new_id() for _ in fires],
         [fire.slot for fire in fires],
@@ -102,5 +102,5 @@ def fire_columns(fires: Sequence[Fire]) -> list[list[Any]]:
 
 
 def unless_usual(at: datetime | None, usual: datetime | None) -> datetime | None:
-    """None for the usual: to send an instant costs as much as to decide about it."""
+    """None if both are equal: encoding a time costs more than comparing it."""
     return None if at == usual else at

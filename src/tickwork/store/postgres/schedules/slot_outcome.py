@@ -1,9 +1,8 @@
-"""What the ends of slots' messages leave behind on PostgreSQL: a record of each attempt, and how
-its schedule stands then.
+"""Outcomes of slots on PostgreSQL: a record of each attempt, and the new state of the schedule.
 
-The usual end changes nothing of its schedule, and then the schedule's row is only looked at. If it
-has to be written it is taken after the ended messages, which nobody else can want, and before
-those that are taken back from a schedule that is paused.
+Most outcomes do not change the schedule, and its row is only read. If it must be written, it is
+locked after the ended messages, which no other transaction wants, and before the slots that are
+withdrawn when it is paused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _BECOMES = {FollowUp.COMPLETE: "completed", FollowUp.PARK: "parked", FollowUp.PA
 
 
 class Recorded(Struct, frozen=True):
-    """A recorded attempt, and what its schedule shows now; None if there is no schedule."""
+    """A recorded attempt, and the last outcome of its schedule; None if it has no schedule."""
 
     firing_id: UUID
     record: FiringResult
@@ -57,8 +56,8 @@ class Recorded(Struct, frozen=True):
 
 
 class EffectAndSlot(NamedTuple):
-    """What ends mean for a schedule, and the last slot whose end says how it goes on: if a later
-    one is on its way, that one says it."""
+    """The effect of outcomes on a schedule, and the last slot that decides how it continues,
+    unless a later one has a message."""
 
     effect: ScheduleEffect = NO_EFFECT
     slot: datetime | None = None
@@ -72,7 +71,7 @@ Effects = dict[ScheduleKey, EffectAndSlot]
 
 
 class Paused(NamedTuple):
-    """A schedule that a dead firing paused, the slot that died, and what it died of."""
+    """A schedule that a dead firing paused, with the slot and its error."""
 
     schedule: ScheduleKey
     slot: datetime
@@ -80,7 +79,7 @@ class Paused(NamedTuple):
 
 
 class SlotOutcomes:
-    """Records ends. Everything here is part of the caller's transaction."""
+    """Records outcomes. All methods run in the caller's transaction."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
@@ -88,7 +87,7 @@ class SlotOutcomes:
     async def record(
         self, connection: Connection, endings: Iterable[Ending]
     ) -> dict[Claim, Recorded]:
-        """Records attempts at slots; what is still held now stays so until the commit."""
+        """Records attempts at slots. Valid claims stay valid until the commit."""
         chosen = [(ending.claim, ending.firing) for ending in endings if ending.firing is not None]
         if not chosen:
             return {}
@@ -127,7 +126,7 @@ class SlotOutcomes:
     async def forget(
         self, connection: Connection, doubles: Iterable[Claim], recorded: Mapping[Claim, Recorded]
     ) -> None:
-        """Of an event that was done before nothing is recorded."""
+        """Deletes the records of duplicate events."""
         known = [held for held in doubles if held in recorded]
         if known:
             await connection.execute(
@@ -138,15 +137,15 @@ class SlotOutcomes:
             )
 
     async def keys_to_take(self, connection: Connection, effects: Effects) -> set[Key]:
-        """The keys of what may be taken back from schedules that are to be paused."""
+        """The keys of slots that may be withdrawn from schedules that will be paused."""
         pausing = _pausing(effects)
         return await keys_of_planned(connection, pausing) if pausing else set()
 
     async def carry_out(
         self, connection: Connection, effects: Effects, keys: Collection[Key], left: RemovedMessages
     ) -> tuple[bool, list[ScheduleKey]]:
-        """Writes the schedules; says whether a leader has something new to look at, and which are
-        paused now."""
+        """Updates the schedules; returns whether leaders must look again, and which schedules
+        are paused now."""
         named = sorted(effects)
         chosen = [effects[each].effect for each in named]
         tenants = [tenant for tenant, _ in named]
@@ -180,8 +179,8 @@ class SlotOutcomes:
 
 
 def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
-    """What ends that counted mean for their schedules, in the order of their slots; schedules for
-    which they mean nothing are left out."""
+    """The effects of counted outcomes on their schedules, in the order of slots; schedules that
+    do not change are left out."""
     ended = [recorded[held] for held in counted if held in recorded]
     touched = {each.schedule for each in ended if each.shown is not None and not _is_usual(each)}
     if not touched:
@@ -198,7 +197,7 @@ def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> 
 def paused_by(
     recorded: Mapping[Claim, Recorded], effects: Effects, paused: Iterable[ScheduleKey]
 ) -> list[Paused]:
-    """What paused schedules: of several slots the last one."""
+    """What paused each schedule: of several slots the last one."""
     return [
         Paused(
             named,
@@ -214,7 +213,7 @@ def paused_by(
 
 
 def _is_usual(ended: Recorded) -> bool:
-    """Whether it is one more success of a schedule that shows one already."""
+    """Whether it is a success of a schedule whose last outcome was one."""
     return ended.record.is_plain_success and ended.shown == AFTER_SUCCESS
 
 
@@ -236,7 +235,7 @@ async def _rewind(connection: Connection, planned: Sequence[Planned], now: datet
 def successes(
     firings: Sequence[FiringResult | None],
 ) -> tuple[list[UUID | None], list[float | None]]:
-    """Ids for the records of slots that succeeded, and how long they took; nothing of others."""
+    """Ids for the records of successful slots, and their durations; None for other messages."""
     if not any(firings):
         return [], []
     return (
