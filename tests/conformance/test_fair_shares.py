@@ -92,7 +92,7 @@ async def test_messages_of_one_tenant_stay_in_order(store: Store, clock: Virtual
 async def test_no_tenant_starves_if_there_are_more_tenants_than_one_query_returns(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("lanes", "sqlite.claiming", "postgres.claiming"):
+    for module in ("shared.fair_shares", "sqlite.messages.claim", "postgres.messages.claim"):
         monkeypatch.setattr(f"tickwork.store.{module}.LANES_MAX", 3)
     await make_queue(store, scope=SYSTEM)
     *loud, quiet = await make_tenants(store, *"abcdefgh")

@@ -58,7 +58,7 @@ async def make_firings(store: Store, number: int) -> None:
         await settle(store, ack(await pull_one(store), firing=firing))
 
 
-async def make_tallies(store: Store, number: int) -> None:
+async def make_counters(store: Store, number: int) -> None:
     for index in range(number):
         await send(store, type=f"type-{index}")
     await store.stats.flush(SYSTEM)
@@ -69,7 +69,7 @@ KINDS: dict[str, tuple[Callable[[Store, int], Awaitable[None]], int]] = {
     "events": (make_events, EVENT_RETENTION_SECONDS),
     "batches": (make_batches, BATCH_RETENTION_SECONDS),
     "firings": (make_firings, FIRINGS_KEPT_SECONDS),
-    "tallies": (make_tallies, COUNTER_RETENTION_SECONDS),
+    "counters": (make_counters, COUNTER_RETENTION_SECONDS),
 }
 
 

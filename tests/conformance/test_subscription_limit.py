@@ -16,7 +16,7 @@ MAX = 3
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in KINDS:
-        monkeypatch.setattr(f"tickwork.store.{kind}.subscriptions.SUBSCRIPTIONS_MAX", MAX)
+        monkeypatch.setattr(f"tickwork.store.{kind}.messages.subscriptions.SUBSCRIPTIONS_MAX", MAX)
 
 
 async def test_exceeding_the_maximum_is_a_conflict(store: Store) -> None:
