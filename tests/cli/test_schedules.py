@@ -284,3 +284,16 @@ def test_the_fault_of_a_calendar_file_names_its_line(desk: Desk, tmp_path: Path)
     refused = desk.run("calendars", "put", "closed", str(dates))
     assert refused.exit_code == 2
     assert "line 2" in refused.stderr
+
+
+def test_schedules_are_listed_by_owner_name_prefix_and_metadata(desk: Desk) -> None:
+    made(desk, "@daily", "--name", "report:a", "--fields", '{"owner": "ada"}')
+    made(desk, "@daily", "--name", "report:b", "--fields", '{"metadata": {"plan": "pro"}}')
+
+    def names(*words: str) -> list[object]:
+        listed = json.loads(desk.answer("schedules", "list", *words, "--json"))
+        return [each["name"] for each in listed]
+
+    assert names("--owner", "ada") == ["report:a"]
+    assert names("--name-prefix", "report:") == ["report:a", "report:b"]
+    assert names("--metadata", '{"plan": "pro"}') == ["report:b"]

@@ -55,6 +55,13 @@ MessageType = Annotated[
 ]
 Payload = Annotated[str | None, typer.Option(metavar="JSON", help="Body of its messages.")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Unique name of the schedule.")]
+Owner = Annotated[str | None, typer.Option(metavar="OWNER", help="Only schedules of this user.")]
+NamePrefix = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only schedules whose name starts with this.")
+]
+Metadata = Annotated[
+    str | None, typer.Option(metavar="JSON", help="Only schedules with these metadata values.")
+]
 Fields = Annotated[
     str | None,
     typer.Option(metavar="JSON", help="Further fields of the API; null removes a field."),
@@ -65,6 +72,9 @@ Fields = Annotated[
 def list_command(
     status: Status = None,
     order: By = None,
+    owner: Owner = None,
+    name_prefix: NamePrefix = None,
+    metadata: Metadata = None,
     limit: Limit = None,
     after: After = None,
     database: Database = None,
@@ -73,14 +83,18 @@ def list_command(
 ) -> None:
     """List schedules; without --status all but the deleted ones."""
     from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
-    from tickwork.ops.schedules.lookup import list_schedules
+    from tickwork.ops.schedules.lookup import list_schedules, metadata_filter
     from tickwork.ops.schedules.views import show_schedules
 
+    wanted = object_of(metadata, "--metadata")
     scope, most = scope_of(tenant), whole_number(limit, "--limit", LISTED)
     selection = ScheduleSelection(
         status=None if status is None else choice(ScheduleStatus, status, "--status"),
         order=ScheduleOrder.CREATED if order is None else choice(ScheduleOrder, order, "--order"),
         after=None if after is None else identity(after, "--after"),
+        owner=owner,
+        name_prefix=name_prefix,
+        metadata=metadata_filter(wanted) if wanted else None,
     )
 
     async def find(store: Store) -> list[dict[str, Any]]:
