@@ -53,7 +53,7 @@ async def test_a_type_that_nobody_handles_is_told_once(
 
 
 async def test_a_server_that_does_not_answer_is_told_with_what_to_do() -> None:
-    with pytest.raises(StoreUnavailable, match="does the server run"):
+    with pytest.raises(StoreUnavailable, match="check that the server is running"):
         await Tickwork("postgresql://nobody@127.0.0.1:1/none").open()
 
 

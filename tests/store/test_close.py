@@ -46,7 +46,7 @@ async def test_a_server_that_stops_answering_does_not_block_close(
         store = await PostgresStore.open(proxy.url)
         async with store.wakeups.watch([uuid4()]):
             proxy.blackhole = True
-            store.wakeups.tell([uuid4()])
+            store.wakeups.notify([uuid4()])
             asking = asyncio.create_task(store.now())
             await delay(SOON_SECONDS)
             closing = asyncio.create_task(store.close())

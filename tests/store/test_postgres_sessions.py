@@ -177,7 +177,7 @@ async def test_statements_use_generic_plans_except_those_with_optional_condition
     asked = "SELECT current_setting('plan_cache_mode')"
     for _ in range(2):
         usual = await database.run(lambda connection: connection.fetchval(asked))
-        ((chosen,),) = await database.look(asked)
+        ((chosen,),) = await database.fetch_with_custom_plan(asked)
         assert (usual, chosen) == ("force_generic_plan", "force_custom_plan")
     await database.close()
 
@@ -199,7 +199,9 @@ async def test_transactions_have_a_timeout_if_the_server_supports_it(postgres_ur
 async def test_a_server_without_transaction_timeouts_is_used_without(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "BOUNDED", {"a_bound_of_later_days": "1"})
+    monkeypatch.setattr(
+        database_module, "TRANSACTION_TIMEOUT", {"a_setting_of_a_newer_server": "1"}
+    )
     database = await Database.open(postgres_url, connections_max=1, pooled=False)
     assert await database.run(lambda connection: connection.fetchval("SELECT 1")) == 1
     await database.close()

@@ -1,5 +1,5 @@
-"""Where the truth lives: one contract, and one package per database behind it.
+"""Durable storage: one contract, and one package per database that implements it.
 
-`contract` says what a store does, noun by noun; `sqlite` and `postgres` do it. They share
-the contract's values and nothing else, and one conformance suite holds them to it.
+`contract` defines the operations of a store. `sqlite` and `postgres` implement them and do not
+import each other. One conformance suite tests both.
 """

@@ -4,17 +4,20 @@ Each operation is one statement where possible, else one transaction. The statem
 checks the fences: a claim's number and holder, a node's lease, a queue's existence. Nothing depends
 on a session: everything but LISTEN works behind a pooler in transaction mode.
 
-Transactions take locks in this order, and within each kind in the order of keys:
+**Lock order.** Every transaction locks in this order, and within a kind by primary key, to avoid
+deadlocks:
 
-```
-  a node · a tenant with limits · a queue
-      → messages that the transaction's own claims cover: no one else wants them
-      → keys → shards → schedules → messages that wait
-      → batches' counts → backlogs
-```
+1. a node, a tenant with limits, or a queue
+2. messages that the transaction's own claims cover; no other transaction waits for these
+3. keys
+4. shards
+5. schedules
+6. waiting messages
+7. counters of batches
+8. backlogs
 
-A transaction that has locked a schedule skips messages that others have locked. It must not wait
-for them: their holder may be waiting for the schedule.
+A transaction that has locked a schedule skips messages locked by others (SKIP LOCKED). It must not
+wait for them: their owner may be waiting for the schedule.
 """
 
 from tickwork.store.postgres.store import PostgresStore

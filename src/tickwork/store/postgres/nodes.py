@@ -78,7 +78,7 @@ class PostgresNodes:
         )
 
     def _given_back(self, back: Sequence[asyncpg.Record]) -> int:
-        self._wakeups.tell({row["queue_id"] for row in back})
+        self._wakeups.notify({row["queue_id"] for row in back})
         return len(back)
 
     async def list(self, scope: Scope) -> tuple[Node, ...]:

@@ -161,7 +161,7 @@ class PostgresQueues:
         await self._set_paused(scope, name, paused=True)
 
     async def resume(self, scope: Scope, name: str) -> None:
-        self._wakeups.tell([await self._set_paused(scope, name, paused=False)])
+        self._wakeups.notify([await self._set_paused(scope, name, paused=False)])
 
     async def purge(self, scope: Scope, name: str) -> int:
         return await self.purger.purge(scope, await self.id_of(scope, name))
@@ -169,7 +169,7 @@ class PostgresQueues:
     async def counts(self, scope: Scope, name: str) -> Counts:
         queue_id = await self.id_of(scope, name)
         asked = (self._moment(), queue_id, scope.tenant)
-        [row] = await self._database.look(SQL.count_messages, *asked)
+        [row] = await self._database.fetch_with_custom_plan(SQL.count_messages, *asked)
         return Counts(*row)
 
     async def _set_paused(self, scope: Scope, name: str, *, paused: bool) -> UUID:

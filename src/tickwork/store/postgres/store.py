@@ -1,4 +1,4 @@
-"""One PostgreSQL database as a store."""
+"""The store in one PostgreSQL database: builds, opens and closes its parts."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from tickwork.store.shared.waiting import within
 CONNECTIONS_MAX = 10
 
 CONNECTIONS_READY = 4
-"""Number of connections to prepare. A busy worker runs two claims and two settlements at a time."""
+"""Number of connections to open at start: two claims and two settlements."""
 
-_USUAL = (
+_FREQUENT_STATEMENTS = (
     SQL.send,
     SQL.notify,
     SQL.ready_tenants,
@@ -50,49 +50,48 @@ _USUAL = (
     SQL.ack_plain,
     SQL.explain_empty_claim,
 )
-"""Statements that run for every message, or all the time."""
+"""Statements to prepare at start, because they run for every message or all the time."""
 
 CLOSE_SECONDS_MAX = 3.0
-"""Maximum number of seconds to finish accepted work when the store is closed. Callers have
-waited for their own work before."""
+"""Seconds that `close` waits for accepted work."""
 
 
 class PostgresStore:
-    """The nouns of one database. Use `open`; the schema must exist."""
+    """A store in one PostgreSQL database. Use `open`; the schema must exist."""
 
     def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
         self._database, self._moment = database, moment
-        tallies = Counters()
+        counters = Counters()
         self.wakeups = PostgresWakeups(database, listen_url)
         self.tenants = PostgresTenants(database)
         self.queues = queues = PostgresQueues(database, moment, self.wakeups)
         self.subscriptions = PostgresSubscriptions(database, moment, queues)
         self._sender = sender = Sender(
-            database, moment, queues, self.subscriptions, self.wakeups, tallies
+            database, moment, queues, self.subscriptions, self.wakeups, counters
         )
         progress = BatchProgress(database, moment, queues, sender, self.subscriptions)
         self.batches = PostgresBatches(
-            database, moment, queues, sender, progress, Keys(moment), tallies
+            database, moment, queues, sender, progress, Keys(moment), counters
         )
-        leaving = Removal(moment, progress, self.wakeups, tallies)
-        queues.purger = Purger(database, moment, leaving)
-        ender = EndingWriter(moment, sender, leaving, tallies)
-        self._settler = Settler(database, sender, ender)
+        removal = Removal(moment, progress, self.wakeups, counters)
+        queues.purger = Purger(database, moment, removal)
+        ending_writer = EndingWriter(moment, sender, removal, counters)
+        self._settler = Settler(database, sender, ending_writer)
         self.messages = PostgresMessages(database, moment, queues, sender, self._settler)
-        self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, tallies)
+        self.dead_letters = PostgresDeadLetters(database, moment, queues, sender, counters)
         self.schedules = PostgresSchedules(
             database,
             Creator(database, moment, queues, self.wakeups),
-            Changer(database, moment, leaving, self.wakeups, tallies),
-            Planner(database, moment, self.wakeups, tallies),
+            Changer(database, moment, removal, self.wakeups, counters),
+            Planner(database, moment, self.wakeups, counters),
         )
         self.calendars = PostgresCalendars(database, moment)
         self.shards = PostgresShards(database, moment, self.wakeups)
         self.firings = PostgresFirings(database)
-        self.stats = PostgresStats(database, moment, queues, tallies)
+        self.stats = PostgresStats(database, moment, queues, counters)
         self.nodes = PostgresNodes(database, moment, self.wakeups)
-        self.reaper = PostgresReaper(database, moment, ender, leaving, progress)
-        self.pruner = PostgresPruner(database, moment, tallies)
+        self.reaper = PostgresReaper(database, moment, ending_writer, removal, progress)
+        self.pruner = PostgresPruner(database, moment, counters)
 
     @classmethod
     async def open(
@@ -105,8 +104,8 @@ class PostgresStore:
     ) -> PostgresStore:
         """Connects to a database whose schema is up to date.
 
-        With `direct_url`, the first URL is that of a transaction pooler, and only LISTEN connects
-        directly.
+        With `direct_url`, `url` points to a transaction pooler, and only LISTEN connects to
+        `direct_url`.
         """
         database = await Database.open(
             url, connections_max=connections_max, pooled=direct_url is not None
@@ -133,10 +132,10 @@ class PostgresStore:
         return Meta(*row)
 
     async def make_ready(self) -> None:
-        await self._database.make_ready(_USUAL, CONNECTIONS_READY)
+        await self._database.make_ready(_FREQUENT_STATEMENTS, CONNECTIONS_READY)
 
     async def close(self) -> None:
-        with suppress(StoreError):  # A database that may be gone.
+        with suppress(StoreError):  # The database may be unreachable.
             await within(CLOSE_SECONDS_MAX, self._flush())
         await self.wakeups.close()
         await self._database.close()

@@ -1,7 +1,7 @@
-"""The connection pool: it reconnects, and translates errors of the driver.
+"""The connection pool: it reconnects, retries, and translates errors of the driver.
 
-An operation that is safe to repeat is retried for a few seconds when the connection breaks. Any
-other raises `StoreUnavailable`.
+When the connection breaks, an operation that is safe to repeat is retried for a few seconds. Any
+other operation raises `StoreUnavailable`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tickwork.store.shared.waiting import within
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
 Result = TypeVar("Result")
 
-TRIES_MAX = 7
-"""Maximum number of tries. With pauses that double from 50 ms they take about three seconds,
-enough for a restart of the server."""
+ATTEMPTS_MAX = 7
+"""Maximum number of attempts. The pauses between them double from 50 ms and add up to about three
+seconds, enough for a restart of the server."""
 
 _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
@@ -31,43 +31,48 @@ _COMMAND_TIMEOUT_SECONDS = 60.0
 _CLOSE_TIMEOUT_SECONDS = 2.0
 
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
-"""Seconds a transaction may idle: less than a third of a node's lease. Otherwise a process that
-is frozen, or whose machine is gone, would keep its row locks for ever."""
+"""Seconds that a transaction may be idle: less than a third of a node's lease. Without this limit a
+process that is frozen, or whose machine has crashed, would keep its row locks."""
 
 _IDLE_SETTING = "idle_in_transaction_session_timeout"
 _IDLE_MILLISECONDS = str(int(_IDLE_IN_TRANSACTION_SECONDS * 1000))
 SESSION = {
     _IDLE_SETTING: _IDLE_MILLISECONDS,
     "default_transaction_isolation": "read committed",
-    # A plan that was made while a table was empty, and is kept, would read all of it ever after.
+    # A cached plan made while a table was empty would scan the whole table after it has grown.
     "enable_seqscan": "off",
-    # One plan for any values, from the first time on. Else a server plans anew five times on each
-    # connection, which takes longer than to hand out a message, and may never stop to.
+    # One generic plan from the first execution on. By default the server plans the first five
+    # executions on each connection, which takes longer than a claim, and may keep doing so.
     "plan_cache_mode": "force_generic_plan",
 }
 
-BOUNDED = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
-"""Settings for servers from version 17 on. A process that is frozen while it prepares a
-statement is not idle to the server, so the idle timeout does not apply."""
+TRANSACTION_TIMEOUT = {"transaction_timeout": str(int(_COMMAND_TIMEOUT_SECONDS * 1000))}
+"""Session settings for PostgreSQL 17 and newer. The idle timeout does not apply to a process that
+is frozen while it prepares a statement; this limit does."""
 
-_PLANS_AS_USUAL = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
+_DEFAULT_PLANNER = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto"
 
-_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
-CONNECT_ERRORS = (asyncpg.PostgresError, *_LOST, TimeoutError, ValueError)
-"""Errors of a failed connection. An unreadable URL is a ValueError."""
+_CONNECTION_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    ConnectionError,
+    OSError,
+)
+CONNECT_ERRORS = (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError, ValueError)
+"""Errors of a failed connection. An invalid URL is a ValueError."""
 
-_NOT_REACHED = (
-    "does the server run, and are host and port of the database's URL right? It is what --database "
-    "or TICKWORK_DATABASE says, or what the app was given"
+_UNREACHABLE_HINT = (
+    "check that the server is running and that the database URL has the right host and port "
+    "(--database, TICKWORK_DATABASE, or the app's database)"
 )
 
-# Classes of SQLSTATE: nothing happened, and the same may succeed soon.
-_REFUSED_FOR_NOW = ("40", "53", "57", "55", "25")
+# Classes of SQLSTATE: nothing was changed, and a retry may succeed.
+_TEMPORARY = ("40", "53", "57", "55", "25")
 _CORRUPT = ("XX001", "XX002")
 
 
 class Database:
-    """A pool of connections to one server."""
+    """A pool of connections to one database."""
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pooled: bool) -> None:
         self._pool, self.url, self._pooled = pool, url, pooled
@@ -84,58 +89,60 @@ class Database:
             command_timeout=_COMMAND_TIMEOUT_SECONDS,
             statement_cache_size=0 if pooled else 256,
             max_inactive_connection_lifetime=300,
-            reset=_leave_as_it_is,
+            reset=_keep_session,
         )
         try:
-            # A pooler refuses what it cannot keep apart for its clients, an older server what it
-            # does not know.
+            # A pooler refuses session settings, because its clients share sessions. An older
+            # server refuses settings that it does not know.
             if pooled:
                 pool = await connecting()
             else:
                 try:
-                    pool = await connecting(server_settings=SESSION | BOUNDED)
+                    pool = await connecting(server_settings=SESSION | TRANSACTION_TIMEOUT)
                 except asyncpg.UndefinedObjectError:
                     pool = await connecting(server_settings=SESSION)
         except CONNECT_ERRORS as error:
             known = as_store_error(error)
             if isinstance(known, StoreUnavailable):
-                known = StoreUnavailable(f"{known}; {_NOT_REACHED}")
+                known = StoreUnavailable(f"{known}; {_UNREACHABLE_HINT}")
             raise known from error
         return cls(pool, url, pooled=pooled)
 
     async def make_ready(self, statements: Sequence[str], connections: int) -> None:
-        """Opens connections and runs the statements once on each with NULL parameters: the
-        driver learns their types, and the server plans them. With NULL parameters no statement
-        may change anything."""
-        # No more than half of them: others may be doing the same.
+        """Opens connections and prepares the statements on each.
+
+        Each statement runs once with NULL parameters, so that the driver caches its types and the
+        server its plan. With NULL parameters a statement must not change anything.
+        """
+        # At most half of the pool: other tasks need connections, too.
         wanted = min(connections, max(self._pool.get_max_size() // 2, 1))
         try:
-            async with AsyncExitStack() as held:
+            async with AsyncExitStack() as stack:
                 for _ in range(wanted):
-                    taken = self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
-                    connection = await held.enter_async_context(taken)
+                    acquired = self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
+                    connection = await stack.enter_async_context(acquired)
                     for statement in statements:
-                        asked = (await connection.prepare(statement)).get_parameters()
-                        await connection.fetch(statement, *[None] * len(asked))
-        except (asyncpg.PostgresError, *_LOST, TimeoutError) as error:
+                        parameters = (await connection.prepare(statement)).get_parameters()
+                        await connection.fetch(statement, *[None] * len(parameters))
+        except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
             raise as_store_error(error) from error
 
     @property
     def bounds(self) -> str:
-        """Settings that a transaction needs if its session cannot have them; else empty."""
+        """SQL that limits the idle time of a transaction. Empty if the session has the limit."""
         return f"SET LOCAL {_IDLE_SETTING} = {_IDLE_MILLISECONDS}" if self._pooled else ""
 
     @property
-    def plans_as_usual(self) -> str:
-        """Settings that restore the server's planner for statements of callers; empty if the
-        session has none of ours."""
-        return "" if self._pooled else _PLANS_AS_USUAL
+    def default_planner(self) -> str:
+        """SQL that restores the planner's defaults for a caller's statements. Empty if the session
+        has not changed them."""
+        return "" if self._pooled else _DEFAULT_PLANNER
 
     async def close(self) -> None:
-        """Closes the pool within a bound; connections to a server that does not answer are
-        dropped."""
+        """Closes the pool. Drops connections that do not close in time, because the server does not
+        answer."""
         is_closed: bool | None = False
-        with suppress(*_LOST):
+        with suppress(*_CONNECTION_LOST):
             is_closed = await within(_CLOSE_TIMEOUT_SECONDS, self._close())
         if not is_closed:
             self._pool.terminate()
@@ -147,12 +154,12 @@ class Database:
     async def run(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
     ) -> Result:
-        """Runs statements on a connection, each in a transaction of its own."""
+        """Runs statements on one connection, each in its own transaction."""
         if self._pooled:
             return await self.transact(work, repeatable=repeatable)
         return await self._try(work, repeatable=repeatable)
 
-    async def look(self, statement: str, *values: object) -> list[asyncpg.Record]:
+    async def fetch_with_custom_plan(self, statement: str, *values: object) -> list[asyncpg.Record]:
         """Runs a query with a plan for its actual values."""
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
@@ -164,42 +171,46 @@ class Database:
     async def transact(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool = True
     ) -> Result:
-        """Runs statements in one transaction, at READ COMMITTED.
+        """Runs statements in one transaction at READ COMMITTED.
 
-        After waiting for a lock, a statement must see what its holder committed. Under a stricter
-        level it would still see the old state.
+        After it has waited for a lock, a statement must see the rows that the lock's owner
+        committed. At a stricter isolation level it would see the old rows.
         """
 
-        async def whole(connection: Connection) -> Result:
+        async def in_transaction(connection: Connection) -> Result:
             async with connection.transaction(isolation="read_committed"):
                 if self.bounds:
                     await connection.execute(self.bounds)
                 return await work(connection)
 
-        return await self._try(whole, repeatable=repeatable)
+        return await self._try(in_transaction, repeatable=repeatable)
 
     async def _try(
         self, work: Callable[[Connection], Awaitable[Result]], *, repeatable: bool
     ) -> Result:
-        for attempt in range(1, TRIES_MAX + 1):
+        for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 async with self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS) as connection:
                     return await work(connection)
             except asyncpg.IntegrityConstraintViolationError:
-                raise  # An answer, not a failure: the caller knows what it means.
-            except (asyncpg.PostgresError, *_LOST, TimeoutError) as error:
+                raise  # Not a failure of the database: the caller handles it.
+            except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
                 known = as_store_error(error)
-                # A deadlock's victim was rolled back: repeating it is always safe.
-                safe = repeatable or isinstance(error, asyncpg.TransactionRollbackError)
-                if not safe or attempt == TRIES_MAX or not isinstance(known, StoreUnavailable):
+                # A deadlock rolls the transaction back, so a retry is always is_repeatable.
+                is_repeatable = repeatable or isinstance(error, asyncpg.TransactionRollbackError)
+                if (
+                    not is_repeatable
+                    or attempt == ATTEMPTS_MAX
+                    or not isinstance(known, StoreUnavailable)
+                ):
                     raise known from error
             await asyncio.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
 
-async def _leave_as_it_is(_connection: object) -> None:
-    """Does nothing: our statements do not change the session, and a reset would double the round
-    trips."""
+async def _keep_session(_connection: object) -> None:
+    """Replaces the reset of released connections, which would double the round trips. The
+    statements of this package do not change the session."""
 
 
 def as_store_error(error: Exception) -> StoreError:
@@ -207,16 +218,16 @@ def as_store_error(error: Exception) -> StoreError:
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedColumnError):
-            return StoreBroken(f"the schema is not there: run `tickwork migrate` ({error})")
+            return StoreBroken(f"the database has no schema: run `tickwork migrate` ({error})")
         if code in _CORRUPT:
             return StoreBroken(f"PostgreSQL reports corrupt data: {error}")
         if code.startswith(("28", "3D")):
             return StoreBroken(f"PostgreSQL refuses the login or has no such database: {error}")
-        if code.startswith(_REFUSED_FOR_NOW) or isinstance(error, asyncpg.PostgresConnectionError):
-            return StoreUnavailable(f"PostgreSQL refuses at the moment: {error}")
+        if code.startswith(_TEMPORARY) or isinstance(error, asyncpg.PostgresConnectionError):
+            return StoreUnavailable(f"PostgreSQL is temporarily unavailable: {error}")
         return StoreBroken(f"PostgreSQL refused a statement: {error}")
     if isinstance(error, ValueError):
-        return StoreBroken(f"the database's URL cannot be used: {error}")
+        return StoreBroken(f"the database URL is invalid: {error}")
     if isinstance(error, TimeoutError):
         return StoreUnavailable("PostgreSQL did not answer in time")
     return StoreUnavailable(f"the connection to PostgreSQL failed: {error}")

@@ -1,4 +1,4 @@
-"""Checks of a PostgreSQL set-up."""
+"""Checks the settings of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def examine(url: str) -> tuple[Finding, ...]:
     try:
         connection = await asyncpg.connect(url, timeout=10)
     except CONNECT_ERRORS as error:
-        says = str(as_store_error(error))
-        return (Finding("connection", Level.BAD, says, "check the URL, the server and its log"),)
+        message = str(as_store_error(error))
+        return (Finding("connection", Level.BAD, message, "check the URL, the server and its log"),)
     try:
         before = now()
         row = await connection.fetchrow(SQL.server_settings)
@@ -45,12 +45,12 @@ async def examine(url: str) -> tuple[Finding, ...]:
         if version == known:
             newest = await connection.fetchval(SQL.newest_zones)
     except asyncpg.PostgresError as error:
-        raise StoreBroken(f"PostgreSQL answers, but not to questions: {error}") from error
+        raise StoreBroken(f"connected, but queries fail: {error}") from error
     finally:
         await connection.close()
     middle = before + (after - before) / 2
     return (
-        Finding("connection", Level.OK, "PostgreSQL answers"),
+        Finding("connection", Level.OK, "connected"),
         _version(row),
         schema_finding(version, known),
         *_durability(row),
@@ -62,59 +62,62 @@ async def examine(url: str) -> tuple[Finding, ...]:
 
 
 def _version(row: Any) -> Finding:
-    says = f"PostgreSQL {row['version']}"
+    message = f"PostgreSQL {row['version']}"
     if row["version_number"] >= VERSION_NUMBER_MIN:
-        return Finding("version", Level.OK, says)
-    return Finding("version", Level.BAD, says, "use PostgreSQL 15 or newer")
+        return Finding("version", Level.OK, message)
+    return Finding("version", Level.BAD, message, "use PostgreSQL 15 or newer")
 
 
 def _durability(row: Any) -> list[Finding]:
     findings: list[Finding] = []
-    for setting, needed, otherwise in (
+    for setting, needed, risk in (
         ("fsync", True, "a power cut can lose accepted messages and corrupt the database"),
         ("full_page_writes", True, "a power cut can corrupt the database"),
     ):
         if row[setting] is needed:
             findings.append(Finding(setting, Level.OK, f"{setting} is on"))
         else:
-            says = f"{setting} is off: {otherwise}"
-            findings.append(Finding(setting, Level.BAD, says, f"set {setting} = on"))
+            message = f"{setting} is off: {risk}"
+            findings.append(Finding(setting, Level.BAD, message, f"set {setting} = on"))
     commit = row["synchronous_commit"]
     if commit == "off":
-        says = "synchronous_commit is off: accepted messages can be lost for a moment after a crash"
+        message = "synchronous_commit is off: a crash can lose messages accepted just before it"
         advice = "set synchronous_commit = on, at least for Tickwork's role"
-        findings.append(Finding("synchronous_commit", Level.BAD, says, advice))
+        findings.append(Finding("synchronous_commit", Level.BAD, message, advice))
     else:
-        says = f"synchronous_commit is {commit}: accepted means written to disk"
-        findings.append(Finding("synchronous_commit", Level.OK, says))
+        message = f"synchronous_commit is {commit}: accepted messages are on disk"
+        findings.append(Finding("synchronous_commit", Level.OK, message))
     return findings
 
 
 def _failover(row: Any) -> Finding:
     if row["is_replica"]:
         return Finding(
-            "failover", Level.BAD, "this server is a replica and takes no writes",
+            "failover", Level.BAD, "this server is a read-only replica",
             "connect to the primary",
         )  # fmt: skip
     if row["standbys"]:
-        says = "a synchronous standby confirms every commit: a failover loses nothing accepted"
-        return Finding("failover", Level.OK, says)
+        message = (
+            "a synchronous standby confirms every commit: a failover loses no accepted message"
+        )
+        return Finding("failover", Level.OK, message)
     return Finding(
         "failover",
         Level.WARNING,
-        "no synchronous standby: a failover may lose what was accepted in its last moments",
-        "set synchronous_standby_names if that matters to you",
+        "no synchronous standby: a failover can lose messages accepted just before it",
+        "set synchronous_standby_names if a failover must not lose messages",
     )
 
 
 def _pooler(url: str, row: Any) -> Finding:
-    """A server that answers from another port than the URL's is behind a pooler or a proxy."""
-    asked = urlsplit(url).port or _DEFAULT_PORT
-    if row["port"] is None or row["port"] == asked:
+    """A server whose port differs from the URL's is behind a pooler or a proxy."""
+    url_port = urlsplit(url).port or _DEFAULT_PORT
+    if row["port"] is None or row["port"] == url_port:
         return Finding("pooler", Level.OK, "connected to the server itself")
     return Finding(
         "pooler",
         Level.WARNING,
-        f"asked on port {asked}, answered from port {row['port']}: something stands in between",
-        "if it pools by transaction, give the server's own URL as TICKWORK_DATABASE_DIRECT",
+        f"the URL has port {url_port}, but the server uses port {row['port']}: "
+        "there is a proxy or pooler in between",
+        "if it is a transaction pooler, set TICKWORK_DATABASE_DIRECT to the server's own URL",
     )

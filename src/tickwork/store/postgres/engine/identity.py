@@ -1,6 +1,6 @@
-"""Tells whether two URLs name the same database.
+"""Identifies the database of a URL, to compare two URLs.
 
-What a URL leaves out is taken from the environment, or from the driver's defaults.
+Parts that the URL omits come from the environment or from the driver's defaults.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PORT = "5432"
 
 
 class DatabaseIdentity(NamedTuple):
-    """A database and its search path. Hosts are compared as text: `localhost` need not be
+    """A database and its search path. Hosts are compared as text: `localhost` differs from
     `127.0.0.1`."""
 
     hosts: tuple[tuple[str, str], ...]
@@ -22,26 +22,30 @@ class DatabaseIdentity(NamedTuple):
 
 
 def identity_of(url: str, environ: Mapping[str, str]) -> DatabaseIdentity:
-    """Returns the identity of a URL; `ValueError` if it cannot be read. Login and other session
-    settings do not matter."""
+    """Returns the identity of a URL; `ValueError` if the URL is invalid. It ignores the login and
+    session settings."""
     parts = urlsplit(url)
-    asked = dict(parse_qsl(parts.query))
+    parameters = dict(parse_qsl(parts.query))
     login, _, hosts = parts.netloc.rpartition("@")
     port = environ.get("PGPORT") or _PORT
     if not hosts:
-        hosts = asked.get("host") or environ.get("PGHOST", "")
-        port = asked.get("port") or port
-    user = unquote(login.partition(":")[0]) or asked.get("user") or environ.get("PGUSER", "")
-    named = unquote(parts.path.removeprefix("/")) or asked.get("dbname") or asked.get("database")
+        hosts = parameters.get("host") or environ.get("PGHOST", "")
+        port = parameters.get("port") or port
+    user = unquote(login.partition(":")[0]) or parameters.get("user") or environ.get("PGUSER", "")
+    named = (
+        unquote(parts.path.removeprefix("/"))
+        or parameters.get("dbname")
+        or parameters.get("database")
+    )
     return DatabaseIdentity(
         hosts=tuple(_host(each, port) for each in hosts.split(",")),
         database=named or environ.get("PGDATABASE") or user,
-        names=(asked.get("search_path"), asked.get("options")),
+        names=(parameters.get("search_path"), parameters.get("options")),
     )
 
 
-def _host(written: str, default_port: str) -> tuple[str, str]:
-    """An address and its port. An IPv6 address is in brackets."""
-    address, bracket, rest = written.rpartition("]")
+def _host(text: str, default_port: str) -> tuple[str, str]:
+    """Splits a host of a URL into address and port. An IPv6 address is in brackets."""
+    address, bracket, rest = text.rpartition("]")
     name, _, port = rest.partition(":")
     return unquote(f"{address}{bracket}{name}").strip("[]"), port or default_port

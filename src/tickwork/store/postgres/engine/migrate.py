@@ -1,7 +1,7 @@
-"""Migrations of PostgreSQL, under a lock.
+"""Migrates the schema of a PostgreSQL database, under an advisory lock.
 
-Each migration is a numbered file. It runs in one transaction together with its version number.
-Nodes that start at the same time wait for each other. A schema newer than this code is refused.
+Each migration is a numbered file. It runs in one transaction, which also stores its version number.
+Nodes that migrate at the same time wait for each other. A schema newer than this code is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def schema_version(url: str) -> int:
 
 
 async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
-    """Connects without prepared statements: the URL may be that of a pooler."""
+    """Connects without prepared statements, because the URL may point to a pooler."""
     try:
         return await asyncpg.connect(url, statement_cache_size=0)
     except CONNECT_ERRORS as error:
@@ -47,7 +47,7 @@ async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
 
 
 def check_version(version: int) -> None:
-    """Raises `StoreBroken` unless this code works with the schema."""
+    """Raises `StoreBroken` if the schema is older or newer than this code."""
     if pending(load_migrations("tickwork.store.postgres"), version):
         raise StoreBroken(
             f"the schema has version {version} and is too old: run `tickwork migrate`"

@@ -1,4 +1,4 @@
-"""The SQL statements of this store, and how lists of values are passed to them."""
+"""Loads the SQL statements of this store, and prepares arrays of values for them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SQL = load(
         "THEN m.due_at + make_interval(secs => m.grace_seconds) END",
     },
 )
-"""`on_time_until`: a slot that is claimed for the first time after this is a catch-up."""
+"""`on_time_until`: a slot whose first claim is later than this is a catch-up."""
 
 CUSTOM_PLAN = "SET LOCAL plan_cache_mode = force_custom_plan"
-"""Makes the server plan a statement for its actual values. For statements with optional filters: a
-generic plan suits none of them."""
+"""Makes the server plan a statement for its actual values. For statements with optional filters,
+which a generic plan makes slow."""
 
 
 def once(values: list[T]) -> list[T]:
-    """Reduces a column to one value if all rows have the same.
+    """Reduces a column to one value if all rows have the same value.
 
-    The driver encodes each value of an array. A statement therefore reads a column so that the last
-    value counts for the rows after it: `($2::text[])[least(number, cardinality($2))]`.
+    The driver encodes each value of an array, so a short array is faster. Statements use the last
+    value for all rows after it: `($2::text[])[least(number, cardinality($2))]`.
     """
     return values[:1] if values.count(values[0]) == len(values) else values

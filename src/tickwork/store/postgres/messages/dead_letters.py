@@ -93,7 +93,9 @@ class PostgresDeadLetters:
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
-        found = await self._database.look(SQL.group_dead_letters, queue_id, scope.tenant, limit)
+        found = await self._database.fetch_with_custom_plan(
+            SQL.group_dead_letters, queue_id, scope.tenant, limit
+        )
         return tuple(DeadGroup(*row) for row in found)
 
     async def edit(

@@ -86,7 +86,7 @@ class JointSettler:
                 async with asyncio.timeout(TOGETHER_SECONDS_MAX):
                     settled = await self._end(connection, endings, caused)
                     # Not before: whoever waits for us there has no rows of callers' own yet.
-                    plans = self._database.plans_as_usual
+                    plans = self._database.default_planner
                     await connection.execute(f"{_LOCK_WAIT}; {_OPENED}; {plans}")
                     for joint in group:
                         await _write(joint.joined, connection, joint.context)
@@ -103,7 +103,7 @@ class JointSettler:
         """Resets what a caller's writes changed of the session, for the next caller. Raises if
         the transaction is another one."""
         first = _CLOSED if is_last else _STILL_OPEN
-        plans = "" if is_last else self._database.plans_as_usual
+        plans = "" if is_last else self._database.default_planner
         await connection.execute(
             f"{first}; {_AS_IT_WAS}; DISCARD TEMP; {_LOCK_WAIT}; {self._database.bounds}; {plans}"
         )
@@ -116,7 +116,7 @@ class JointSettler:
             nonlocal tries
             tries += 1
             settled = await self._end(connection, endings, caused)
-            await connection.execute(f"{_OPENED}; {self._database.plans_as_usual}")
+            await connection.execute(f"{_OPENED}; {self._database.default_planner}")
             await _join(joined, connection, is_last=tries >= UNDONE_TRIES_MAX)
             return settled
 

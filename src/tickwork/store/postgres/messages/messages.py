@@ -116,7 +116,7 @@ class PostgresMessages:
         check_limit(limit)
         queue_id = await self._queues.id_of(scope, queue)
         asked = (self._moment(), queue_id, scope.tenant, limit)
-        found = await self._database.look(SQL.peek, *asked)
+        found = await self._database.fetch_with_custom_plan(SQL.peek, *asked)
         return rows.messages(found)
 
     async def next_visible_at(self, scope: Scope, queue: str) -> datetime | None:

@@ -143,7 +143,7 @@ class Removal:
             tallied = CounterKey(queue_id, tenant, passing, type_ or "", source or "")
             self._tallies.add(tallied, messages)
         if aftermath.queues:
-            self._wakeups.tell(aftermath.queues)
+            self._wakeups.notify(aftermath.queues)
         if aftermath.batches:
             with suppress(StoreError):
                 await self._batches.complete(aftermath.batches)

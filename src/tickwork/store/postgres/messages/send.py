@@ -323,7 +323,7 @@ class Sender:
 
     def wake(self, queue_ids: Iterable[UUID]) -> None:
         """Wakes the consumers of the queues."""
-        self._wakeups.tell(queue_ids)
+        self._wakeups.notify(queue_ids)
 
 
 class _CapUnknown(Exception):

@@ -272,9 +272,9 @@ class Changer:
             )
             self._tallies.add(tallied, len(changed.fires))
             if any(fire.visible_at <= changed.now for fire in changed.fires):
-                self._wakeups.tell([changed.queue_id])
+                self._wakeups.notify([changed.queue_id])
         if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
         await self._leaving.finish(changed.aftermath)
 
 

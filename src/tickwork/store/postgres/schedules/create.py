@@ -225,7 +225,7 @@ class Creator:
                 stored += await storing
             piece = following
         if stored:
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
         return stored
 
     async def _rate(self, tenant: str) -> float | None:
@@ -324,7 +324,7 @@ class Creator:
     def _wake(self, new: Sequence[NewSchedule]) -> None:
         """Wakes leaders. They decide themselves whether it is urgent."""
         if any(each.look_at is not None for each in new):
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
 
 
 async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:

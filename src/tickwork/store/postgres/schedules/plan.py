@@ -207,7 +207,7 @@ class Planner:
             if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
                 ready.add(row[2])
         if ready:
-            self._wakeups.tell(ready)
+            self._wakeups.notify(ready)
 
     async def newer_due(
         self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
@@ -252,7 +252,7 @@ class Planner:
             )
         )
         if swept:
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
         return len(swept)
 
     async def _waiting(self, limit: int) -> list[Any]:

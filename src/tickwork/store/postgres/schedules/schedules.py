@@ -100,7 +100,7 @@ class PostgresSchedules:
         if selection.after is not None:
             after = await self.get(scope, selection.after)
         statement, values = _listing(scope, selection, after, limit)
-        found = await self._database.look(statement, *values)
+        found = await self._database.fetch_with_custom_plan(statement, *values)
         return schedule_rows.schedules(found)
 
     async def change(

@@ -77,7 +77,7 @@ class PostgresShards:
 
         grants, gave_up = await self._database.transact(work)
         if gave_up:
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
         return grants
 
     async def give_up(self, scope: Scope, node_id: UUID) -> int:
@@ -98,7 +98,7 @@ class PostgresShards:
 
         given_up = await self._database.transact(work)
         if given_up:
-            self._wakeups.tell([SCHEDULES_TOPIC])
+            self._wakeups.notify([SCHEDULES_TOPIC])
         return given_up
 
     async def come_back(self, scope: Scope, node_id: UUID) -> None:
