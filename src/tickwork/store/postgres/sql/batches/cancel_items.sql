@@ -1,4 +1,4 @@
--- Deletes items of a batch that nobody holds or is just taking.
+-- Deletes items of a batch that no worker has claimed or is claiming.
 WITH picked AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_messages
     WHERE tenant = $1 AND id = ANY ($3::uuid[]) AND batch_id = $2 AND state <> 'claimed'

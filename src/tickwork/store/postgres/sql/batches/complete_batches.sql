@@ -1,6 +1,6 @@
--- Completes batches that were seen to have ended, each once; returns which.
+-- Completes batches whose items have all ended, each once; returns those it completed.
 WITH taken AS MATERIALIZED (
-    -- In the order given, so that two who complete the same ones do not cross.
+    -- In the given order, so that concurrent transactions do not deadlock.
     SELECT given.tenant, given.id
     FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id)
     CROSS JOIN LATERAL (

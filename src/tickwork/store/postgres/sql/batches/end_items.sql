@@ -1,5 +1,5 @@
--- Counts items as ended: the ids come one kind after the other, so many of each. All of a transaction
--- goes into one stripe, and those beside it into others: the numbers of transactions follow each other.
+-- Counts items as ended. The ids are grouped by outcome, with a count for each. A transaction writes to one
+-- stripe; concurrent transactions use others, since their numbers are consecutive.
 WITH kind AS MATERIALIZED (
     SELECT * FROM unnest($3::text[], $4::uuid[], $5::text[], $6::text[], $7::integer[], $8::integer[])
         AS given (tenant, batch_id, status, reason, first, items)
@@ -10,7 +10,7 @@ kept AS (
         coalesce($1::timestamptz, statement_timestamp())
     FROM kind
     CROSS JOIN LATERAL unnest(($2::uuid[])[kind.first : kind.first + kind.items - 1]) AS item (id)
-    -- An id that was done and given to the batch once more ends twice; it is one item to look at.
+    -- An id that was done and added to the batch again ends twice, but is listed as one item.
     ON CONFLICT DO NOTHING
 )
 INSERT INTO tickwork_batch_counts AS known (tenant, batch_id, stripe, completed, failed)

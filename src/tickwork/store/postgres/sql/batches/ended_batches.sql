@@ -1,4 +1,4 @@
--- Those of some batches whose items have all ended, and that are not completed yet.
+-- Of the given batches, those whose items have all ended and that are not completed yet.
 SELECT b.tenant, b.id, b.completion_queue, b.total, ended.completed, ended.failed
 FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- The items of a batch that ended in a certain way, by id, after a given one.
+-- The items of a batch with a given outcome, by id, after a given one.
 SELECT id, reason, ended_at
 FROM tickwork_batch_items
 WHERE tenant = $1 AND batch_id = $2 AND status = $5

@@ -1,4 +1,4 @@
--- Holds a batch and lets it have items up to a place, if it is being filled or has them already;
+-- Locks a batch and sets its number of items to `$4`, if it is still being filled or has as many already;
 -- returns how many it had, and whether any have ended.
 WITH filling AS MATERIALIZED (
     SELECT stored FROM tickwork_batches

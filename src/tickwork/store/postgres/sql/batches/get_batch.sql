@@ -1,4 +1,4 @@
--- A batch and its progress, at one moment.
+-- A batch and its progress, from one snapshot.
 SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_at,
     counts.completed, counts.failed,
     CASE WHEN b.completed_at IS NULL OR counts.completed + counts.failed < b.total THEN (

@@ -1,4 +1,4 @@
--- Whether any of these ids is that of an item of the batch that has ended.
+-- Whether any of these items of a batch has ended.
 SELECT EXISTS (
     SELECT FROM tickwork_batch_items
     WHERE tenant = $1 AND batch_id = $2 AND status = ANY ('{completed,failed}')

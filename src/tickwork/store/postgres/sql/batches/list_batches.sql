@@ -1,4 +1,4 @@
--- The latest batches of a tenant and their progress, newest first, at one moment.
+-- The latest batches of a tenant and their progress, newest first, from one snapshot.
 SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_at,
     counts.completed, counts.failed,
     CASE WHEN b.completed_at IS NULL OR counts.completed + counts.failed < b.total THEN (

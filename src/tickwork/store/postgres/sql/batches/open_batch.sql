@@ -1,4 +1,4 @@
--- Makes an empty batch that is to be filled, once.
+-- Creates an empty batch to be filled, unless it exists.
 INSERT INTO tickwork_batches (tenant, id, queue_id, completion_queue, created_at, filled_at)
 SELECT $2, $3, $4, $5, now, now
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment

@@ -1,4 +1,4 @@
--- The items of a batch that nobody holds, by id, after a given one.
+-- The items of a batch that no worker has claimed, by id, after a given one.
 SELECT id, NULL::text AS reason, NULL::timestamptz AS ended_at
 FROM tickwork_messages
 WHERE tenant = $1 AND batch_id = $2

@@ -1,6 +1,6 @@
--- The items of a batch that are handed out, by id, after a given one.
+-- The items of a batch that workers have claimed, by id, after a given one.
 WITH claimed AS MATERIALIZED (
-    -- Found among what is handed out, which is little, not among all that waits.
+    -- Searches the claimed messages, which are few, not all waiting ones.
     SELECT id FROM tickwork_messages WHERE tenant = $1 AND batch_id = $2 AND state = 'claimed'
 )
 SELECT id, NULL::text AS reason, NULL::timestamptz AS ended_at

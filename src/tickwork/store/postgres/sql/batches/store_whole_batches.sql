@@ -1,5 +1,5 @@
--- Makes batches that are whole from the start, each unless it is there; says of each whether it is
--- new, or else whether it is the same: in this queue, whole, with as many items.
+-- Creates batches whose items are all sent at once, each unless it exists. Returns for each whether it is
+-- new, or else whether it is the same: this queue, closed, as many items.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::integer[])
         AS new (tenant, id, queue_id, completion_queue, total)

@@ -1,4 +1,4 @@
--- Some batches that are not completed, after a given one; and whether their filling was left.
+-- Some batches that are not completed, after a given one, and whether their sender stopped filling them.
 SELECT tenant, id,
     total IS NULL
         AND filled_at <= coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $4)

@@ -1,4 +1,4 @@
--- The items of a batch that nobody holds, by id, after a given one, with their keys.
+-- The items of a batch that no worker has claimed, by id, after a given one, with their keys.
 SELECT id, queue_id, key
 FROM tickwork_messages
 WHERE tenant = $1 AND batch_id = $2

@@ -1,2 +1,2 @@
--- Removes a calendar.
+-- Deletes a calendar.
 DELETE FROM tickwork_calendars WHERE tenant = $1 AND name = $2

@@ -1,4 +1,4 @@
--- Takes a calendar for its end, and says whether a schedule uses it.
+-- Locks a calendar for its deletion; returns whether a schedule uses it.
 SELECT EXISTS (
     SELECT FROM tickwork_schedules
     WHERE tenant = $1 AND calendar = $2 AND calendar IS NOT NULL AND status <> 'deleted'

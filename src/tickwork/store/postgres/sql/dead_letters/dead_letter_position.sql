@@ -1,3 +1,3 @@
--- Where a letter stands among the others.
+-- When a dead letter failed: its position in the list.
 SELECT failed_at FROM tickwork_dead_letters
 WHERE id = $2 AND ($1::text IS NULL OR tenant = $1)

@@ -1,4 +1,4 @@
--- Resolves letters that are still open, for good.
+-- Resolves open dead letters without sending them again.
 WITH picked AS MATERIALIZED (
     SELECT found.at
     FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id)

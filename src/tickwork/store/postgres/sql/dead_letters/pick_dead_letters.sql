@@ -1,4 +1,4 @@
--- The oldest open letters of a queue that fit, after a given one.
+-- The oldest open dead letters of a queue that match a filter, after a given one.
 SELECT tenant, id
 FROM tickwork_dead_letters
 WHERE queue_id = $1

@@ -1,4 +1,5 @@
--- Those of some letters that are open, of the queue and of the tenant (or of any), and fit.
+-- Of the given dead letters, those that are open, belong to the queue and the tenant (or any tenant), and
+-- match a filter.
 SELECT tenant, id
 FROM tickwork_dead_letters
 WHERE id = ANY ($10::uuid[]) AND queue_id = $1 AND ($9::text IS NULL OR tenant = $9)

@@ -1,4 +1,4 @@
--- The oldest open letters of a tenant in a queue that fit, after a given one.
+-- The oldest open dead letters of a tenant in a queue that match a filter, after a given one.
 SELECT tenant, id
 FROM tickwork_dead_letters
 WHERE queue_id = $1 AND tenant = $9

@@ -1,5 +1,5 @@
--- Moves what is still held to the dead letters, each with its reason; returns what leaves and how it
--- died, and for what goes on to a dead-letter queue which one that is.
+-- Moves messages that are still claimed to the dead letters, each with its reason. Returns the moved messages
+-- and their causes, and the dead-letter queue of those that are forwarded.
 WITH gone AS (
     DELETE FROM tickwork_messages AS m
     USING (
@@ -11,7 +11,7 @@ WITH gone AS (
             SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
         ) AS found
     ) AS held
-    -- Said so that nobody joins by it: of one holder there may be very many.
+    -- IS NOT DISTINCT FROM keeps the planner from joining by holder, which may match very many rows.
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
     RETURNING m.*, held.letter, held.reason, held.error, held.fingerprint, held.number,

@@ -1,4 +1,4 @@
--- Resolves letters that are still open by the messages they become; returns the letters.
+-- Resolves open dead letters that are sent again as messages; returns the dead letters.
 WITH picked AS MATERIALIZED (
     SELECT found.at, given.message_id
     FROM unnest($2::text[], $3::uuid[], $4::uuid[]) AS given (tenant, id, message_id)

@@ -1,4 +1,4 @@
--- Takes back what was recorded of attempts that turned out to be doubles.
+-- Deletes the records of attempts that turned out to be duplicates.
 DELETE FROM tickwork_firings
 USING unnest($1::text[], $2::uuid[], $3::timestamptz[]) AS double (tenant, id, finished_at)
 WHERE tickwork_firings.tenant = double.tenant AND tickwork_firings.id = double.id

@@ -1,4 +1,4 @@
--- What was recorded of the slot at an instant, and the runs that cover it, oldest first.
+-- The records of a slot, and the skipped runs that cover it, oldest first.
 SELECT /*firing*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL

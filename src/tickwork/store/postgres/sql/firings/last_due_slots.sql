@@ -1,4 +1,5 @@
--- For each schedule given its last slot that is due by then or was handled, as far as there is a message or a record of it.
+-- For each schedule, its last slot that is due by then or was processed, of those that have a message or a
+-- record.
 SELECT given.id, greatest(waiting.slot, handled.slot) AS slot
 FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id)
 LEFT JOIN LATERAL (

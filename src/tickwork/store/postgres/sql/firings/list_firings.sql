@@ -1,5 +1,5 @@
--- The recorded attempts of a schedule, newest first, of a status, from before a record on; for the system of
--- whichever tenant it is.
+-- The recorded attempts of a schedule, newest first, of a status, before a given record: of one tenant, or of
+-- any tenant for the system.
 SELECT /*firing*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL

@@ -1,11 +1,11 @@
--- Records attempts at slots, of messages that are still held; they stay so until the end. Returns what was
--- recorded, and how its schedule stands.
+-- Records attempts at slots whose messages are still claimed, and locks the messages until the transaction
+-- ends. Returns what it recorded, and the state of each schedule.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 held AS MATERIALIZED (
     SELECT held.*, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up, m.queue_id, m.key,
         coalesce(m.due_at, m.visible_at) AS due_at
     FROM (
-        -- What is the same for all is given once.
+        -- Arrays of one element hold a value that all rows share.
         SELECT given.*,
             ($2::text[])[least(number, cardinality($2))] AS tenant,
             ($4::bigint[])[least(number, cardinality($4))] AS claim,

@@ -1,4 +1,4 @@
--- The slots between two instants that are messages: still to come, waiting, or under way, in whichever run.
+-- The slots between two instants that are messages: not due, ready or claimed, in any run.
 SELECT DISTINCT m.slot
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL

@@ -1,7 +1,7 @@
--- Deletes what is still held by exactly this claim, and remembers its event; of two with one
--- event a single one is fresh. Rows that are not returned were not held.
+-- Deletes messages that are still claimed by exactly this claim, and records their events. Of two messages
+-- with one event only one is new. Rows that are not returned were not claimed.
 WITH found AS MATERIALIZED (
-    -- One probe of the key per row, whatever the planner believes about the table.
+    -- One index lookup per row, whatever the planner's statistics.
     SELECT found.*, held.claim, held.holder, held.number
     FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[])
         WITH ORDINALITY AS held (tenant, id, claim, holder, number)
@@ -12,7 +12,7 @@ WITH found AS MATERIALIZED (
 gone AS (
     DELETE FROM tickwork_messages AS m
     USING found AS held
-    -- Said so that nobody joins by it: of one holder there may be very many.
+    -- IS NOT DISTINCT FROM keeps the planner from joining by holder, which may match very many rows.
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
     RETURNING held.number, m.tenant, m.queue_id, m.id, m.key, m.batch_id, m.type, m.source,

@@ -1,10 +1,10 @@
--- Deletes what is still held by exactly this claim, and remembers its event, if nothing hangs on any
--- of them: no key, no batch, no cap, of a slot no event; else nothing at all. Of a slot it records
--- the success, and its schedule shows it. Answers which of them, by kind, and which of these were
--- done before: of two with one event a single one is fresh.
+-- Deletes messages that are still claimed by exactly this claim and records their events, if all of them are
+-- plain: no key, no batch, no cap, and no event for a slot. Otherwise it does nothing. For a slot it records
+-- the success and updates the schedule. Returns the deleted messages by kind, and which of them are
+-- duplicates: of two messages with one event only one is new.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 given AS MATERIALIZED (
-    -- What is the same for all is given once. `at` is where the row was last seen.
+    -- Arrays of one element hold a value that all rows share. `at` is the row's last known ctid.
     SELECT id, at, firing, took_seconds, number,
         ($2::text[])[least(number, cardinality($2))] AS tenant,
         ($4::bigint[])[least(number, cardinality($4))] AS claim,
@@ -30,7 +30,7 @@ found AS MATERIALIZED (
 gone AS (
     DELETE FROM tickwork_messages AS m
     USING found AS held
-    -- Said so that nobody joins by it: of one holder there may be very many.
+    -- IS NOT DISTINCT FROM keeps the planner from joining by holder, which may match very many rows.
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
         AND NOT (
@@ -68,7 +68,7 @@ recorded AS (
 shown AS (
     UPDATE tickwork_schedules AS s
     SET (error_count, last_error, last_status) = ROW (/*after_success*/)
-    -- In a fixed order, as all take them who need several.
+    -- In a fixed order, so that concurrent transactions do not deadlock.
     FROM (SELECT DISTINCT tenant, schedule_id FROM slots ORDER BY tenant, schedule_id) AS ended
     WHERE s.tenant = ended.tenant AND s.id = ended.schedule_id AND s.status <> 'deleted'
         AND (s.error_count, s.last_error, s.last_status) IS DISTINCT FROM (/*after_success*/)
@@ -86,7 +86,7 @@ ended AS (
     FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
     WHERE gone.event_id IS NOT NULL
 )
--- Each schedule is the source of its own, and they are counted together: one of them stands for all.
+-- Each schedule is the source of its messages. They are counted together under one of the sources.
 SELECT
     tenant, queue_id, type, min(source) AS source, array_agg(number) AS numbers,
     array_agg(number) FILTER (WHERE NOT fresh) AS doubles

@@ -1,5 +1,5 @@
--- Adds bytes to queues that have a cap, or takes some off; to those that are bound by it only where
--- what waits then is not more than the cap.
+-- Adds bytes to the backlog of capped queues, or subtracts a negative number. For queues that enforce the cap
+-- it adds only if the result is within the cap.
 INSERT INTO tickwork_backlogs AS known (queue_id, stripe, bytes)
 SELECT new.queue_id, pg_current_xact_id()::text::bigint % /*stripes*/, new.bytes
 FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS new (queue_id, bytes, is_bound)

@@ -1,8 +1,8 @@
--- Hands out ready messages: to each tenant in turn its share, from its lanes, oldest first. Nothing
--- unless the queue is open, and governed just if the claimer believes so and holds it.
+-- Claims ready messages: each tenant's share in turn, by priority, oldest first. Returns nothing unless the
+-- queue is open, and unless the claimer knows whether it has limits and has locked it if so.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
-    -- Held until the end, so that a node cannot be taken for dead between its look and its claim.
+    -- Locked until the transaction ends, so that the node is not declared dead between this check and its claim.
     SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
 ),
 open AS MATERIALIZED (
@@ -13,8 +13,8 @@ open AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT share.at
     FROM open
-    -- The values stand behind a SELECT, here and below, so that a plan for any values looks no dearer
-    -- than one for these, and is kept: to plan this takes longer than to hand out a message.
+    -- Parameters are wrapped in SELECT, here and below, so that the planner estimates a generic plan as no
+    -- more expensive than a custom one and caches it. Planning takes longer than claiming a message.
     CROSS JOIN unnest(
         (SELECT $5::text[]), (SELECT $6::integer[]), (SELECT $7::integer[]), (SELECT $8::integer[])
     ) AS turn (tenant, quota, first, last)
@@ -49,7 +49,7 @@ SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $13 IS NOT
     catch_up = m.catch_up OR (/*on_time_until*/ < (SELECT now FROM moment)) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND (
-    -- No EXISTS: while few are known, a plan with it reads all of them, and is kept.
+    -- No EXISTS: planned while the table is small, it reads the whole table, and that plan is cached.
     SELECT true FROM tickwork_events_done AS done
     WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
 ) IS TRUE AS is_done, m.ctid AS at

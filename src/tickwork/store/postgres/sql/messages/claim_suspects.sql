@@ -1,5 +1,5 @@
--- Hands out what must run with nothing else beside it: the oldest suspect that need not be alone, with others of its
--- tenant that need not either; or, if there is none, the oldest that must be.
+-- Claims messages that must run without others: the oldest suspect that may share, with others of its tenant
+-- that may share; or, if there is none, the oldest that must run alone.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 node AS MATERIALIZED (
     SELECT id FROM tickwork_nodes WHERE id = $3 AND expires_at > (SELECT now FROM moment) FOR KEY SHARE
@@ -44,7 +44,7 @@ SET state = 'claimed', claim = m.claim + 1, holder = $3, is_counted = $7 IS NOT 
     catch_up = m.catch_up OR (/*on_time_until*/ < (SELECT now FROM moment)) IS TRUE
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING /*columns*/, m.event_id IS NOT NULL AND (
-    -- No EXISTS: while few are known, a plan with it reads all of them, and is kept.
+    -- No EXISTS: planned while the table is small, it reads the whole table, and that plan is cached.
     SELECT true FROM tickwork_events_done AS done
     WHERE done.tenant = m.tenant AND done.queue_id = m.queue_id AND done.event_id = m.event_id
 ) IS TRUE AS is_done, m.ctid AS at

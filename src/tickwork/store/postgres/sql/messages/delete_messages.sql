@@ -1,4 +1,4 @@
--- Deletes those of some messages that nobody holds.
+-- Of the given messages, deletes those that no worker has claimed.
 DELETE FROM tickwork_messages AS m
 USING (
     SELECT found.at

@@ -1,4 +1,4 @@
--- What an empty answer may mean: the node's lease ran out, or the queue has changed.
+-- Why a claim returned nothing: whether the node's lease expired or the queue changed.
 SELECT
     $2::uuid IS NULL OR EXISTS (
         SELECT FROM tickwork_nodes

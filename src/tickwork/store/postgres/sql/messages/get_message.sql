@@ -1,4 +1,4 @@
--- One message of a queue; for the system of whichever tenant it is.
+-- One message of a queue: of one tenant, or of any tenant for the system.
 SELECT /*columns*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $3::text IS NULL

@@ -1,2 +1,2 @@
--- Takes the stripes of a queue: whoever changed one has committed then.
+-- Locks the backlog stripes of a queue, so that all earlier changes are committed.
 SELECT stripe FROM tickwork_backlogs WHERE queue_id = $1 ORDER BY stripe FOR UPDATE

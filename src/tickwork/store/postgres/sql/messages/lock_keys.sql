@@ -1,4 +1,4 @@
--- Takes keys, in a fixed order: no send to one of them can be under way after this.
+-- Locks keys in a fixed order, so that no send to them is in progress.
 SELECT known.last_place
 FROM (
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) AS freed (tenant, queue_id, key)

@@ -1,5 +1,5 @@
--- Takes keys, in a fixed order, and makes those that are not there: nobody else sends to one of them
--- or frees it until the end.
+-- Locks keys in a fixed order and creates missing ones. Other transactions can neither send to them nor free
+-- them until this one ends.
 INSERT INTO tickwork_keys AS known (tenant, queue_id, key, last_place)
 SELECT new.tenant, new.queue_id, new.key, 0
 FROM unnest($1::text[], $2::uuid[], $3::text[]) AS new (tenant, queue_id, key)

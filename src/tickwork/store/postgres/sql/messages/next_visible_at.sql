@@ -1,5 +1,5 @@
--- When the next message of a queue becomes visible, for one tenant or all; found by skipping from one
--- tenant and priority to the next.
+-- When the next message of a queue becomes visible, for one tenant or all. Skips from one tenant and priority
+-- to the next.
 WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (

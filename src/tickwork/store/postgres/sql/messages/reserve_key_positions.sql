@@ -1,4 +1,5 @@
--- Reserves places at the end of keys, and takes them: whoever frees one of them waits until the end.
+-- Reserves positions at the end of keys, and locks the keys: a transaction that frees one of them waits until
+-- this one ends.
 INSERT INTO tickwork_keys AS known (tenant, queue_id, key, last_place)
 SELECT new.tenant, new.queue_id, new.key, new.messages
 FROM unnest($1::text[], $2::uuid[], $3::text[], $4::integer[])

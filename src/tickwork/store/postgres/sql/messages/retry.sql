@@ -1,5 +1,5 @@
--- Makes what is still held ready again after a while; counts an attempt where one was made: who lived through that is no
--- suspect any more.
+-- Makes messages that are still claimed ready again after a delay. Counts an attempt if one was made; a
+-- message that survived an attempt is no longer a suspect.
 UPDATE tickwork_messages AS m
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = m.attempts + held.counted,
     lost = m.lost * (1 - held.counted),
@@ -14,7 +14,7 @@ FROM (
         SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
     ) AS found
 ) AS held
--- Said so that nobody joins by it: of one holder there may be very many.
+-- IS NOT DISTINCT FROM keeps the planner from joining by holder, which may match very many rows.
 WHERE m.ctid = held.at
     AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
 RETURNING held.number, m.tenant, m.queue_id, m.type, m.source, held.delay, held.counted

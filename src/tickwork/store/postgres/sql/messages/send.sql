@@ -1,8 +1,8 @@
--- Stores messages, each once; a group whose receipt is known was stored before. Nothing is stored
--- unless every queue is there, and has a cap just where the sender believes so.
+-- Stores messages, each once. A group whose receipt is known was stored before. Stores nothing unless every
+-- queue exists, and the sender knows which of them have a cap.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 target AS MATERIALIZED (
-    -- Locked, so that no queue is deleted while a message is on its way into it.
+    -- Locked, so that no queue is deleted while a message is being stored in it.
     SELECT id, is_capped FROM tickwork_queues WHERE id = ANY ($4::uuid[]) FOR KEY SHARE
 ),
 receipt AS (
@@ -31,7 +31,7 @@ stored AS (
     ON CONFLICT DO NOTHING
     RETURNING queue_id, tenant, id, CASE WHEN $3 THEN octet_length(body) END AS bytes
 ),
--- Which ones they were is said only if not all of them were stored, or somebody wants to know.
+-- Returns the stored ids only if some were not stored, or if the caller asks for them.
 said AS MATERIALIZED (SELECT $3 OR count(*) < cardinality($6::text[]) AS which FROM stored)
 SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.tenants, sum.ids
 FROM target LEFT JOIN (

@@ -1,4 +1,4 @@
--- Which of these queues have something that must run with nothing else beside it, and may now.
+-- Which of these queues have a message that must run without others and may be claimed now.
 SELECT q.id
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment, tickwork_queues AS q
 WHERE q.id = ANY ($2::uuid[]) AND NOT q.paused AND EXISTS (

@@ -1,5 +1,5 @@
--- Lets the earliest message of each key go, if it was held; forgets keys that have none. Behind one that
--- ran a slot has not been missed: its grace counts from now.
+-- Makes the earliest message of each key ready, if it was blocked; deletes keys without messages. A slot that
+-- was blocked by a message that ran is not missed: its grace starts now.
 WITH head AS MATERIALIZED (
     SELECT freed.tenant, freed.queue_id, freed.key, freed.has_run, first.at, first.state
     FROM unnest($2::text[], $3::uuid[], $4::text[], $5::boolean[])

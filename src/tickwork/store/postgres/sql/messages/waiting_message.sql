@@ -1,4 +1,4 @@
--- One message that nobody holds, with its key; for the system of whichever tenant it is.
+-- One message that no worker has claimed, with its key: of one tenant, or of any tenant for the system.
 SELECT m.tenant, m.queue_id, m.id, m.key
 FROM (
     SELECT id FROM tickwork_tenants WHERE $3::text IS NULL

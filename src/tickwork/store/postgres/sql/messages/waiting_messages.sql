@@ -1,5 +1,5 @@
--- Some of what waited when a purge began, with its key: of one tenant, or for the system of all. Those
--- behind others of their key go first.
+-- Some of the messages that waited when a purge started, with their keys: of one tenant, or of all for the
+-- system. Blocked messages come first.
 (
     SELECT tenant, queue_id, id, key FROM tickwork_messages
     WHERE queue_id = $1 AND state = 'held' AND key IS NOT NULL AND sent_at <= $3

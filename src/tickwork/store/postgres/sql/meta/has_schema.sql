@@ -1,2 +1,2 @@
--- Whether there is any schema yet.
+-- Whether a schema exists.
 SELECT to_regclass('tickwork_meta') IS NOT NULL

@@ -1,4 +1,4 @@
--- What decides durability, and where we really are.
+-- The server's version, durability settings, port and time, and whether it is a replica.
 SELECT
     current_setting('server_version') AS version,
     current_setting('server_version_num')::integer AS version_number,

@@ -1,5 +1,4 @@
--- Takes messages that waited too long, if they still do and nobody is taking them, for the reaper to
--- bury.
+-- Claims messages for the reaper that are still expired and that no other transaction is claiming.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 picked AS MATERIALIZED (
     SELECT found.at

@@ -1,2 +1,2 @@
--- Forgets nodes whose messages have been given back.
+-- Deletes nodes whose messages have been given back.
 DELETE FROM tickwork_nodes WHERE id = ANY ($1::uuid[])

@@ -1,4 +1,4 @@
--- Takes nodes whose lease ran out for their end; leaves those somebody else is ending.
+-- Locks nodes whose lease expired; skips those that another transaction is ending.
 SELECT id FROM tickwork_nodes WHERE expires_at <= coalesce($1::timestamptz, clock_timestamp())
 ORDER BY expires_at, id
 LIMIT $2

@@ -1,4 +1,5 @@
--- Makes ready what a holder holds and does not know of: a claim whose answer was lost.
+-- Makes messages ready again that a node has claimed without knowing it, because the answer to its claim was
+-- lost.
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL
 WHERE holder = $1 AND state = 'claimed' AND id <> ALL ($2::uuid[])

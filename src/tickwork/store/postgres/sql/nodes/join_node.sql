@@ -1,4 +1,4 @@
--- Begins a node's lease.
+-- Starts a node's lease.
 INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at)
 SELECT $2, $3, $4, now, now + make_interval(secs => $5)
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment

@@ -1,2 +1,2 @@
--- Takes a node: nothing that it claims or takes can be under way after this.
+-- Locks a node, so that no claim or takeover by it is in progress.
 SELECT id FROM tickwork_nodes WHERE id = $1 FOR UPDATE

@@ -1,2 +1,2 @@
--- Which of some holders are nodes whose lease nobody ended: what they held nobody else got.
+-- Of the given holders, the nodes whose lease was not ended: their messages were not given to others.
 SELECT id FROM tickwork_nodes WHERE id = ANY ($1::uuid[])

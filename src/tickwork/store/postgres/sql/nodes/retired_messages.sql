@@ -1,4 +1,4 @@
--- What waited in some lanes for longer than its queue keeps it, with its keys.
+-- Messages of some tenants and priorities that waited longer than the queue's retention, with their keys.
 SELECT old.tenant, q.id AS queue_id, old.id, old.key
 FROM tickwork_queues AS q, unnest($3::text[], $4::smallint[]) AS lane (tenant, priority)
 CROSS JOIN LATERAL (

@@ -1,3 +1,3 @@
--- From now on what is handed out of a queue counts for its cap; also what was handed out before.
+-- Starts counting the claims of a queue for its cap, including present claims.
 UPDATE tickwork_messages SET is_counted = true
 WHERE queue_id = $1 AND state = 'claimed' AND NOT is_counted

@@ -1,4 +1,4 @@
--- Removes a queue that has no message, and no dead letter that somebody may still want.
+-- Deletes a queue that has no messages and no open dead letters.
 DELETE FROM tickwork_queues
 WHERE id = $1
     AND NOT EXISTS (SELECT FROM tickwork_messages WHERE queue_id = $1 AND state = 'ready')

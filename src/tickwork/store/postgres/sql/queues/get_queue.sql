@@ -1,4 +1,4 @@
--- One queue by name; a tenant's own before a shared one.
+-- One queue by name. A tenant's own queue takes precedence over a shared one.
 SELECT id, tenant, name, settings, paused FROM tickwork_queues
 WHERE name = $2
     AND (tenant = $1 OR tenant IS NULL)

@@ -1,2 +1,2 @@
--- Takes a queue for its end: no send into it can be under way after this.
+-- Locks a queue for its deletion, so that no send into it is in progress.
 SELECT id FROM tickwork_queues WHERE id = $1 FOR UPDATE

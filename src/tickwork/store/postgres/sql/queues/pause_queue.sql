@@ -1,2 +1,2 @@
--- Stops or resumes handing out.
+-- Pauses or resumes claims from a queue.
 UPDATE tickwork_queues SET paused = $2 WHERE id = $1

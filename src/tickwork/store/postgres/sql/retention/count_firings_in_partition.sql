@@ -1,2 +1,2 @@
--- How many firings were recorded on a day.
+-- The number of firings in the partition of a day.
 SELECT count(*) FROM tickwork_firings_/*day*/

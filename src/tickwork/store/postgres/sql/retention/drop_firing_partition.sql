@@ -1,2 +1,2 @@
--- Takes away a day of firings as a whole.
+-- Drops the partition of a day.
 DROP TABLE tickwork_firings_/*day*/

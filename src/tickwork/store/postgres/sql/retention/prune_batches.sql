@@ -1,8 +1,9 @@
--- Takes away batches that were completed long ago and have no items any more, with their counts.
+-- Deletes batches and their counts that have no items and were completed before the retention period, the
+-- oldest first.
 WITH old AS MATERIALIZED (
     SELECT ctid AS at, tenant, id FROM tickwork_batches AS b
     WHERE completed_at <= $1 AND (
-        -- One probe per batch, whatever the planner believes about the items.
+        -- One index lookup per batch, whatever the planner's statistics.
         SELECT item.id FROM tickwork_batch_items AS item
         WHERE item.tenant = b.tenant AND item.batch_id = b.id LIMIT 1
     ) IS NULL

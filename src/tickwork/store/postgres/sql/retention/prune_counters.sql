@@ -1,4 +1,4 @@
--- Takes away old tallies, the oldest first.
+-- Deletes counters past their retention, the oldest first.
 WITH old AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_tallies
     WHERE minute <= $1

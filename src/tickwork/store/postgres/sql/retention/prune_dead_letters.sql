@@ -1,5 +1,5 @@
--- Takes away old dead letters, but none that somebody is at work on. Their ids sort by the time they
--- were made: the oldest come first.
+-- Deletes dead letters past their retention, except for locked ones. Ids sort by creation time, so the oldest
+-- are deleted first.
 WITH first AS MATERIALIZED (
     SELECT ctid AS at, failed_at FROM tickwork_dead_letters
     ORDER BY id

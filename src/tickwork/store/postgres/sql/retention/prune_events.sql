@@ -1,4 +1,4 @@
--- Takes away old remembered events, the oldest first.
+-- Deletes recorded events past their retention, the oldest first.
 WITH old AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_events_done
     WHERE done_at <= $1

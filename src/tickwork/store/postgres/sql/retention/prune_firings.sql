@@ -1,4 +1,4 @@
--- Takes away old firings that lie in no day's partition, the oldest first.
+-- Deletes firings of the default partition past their retention, the oldest first.
 WITH old AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_firings_default
     WHERE finished_at AT TIME ZONE 'UTC' <= $1::timestamptz AT TIME ZONE 'UTC'

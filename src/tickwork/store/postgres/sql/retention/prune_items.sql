@@ -1,4 +1,4 @@
--- Takes away items of batches that were completed long ago.
+-- Deletes items of batches completed before the retention period.
 WITH old AS MATERIALIZED (
     SELECT tenant, id FROM tickwork_batches
     WHERE completed_at <= $1

@@ -1,4 +1,4 @@
--- Takes away old receipts. Their ids sort by the time they were made: the oldest come first.
+-- Deletes receipts past their retention. Ids sort by creation time, so the oldest are deleted first.
 WITH first AS MATERIALIZED (
     SELECT ctid AS at, accepted_at FROM tickwork_receipts
     ORDER BY id

@@ -1,5 +1,4 @@
--- Takes away schedules that were deleted by their owners long enough ago, the oldest first, but none that
--- somebody is at work on.
+-- Removes the rows of deleted schedules past their retention, the oldest first, except for locked ones.
 WITH old AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_schedules
     WHERE status = 'deleted' AND changed_at <= $1

@@ -1,5 +1,5 @@
--- What the ends of slots mean for their schedules, which are taken already: what they show, how they
--- stand, and when they go on if that is counted from an end. Returns what moved or stands otherwise.
+-- Applies the outcomes of slots to their schedules, which are locked: last status, errors, status, and the
+-- next slot if it counts from the end of a run. Returns the schedules whose next slot or status changed.
 UPDATE tickwork_schedules AS s
 SET error_count = given.failures + CASE
         WHEN given.is_reset OR (given.is_shown AND s.last_status IN (/*final_failures*/)) THEN 0
@@ -20,7 +20,7 @@ SET error_count = given.failures + CASE
     END
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
     (
-        -- What is the same for all is given once.
+        -- Arrays of one element hold a value that all rows share.
         SELECT id,
             ($2::text[])[least(number, cardinality($2))] AS tenant,
             ($4::boolean[])[least(number, cardinality($4))] AS is_reset,
@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (
     WHERE tenant = given.tenant AND id = given.id AND status <> 'deleted' LIMIT 1
 ) AS was
 CROSS JOIN LATERAL (
-    -- How it goes on is said by the last of its runs: by none that another is behind already.
+    -- The last run decides how the schedule continues; a run that has a later one does not.
     SELECT (given.delay IS NOT NULL OR given.becomes IS NOT NULL) AND was.next_slot IS NULL
         AND NOT EXISTS (
             SELECT FROM tickwork_messages AS m
@@ -50,14 +50,14 @@ CROSS JOIN LATERAL (
     SELECT CASE
         WHEN given.becomes IS NULL THEN was.status
         WHEN given.becomes = 'paused' AND was.status = 'active' THEN 'paused'
-        -- One that was given another rule meanwhile has a next slot, and goes on.
+        -- A schedule that got another rule in the meantime has a next slot and stays active.
         WHEN given.becomes <> 'paused' AND was.status IN ('active', 'paused') AND runs.is_last
             THEN given.becomes
         ELSE was.status
     END AS status
 ) AS stands
 CROSS JOIN LATERAL (
-    -- After its delay as that is by now, which may be another than when the run began.
+    -- After its current delay, which may have changed since the run started.
     SELECT CASE WHEN given.delay IS NOT NULL AND runs.is_last
             AND was.status IN ('active', 'paused') AND stands.status IN ('active', 'paused')
         THEN moment.now + make_interval(

@@ -1,5 +1,5 @@
--- Makes a schedule stand as decided. Where slots were taken back (`$28`), the last one
--- that became a message is looked for anew. Its rule says by itself from when it counts.
+-- Updates a schedule as decided. If slots were withdrawn (`$28`), searches again for the last slot that
+-- became a message. Resets the clock shift, because the rule contains its own start.
 UPDATE tickwork_schedules AS s
 SET version = s.version + 1, status = $4, next_slot = $5, due_at = $6, look_at = $7, fired = $8,
     runs = $9, error_count = $10, last_error = $11, name = $12, queue_id = $13, /*definition_set $14*/, shift = 0, updated_at = $1,

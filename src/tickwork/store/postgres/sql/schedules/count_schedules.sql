@@ -1,4 +1,4 @@
--- How many schedules a tenant has that may still fire, counted up to a limit.
+-- How many schedules of a tenant may still fire, counted up to a limit.
 SELECT count(*) FROM (
     SELECT FROM tickwork_schedules
     WHERE tenant = $1 AND status IN ('active', 'paused', 'parked')

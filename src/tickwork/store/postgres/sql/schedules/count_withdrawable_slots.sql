@@ -1,5 +1,5 @@
--- How many planned slots of a schedule can be taken back, as `withdrawable_slots` takes them, and how many of
--- them are passed.
+-- How many planned slots of a schedule `withdrawable_slots` would return, and how many of them are
+-- superseded.
 SELECT count(*) AS slots, count(*) FILTER (WHERE run = 0 AND m.slot <= known.slot) AS passed
 FROM tickwork_messages AS m
 CROSS JOIN (

@@ -1,4 +1,4 @@
--- Stores schedules; one whose id, name or idempotency key is in use is left out. Returns the ids stored.
+-- Stores schedules, except for those whose id, name or idempotency key is in use. Returns the stored ids.
 INSERT INTO tickwork_schedules (
     tenant, queue_id, /*new_schedule*/, created_at, updated_at, changed_at
 )

@@ -1,4 +1,4 @@
--- Deletes planned slots that are taken; returns what leaves.
+-- Deletes planned slots that are locked; returns the deleted messages.
 DELETE FROM tickwork_messages AS m
 USING (
     SELECT found.at

@@ -1,4 +1,4 @@
--- Active schedules of some shards that have to be looked at, soonest first: of each shard no more than `$4`.
+-- Active schedules of some shards whose planning is due, soonest first, at most `$4` of each shard.
 SELECT
     s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN (/*decided_when_due*/) THEN (

@@ -1,5 +1,5 @@
--- Makes slots of a schedule messages, under its definition as it stands; returns what a queue with a cap
--- has to count. Nothing if the queue is gone.
+-- Stores slots of a schedule as messages, with its current definition. Returns the bytes to count for a
+-- capped queue. Does nothing if the queue was deleted.
 WITH target AS MATERIALIZED (
     SELECT q.id, q.is_capped FROM tickwork_queues AS q
     WHERE q.id = (SELECT queue_id FROM tickwork_schedules WHERE tenant = $2 AND id = $3)

@@ -1,4 +1,4 @@
--- One schedule by its id; for the system of whichever tenant it is.
+-- One schedule by id: of one tenant, or of any tenant for the system.
 SELECT /*schedule*/
 FROM (
     SELECT id FROM tickwork_tenants WHERE $1::text IS NULL

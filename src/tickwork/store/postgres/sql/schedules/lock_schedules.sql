@@ -1,4 +1,4 @@
--- Takes schedules, in a fixed order, until the end of the transaction.
+-- Locks schedules in a fixed order, until the transaction ends.
 SELECT s.id
 FROM (SELECT * FROM unnest($1::text[], $2::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
 CROSS JOIN LATERAL (

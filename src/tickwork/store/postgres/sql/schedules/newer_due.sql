@@ -1,6 +1,6 @@
--- For each slot given: how many later ones of its schedule are due or were handled, up to 1,000 of each, and how many of
--- these were missed: handed out too late, or, still to be handed out for the first time, too late for that already. What
--- was handled ended after its slot, so only the days since then are looked at.
+-- For each slot: how many later slots of its schedule are due or were processed, up to 1,000 of each, and how
+-- many of these were missed: claimed too late, or not yet claimed and too late by now. A processed slot ends
+-- after its nominal time, so only the days since then are read.
 SELECT newer.due, newer.missed
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
     unnest($2::text[], $3::uuid[], $4::timestamptz[])

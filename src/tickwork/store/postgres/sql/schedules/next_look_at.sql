@@ -1,4 +1,4 @@
--- When the next schedule of some shards has to be looked at.
+-- When the next schedule of some shards must be planned.
 SELECT min(next.look_at)
 FROM unnest($1::integer[]) AS led (shard)
 CROSS JOIN LATERAL (

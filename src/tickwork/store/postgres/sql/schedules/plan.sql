@@ -1,9 +1,9 @@
--- Carries out plans under the tokens of their shards: schedules move on, slots become messages, runs that
--- do not fire are recorded. What is not as the plan was made from changes nothing. Slots that stand in
--- line (`$32`) are for a transaction that has their keys.
+-- Carries out plans under the tokens of their shards: advances schedules, stores slots as messages and
+-- records skipped slots. A plan has no effect if its schedule has changed. Ordered slots need a transaction
+-- that has locked their keys (`$32`).
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 granted AS MATERIALIZED (
-    -- Locked, in a fixed order: a shard that is being taken must not be planned for beside its taker.
+    -- Locked in a fixed order: a shard must not be planned for while another node takes it.
     SELECT led.shard
     FROM (
         SELECT * FROM unnest($2::smallint[], $3::bigint[]) AS given (shard, token) ORDER BY shard
@@ -15,7 +15,7 @@ granted AS MATERIALIZED (
     ) AS led
 ),
 found AS MATERIALIZED (
-    -- One probe of the key per row, in the order given, whatever the planner believes about the table.
+    -- One index lookup per row, in the given order, whatever the planner's statistics.
     SELECT given.*, found.at, found.queue_id, found.is_keyed, given.last_fire >= given.first_fire AS fires
     FROM unnest(
         $4::text[], $5::uuid[], $6::smallint[], $7::bigint[], $8::timestamptz[], $9::text[],
@@ -35,7 +35,7 @@ found AS MATERIALIZED (
     WHERE given.shard IN (SELECT shard FROM granted)
 ),
 target AS MATERIALIZED (
-    -- Locked, so that no queue is deleted while a message is on its way into it.
+    -- Locked, so that no queue is deleted while a message is being stored in it.
     SELECT id, is_capped FROM tickwork_queues
     WHERE id IN (SELECT queue_id FROM found WHERE fires)
     FOR KEY SHARE
@@ -52,8 +52,8 @@ moved AS (
         last_error = coalesce(found.error, s.last_error)
     FROM moment, found
     WHERE s.ctid = found.at
-        -- Said so that nobody joins by it. Not every server looks whether a row that was waited for is
-        -- still the one at its place: so it is compared again.
+        -- IS NOT DISTINCT FROM keeps the planner from joining by these columns. They are compared again
+        -- because not every server checks that a ctid still holds the same row after a lock wait.
         AND (s.version, s.next_slot, s.status)
             IS NOT DISTINCT FROM (found.version, found.next_slot, 'active'::text)
         AND (

@@ -1,5 +1,5 @@
--- Moves a locked schedule back after slots of it were withdrawn, to the slot that was decided. Its last slot is then
--- the last one that is a message or was one.
+-- Moves a locked schedule back to the decided slot after slots of it were withdrawn. Its last slot becomes
+-- the last one that is or was a message.
 UPDATE tickwork_schedules AS s
 SET next_slot = $3, due_at = $4, fired = $5,
     last_slot = greatest(

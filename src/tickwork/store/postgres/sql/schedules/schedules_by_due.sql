@@ -1,4 +1,4 @@
--- Active schedules with a next slot, soonest due first, behind a given one, before an instant.
+-- Active schedules with a next slot before an instant, soonest due first, after a given schedule.
 SELECT /*schedule*/ FROM tickwork_schedules AS s
 WHERE s.tenant >= $1 AND s.tenant <= $2 AND s.status = 'active' AND s.due_at IS NOT NULL
     AND ($3::timestamptz IS NULL OR (s.due_at, s.id) > ($3, $4))

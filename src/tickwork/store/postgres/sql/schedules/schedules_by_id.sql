@@ -1,4 +1,4 @@
--- Schedules by tenant and id, behind a given one: of a status, or all but the deleted; of a name.
+-- Schedules by tenant and id, after a given schedule: of a status, or all but the deleted; of a name.
 SELECT /*schedule*/ FROM tickwork_schedules AS s
 WHERE s.tenant >= $1 AND s.tenant <= $2 AND (s.tenant, s.id) > ($3, $4)
     AND CASE WHEN $5::text IS NULL THEN s.status <> 'deleted' ELSE s.status = $5 END

@@ -1,5 +1,5 @@
--- Schedules by tenant and name, those without one last, behind a given one (`$9` its name): of a status, or
--- all but the deleted; of a calendar.
+-- Schedules by tenant and name, those without a name last, after a given schedule (`$9` is its name): of a
+-- status, or all but the deleted; of a calendar.
 (
     SELECT /*schedule*/, s.name AS called FROM tickwork_schedules AS s
     WHERE s.tenant >= $1 AND s.tenant <= $2 AND s.name IS NOT NULL AND s.status <> 'deleted'

@@ -1,4 +1,4 @@
--- Schedules that use a calendar, by tenant and id, behind a given one: of a status, or all; of a name.
+-- Schedules that use a calendar, by tenant and id, after a given schedule: of a status, or all; of a name.
 SELECT /*schedule*/ FROM tickwork_schedules AS s
 WHERE s.tenant >= $1 AND s.tenant <= $2 AND (s.tenant, s.calendar, s.id) > ($3, $7, $4)
     AND s.calendar = $7 AND s.calendar IS NOT NULL AND s.status <> 'deleted'

@@ -1,4 +1,4 @@
--- The schedules of a tenant by their ids, or by their idempotency keys.
+-- The schedules of a tenant by ids or idempotency keys.
 SELECT /*schedule*/ FROM tickwork_schedules AS s
 WHERE s.tenant = $1 AND s.id = ANY ($2::uuid[])
 UNION

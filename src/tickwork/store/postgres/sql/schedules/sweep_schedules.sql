@@ -1,5 +1,5 @@
--- Schedules whose last run is not there any more go on after their delay, or are completed; what has
--- changed meanwhile is left alone.
+-- Schedules whose last run no longer exists continue after their delay or are completed. Skips schedules that
+-- have changed.
 WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
 picked AS MATERIALIZED (
     SELECT found.at, given.delay

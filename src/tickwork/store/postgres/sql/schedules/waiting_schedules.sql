@@ -1,5 +1,5 @@
--- Active schedules without a next slot that have no message left, behind a given one, with how far it was
--- looked: the last column says whether anything is there.
+-- Active schedules without a next slot, after a given one, with whether each has no message left (the last
+-- column).
 SELECT s.tenant, s.id, s.version, s.terms, NOT EXISTS (
     SELECT FROM tickwork_messages AS m
     WHERE m.tenant = s.tenant AND m.schedule_id = s.id AND m.schedule_id IS NOT NULL AND m.run = 0

@@ -1,7 +1,8 @@
--- Planned slots of schedules that nobody ever claimed, taken: all, with `$5` extra runs too, or (`$4`) those
--- that are not due. What somebody is claiming right now is left to him. `is_superseded`: it, or a later slot, is
--- on its way or on record already: whoever goes back to one of the others plans nothing twice. `has_future_record`: the one
--- on record is still to come, for the clock was set back. With `$4` such a slot is left, too.
+-- Locks the planned slots of schedules that were never claimed: all of them, or (`$4`) those that are not
+-- due; extra runs only with `$5`. Skips messages that another transaction is claiming. `is_superseded`: this
+-- slot or a later one is due, was claimed or has a record, so planning must not go back to it.
+-- `has_future_record`: a record exists of a slot in the future, because the clock was set back. `$4` leaves
+-- out both.
 SELECT m.*
 FROM (SELECT * FROM unnest($2::text[], $3::uuid[]) AS given (tenant, id) ORDER BY tenant, id) AS given
 CROSS JOIN LATERAL (
@@ -31,7 +32,7 @@ CROSS JOIN LATERAL (
         ),
         '-infinity'
     ) AS again
-    OFFSET 0  -- Looked for once, and not for each of its slots.
+    OFFSET 0  -- Makes the planner run this once, not for each slot.
 ) AS known
 CROSS JOIN LATERAL (
     SELECT tenant, schedule_id, id, slot, coalesce(due_at, visible_at) AS due_at, queue_id, key, run,

@@ -1,5 +1,5 @@
--- Makes sure of the end of leases that ran out: whoever is renewing one just now finds that it is over, or was
--- first. Returns the nodes that are alive after all.
+-- Ends expired leases for good. A concurrent heartbeat either came first or finds the lease ended. Returns
+-- the nodes that are alive after all.
 WITH taken AS MATERIALIZED (
     SELECT node.id, node.expires_at
     FROM (SELECT * FROM unnest($1::uuid[]) AS given (id) ORDER BY id) AS given

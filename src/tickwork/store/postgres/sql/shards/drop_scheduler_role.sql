@@ -1,3 +1,3 @@
--- A node is no scheduler any more, and has no share: the others lead all, although its lease goes on.
+-- Ends the scheduler role of a node, so that the others lead all shards. Its lease continues.
 UPDATE tickwork_nodes SET roles = array_remove(roles, 'scheduler')
 WHERE id = $1 AND 'scheduler' = ANY (roles)

@@ -1,16 +1,16 @@
--- Moves the intervals of a shard that is taken by so many microseconds (`$3`), and what is planned of them and
--- nobody has, with its slots: their spacing is elapsed time, whatever a clock says. What began after the
--- jump, or begins at a time that is still to come, stays. Returns what was moved.
+-- Moves the intervals of a locked shard by `$3` microseconds, and their planned slots that no worker has
+-- claimed: an interval is elapsed time, whatever the clock shows. Schedules that started after the jump, or
+-- start in the future, stay. Returns the moved schedules.
 WITH known AS MATERIALIZED (
     SELECT tenant, id, rule::json AS rule FROM tickwork_schedules
     WHERE bucket / /*buckets_per_shard*/ = $2::integer AND status = 'active' AND look_at IS NOT NULL
     UNION ALL
-    -- Those whose next slot is planned already, and that know of none after it.
+    -- Schedules whose next slot is planned already and has none after it.
     SELECT tenant, id, rule::json FROM tickwork_schedules
     WHERE status = 'active' AND next_slot IS NULL AND bucket / /*buckets_per_shard*/ = $2::integer
 ),
 picked AS MATERIALIZED (
-    -- In the order of the keys, as everywhere.
+    -- In the order of the keys, so that concurrent transactions do not deadlock.
     SELECT s.tenant, s.id
     FROM (
         SELECT tenant, id, rule -> 'timing' ->> 'mode' AS mode,
@@ -27,7 +27,7 @@ picked AS MATERIALIZED (
         WHERE tenant = known.tenant AND id = known.id AND status = 'active'
             AND NOT (
                 updated_at >= $5 AND updated_at <= coalesce($1::timestamptz, clock_timestamp())
-                -- A next slot that is further away than one can be, planned ahead or not, is from before.
+                -- A next slot farther away than the interval allows, planned ahead or not, is from before the jump.
                 AND NOT (
                     $3::bigint < 0 AND known.has_begun AND next_slot IS NOT NULL AND next_slot
                         > coalesce($1::timestamptz, clock_timestamp()) + known.every + interval '1 minute'
@@ -52,7 +52,7 @@ moved AS (
     RETURNING s.tenant, s.id
 ),
 planned AS MATERIALIZED (
-    -- What somebody is at just now is left to him.
+    -- Skips rows that another transaction has locked.
     SELECT m.tenant, m.id
     FROM picked
     CROSS JOIN LATERAL (
@@ -68,7 +68,7 @@ carried AS (
         due_at = m.due_at + $3::bigint * interval '1 microsecond',
         expires_at = m.expires_at + $3::bigint * interval '1 microsecond',
         slot = CASE
-            -- One whose place is taken keeps its own.
+            -- A slot whose new time is in use keeps its old one.
             WHEN EXISTS (
                 SELECT FROM tickwork_messages AS other
                 WHERE other.tenant = m.tenant AND other.schedule_id = m.schedule_id

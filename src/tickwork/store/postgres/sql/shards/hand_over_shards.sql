@@ -1,5 +1,5 @@
--- Gives shards to a node (`$4`), under a token that is higher than every one before, or to nobody: those
--- that still are as they were seen. Who leads one already leads it since then.
+-- Gives shards to a node (`$4`), under a token higher than all before, or to none: those that have not
+-- changed since they were read. A node that leads a shard already keeps its `taken_at`.
 UPDATE tickwork_shards AS s
 SET node = $4,
     taken_at = CASE

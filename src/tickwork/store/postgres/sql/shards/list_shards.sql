@@ -1,4 +1,4 @@
--- Who leads each shard; nobody, if that node is not alive.
+-- The leader of each shard, or none if that node is not alive.
 SELECT s.shard, s.token, node.id AS node, CASE WHEN node.id IS NOT NULL THEN s.taken_at END AS taken_at,
     s.tzdata
 FROM tickwork_shards AS s

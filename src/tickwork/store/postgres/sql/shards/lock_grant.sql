@@ -1,3 +1,2 @@
--- Holds a shard that is led under this token until the end of the transaction, so that nobody takes it
--- meanwhile.
+-- Locks a shard that is led under this token until the transaction ends, so that no other node takes it.
 SELECT shard FROM tickwork_shards WHERE shard = $1 AND token = $2 AND node IS NOT NULL FOR SHARE

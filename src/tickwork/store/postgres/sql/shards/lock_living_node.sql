@@ -1,5 +1,5 @@
--- Holds a node whose lease has not run out, so that it is not taken for dead meanwhile; with the database's
--- time, its epoch, and how often it was replaced by a copy.
+-- Locks a node whose lease has not expired, so that it is not declared dead. Returns the database's time, its
+-- epoch, and how often it was replaced by a copy.
 SELECT moment.now, node.id,
     meta.epoch + ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer AS epoch
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment

@@ -1,4 +1,4 @@
--- Takes shards, in a fixed order, until the end of the transaction.
+-- Locks shards in a fixed order, until the transaction ends.
 SELECT s.shard
 FROM (SELECT * FROM unnest($1::smallint[]) AS given (shard) ORDER BY shard) AS given
 CROSS JOIN LATERAL (

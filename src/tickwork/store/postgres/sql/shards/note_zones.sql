@@ -1,5 +1,5 @@
--- Notes the version of the zone data that the stored times of shards are from; a shard whose token is
--- another by now is left alone. Locked in a fixed order, as everywhere.
+-- Records the version of the time zone data that the stored times of shards come from. Skips a shard whose
+-- token has changed. Locks in a fixed order.
 WITH granted AS MATERIALIZED (
     SELECT led.shard
     FROM (

@@ -1,8 +1,8 @@
--- Adds a jump of the clock to those that are known, unless another one came first, or a lease that began
--- before it lives: had time passed over that, it would have run out. Who took a shard after a jump
--- ahead and before it was known went on in the new time: for that shard it is followed already. Leases from
--- before a jump back would last longer by it, those of the dead, too: they follow it. No other lasts for
--- longer than `$6` seconds, and one that does not is over soon enough.
+-- Adds a jump of the clock to the known sum, unless another jump came first or a lease from before the jump
+-- is alive: had that time really elapsed, the lease would have expired. A node that took a shard after a jump
+-- ahead, before it was known, already uses the new time: that shard has followed the jump. Leases from before
+-- a jump back, also those of dead nodes, would last longer: they are shortened. Other leases last at most
+-- `$6` seconds and expire soon enough.
 WITH known AS (
     UPDATE tickwork_meta
     SET clock = clock + $2::bigint, clock_set_from = $4, clock_set_to = $5

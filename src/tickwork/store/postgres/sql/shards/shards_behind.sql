@@ -1,4 +1,4 @@
--- The shards whose first schedule should have been looked at before an instant, with when that was.
+-- The shards whose first schedule should have been planned before an instant, and when that was due.
 SELECT s.shard, next.look_at
 FROM tickwork_shards AS s
 CROSS JOIN LATERAL (

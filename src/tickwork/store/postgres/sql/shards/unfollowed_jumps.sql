@@ -1,5 +1,5 @@
--- Takes a shard that is led under this token until the end of the transaction: nobody plans there meanwhile.
--- With the jumps of the clock that it has not followed, and what is known of the last one.
+-- Locks a shard that is led under this token until the transaction ends, so that no plan runs. Returns the
+-- jumps of the clock that it has not followed, and the details of the last one.
 SELECT meta.clock, meta.clock - led.clock AS behind, meta.clock_set_from, meta.clock_set_to
 FROM tickwork_meta AS meta
 CROSS JOIN LATERAL (

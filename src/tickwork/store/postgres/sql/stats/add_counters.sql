@@ -1,4 +1,4 @@
--- Adds counts to the present minute, in the order given, so that two who do it do not cross.
+-- Adds counts to the current minute, in the given order, so that concurrent writers do not deadlock.
 INSERT INTO tickwork_tallies AS known (queue_id, tenant, minute, passing, type, source, messages)
 SELECT counted.queue_id, counted.tenant,
     date_trunc('minute', coalesce($1::timestamptz, statement_timestamp()), 'UTC'),

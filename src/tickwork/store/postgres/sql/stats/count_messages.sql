@@ -1,4 +1,4 @@
--- How many messages of a queue stand where, for one tenant or all, each read from its own index.
+-- How many messages of a queue are in each state, for one tenant or all. Each count reads its own index.
 SELECT
     ready.visible AS ready,
     ready.delayed,

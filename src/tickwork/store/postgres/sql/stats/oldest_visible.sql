@@ -1,5 +1,5 @@
--- How many seconds the oldest visible message of a queue has waited, for one tenant or all; found by
--- skipping from one tenant and priority to the next.
+-- How many seconds the oldest visible message of a queue has waited, for one tenant or all. Skips from one
+-- tenant and priority to the next.
 WITH RECURSIVE lane AS (
     SELECT first.tenant, first.priority
     FROM (

@@ -1,4 +1,4 @@
--- What passed through a queue lately, by type and source, for one tenant or all.
+-- The recent counters of a queue by type and source, for one tenant or all.
 SELECT nullif(type, '') AS type, nullif(source, '') AS source, passing,
     sum(messages)::bigint AS messages
 FROM tickwork_tallies

@@ -1,4 +1,4 @@
--- What passed through a queue in the last minutes, for one tenant or all.
+-- The counters of a queue for the last minutes, for one tenant or all.
 SELECT minute, passing, sum(messages)::bigint AS messages
 FROM tickwork_tallies
 WHERE queue_id = $2 AND ($3::text IS NULL OR tenant = $3)

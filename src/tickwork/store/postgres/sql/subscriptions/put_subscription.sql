@@ -1,4 +1,4 @@
--- Subscribes a queue, once; says whether it is subscribed, which is not so beyond the limit.
+-- Subscribes a queue, once. Returns whether it is subscribed, which is false beyond the limit.
 WITH known AS MATERIALIZED (
     SELECT types, queue_id FROM tickwork_subscriptions WHERE tenant = $1
     UNION ALL

@@ -1,4 +1,4 @@
--- The subscriptions that count for a tenant's messages: its own and the system's.
+-- The subscriptions that apply to a tenant's messages: its own and the system's.
 SELECT s.tenant, s.types, s.queue_id, q.name AS queue
 FROM (
     SELECT tenant, types, queue_id FROM tickwork_subscriptions WHERE tenant = $1

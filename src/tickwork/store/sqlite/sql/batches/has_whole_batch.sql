@@ -1,2 +1,2 @@
--- Whether a batch is there that is whole, in this queue and with so many items.
+-- Whether a closed batch with this number of items exists in this queue.
 SELECT 1 FROM tickwork_batches WHERE tenant = ?1 AND id = ?2 AND queue_id = ?3 AND total = ?4

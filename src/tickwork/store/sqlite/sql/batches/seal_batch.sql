@@ -1,2 +1,2 @@
--- Closes a batch that is being filled, with what it has.
+-- Closes a batch with the items it has.
 UPDATE tickwork_batches SET total = stored WHERE tenant = ?1 AND id = ?2 AND total IS NULL

@@ -1,4 +1,4 @@
--- Makes a batch that is whole from the start, unless it is there.
+-- Creates a batch whose items are all sent at once, unless it exists.
 INSERT INTO tickwork_batches (
     tenant, id, queue_id, completion_queue, created_at, filled_at, stored, total
 )

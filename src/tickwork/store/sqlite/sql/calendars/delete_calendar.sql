@@ -1,4 +1,4 @@
--- Removes a calendar that no schedule uses.
+-- Deletes a calendar that no schedule uses.
 DELETE FROM tickwork_calendars
 WHERE tenant = ?1 AND name = ?2 AND NOT EXISTS (
     SELECT 1 FROM tickwork_schedules

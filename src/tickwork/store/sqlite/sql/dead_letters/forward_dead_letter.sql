@@ -1,4 +1,4 @@
--- Stores a dead letter's message in another queue as an ordinary one; it waits for its key there.
+-- Stores the message of a dead letter in another queue as an ordinary message; its key applies there.
 INSERT INTO tickwork_messages (
     tenant, queue_id, sent_at, visible_at, id, state, priority, key, event_id, type, source,
     correlation_id, causation_id, hops, content_type, format, body

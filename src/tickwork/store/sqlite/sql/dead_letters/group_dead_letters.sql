@@ -1,4 +1,4 @@
--- The open dead letters of a queue by what they died of, the largest group first.
+-- The open dead letters of a queue grouped by cause, the largest group first.
 SELECT reason, fingerprint, type, count(*), min(failed_at), max(failed_at)
 FROM tickwork_dead_letters
 WHERE queue_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND resolution IS NULL

@@ -1,4 +1,5 @@
--- Where the open dead letters of a tenant in a queue lie that fit, oldest first, after a given one.
+-- The rowids of the open dead letters of a tenant in a queue that match a filter, oldest first, after a given
+-- one.
 SELECT place FROM tickwork_dead_letters
 WHERE queue_id = ?1 AND tenant = ?2 AND resolution IS NULL
     AND (?3 IS NULL OR reason = ?3) AND (?4 IS NULL OR fingerprint = ?4) AND (?5 IS NULL OR type = ?5)

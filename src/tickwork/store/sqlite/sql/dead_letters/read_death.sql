@@ -1,4 +1,4 @@
--- How a message died: what its dead letter says, and the name of the queue.
+-- The dead letter of a message, with the name of its queue.
 SELECT
     l.tenant, l.message_id, l.queue_id, q.name, l.type, l.source, l.reason, l.error, l.attempts,
     l.sent_at, l.correlation_id, l.hops, l.schedule_id, l.slot, l.run

@@ -1,4 +1,4 @@
--- Copies a message to the dead letters, with the reason why.
+-- Copies a message to the dead letters, with its reason.
 INSERT INTO tickwork_dead_letters (
     id, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at, /*kept*/
 )

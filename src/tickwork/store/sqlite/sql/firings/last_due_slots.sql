@@ -1,4 +1,4 @@
--- The last slot of a schedule that is due by then or was handled, as far as there is a message or a record of it.
+-- The last slot of a schedule that is due by then or was processed, of those that have a message or a record.
 SELECT max(slot) FROM (
     SELECT * FROM (
         SELECT slot FROM tickwork_messages

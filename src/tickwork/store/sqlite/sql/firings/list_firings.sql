@@ -1,4 +1,4 @@
--- The records of a schedule of a tenant, newest first, from before a record's end and id on.
+-- The records of a schedule of a tenant, newest first, before a given end and id.
 SELECT /*firing*/ FROM tickwork_firings AS f
 WHERE tenant = ?1 AND schedule_id = ?2 AND (finished_at, id) < (?4, ?5)
     AND (?6 IS NULL OR status = ?6)

@@ -1,3 +1,3 @@
--- The runs of slots that did not fire which began before an instant and cover it.
+-- The runs of skipped slots that start before an instant and cover it.
 SELECT /*firing*/ FROM tickwork_firings AS f
 WHERE tenant = ?1 AND schedule_id = ?2 AND last_slot >= ?3 AND slot < ?3 AND last_slot IS NOT NULL

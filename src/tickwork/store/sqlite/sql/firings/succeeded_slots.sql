@@ -1,4 +1,4 @@
--- The slots of a schedule within two instants that succeeded, at least in part.
+-- The slots between two instants that succeeded, at least in part.
 SELECT DISTINCT slot FROM tickwork_firings
 WHERE tenant = ?1 AND schedule_id = ?2 AND slot >= ?3 AND slot <= ?4
     AND status IN ('succeeded', 'partial')

@@ -1,4 +1,4 @@
--- Deletes what is still held by exactly this claim. Rows that are not returned were not held.
+-- Deletes a message that is still claimed by exactly this claim. Rows that are not returned were not claimed.
 DELETE FROM tickwork_messages WHERE place IN (
     SELECT m.place
     FROM (

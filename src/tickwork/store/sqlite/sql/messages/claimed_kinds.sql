@@ -1,6 +1,6 @@
--- Of messages that were seen at their places (`?1`, a list; their ids one after the other in `?2`):
--- how many of each kind are still held by exactly this claim, their bytes, and on how many of them
--- something hangs. Sources that are ids are of one kind, as they are counted (`Tallies`).
+-- Counts messages that are still claimed by exactly this claim, by kind: their number, their bytes, and how
+-- many have a key, a batch or an event. `?1` is a list of rowids, `?2` their concatenated ids. Sources that
+-- are ids count as one kind, as in `Counters`.
 SELECT m.queue_id, m.type,
     CASE WHEN m.source LIKE '________-____-____-____-____________' THEN '(id)' ELSE m.source END AS source,
     count(*), sum(length(m.body)),

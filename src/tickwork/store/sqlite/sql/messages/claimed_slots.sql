@@ -1,4 +1,4 @@
--- The slots of messages that are still held by exactly these claims, each with the attempt at it.
+-- The slots of messages that are still claimed by exactly these claims, each with its attempt.
 SELECT m.tenant, m.schedule_id, m.slot, m.run, m.attempts + 1, coalesce(m.due_at, m.visible_at),
     m.catch_up, m.id, m.claim, m.holder
 FROM (

@@ -1,4 +1,5 @@
--- The next messages of one lane that may be handed out in a batch, oldest visible first, as one text.
+-- The next messages of one tenant and priority that may be claimed in a batch, oldest visible first, as one
+-- text.
 SELECT '[' || coalesce(group_concat(said), '') || ']' FROM (
     SELECT /*claimed*/ AS said FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.tenant = ?2 AND m.priority = ?3

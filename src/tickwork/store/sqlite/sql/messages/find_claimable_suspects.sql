@@ -1,6 +1,6 @@
--- What must run with nothing else beside it, of a tenant or of all: the oldest visible suspect that need not be alone,
--- with others of its tenant that need not either; or, if there is none, the oldest that must be. None of a tenant that is
--- suspended, and not more than it may have (`?4`). As one text.
+-- Messages that must run without others, of one tenant or all: the oldest visible suspect that may share,
+-- with others of its tenant that may share; or, if there is none, the oldest that must run alone. Leaves out
+-- suspended tenants, and returns at most the tenant's limit (`?4`). Returns one text.
 WITH first AS MATERIALIZED (
     SELECT m.tenant, m.lost >= /*lost_claims_alone*/ AS is_alone, coalesce(?4 - (
             SELECT count(*) FROM tickwork_messages

@@ -1,5 +1,5 @@
--- Deletes some of what waits behind others of its key: of one tenant, or for the system of all.
--- (Every name comes before an empty blob.)
+-- Deletes some of the blocked messages of a queue: of one tenant, or of all for the system. (Every text sorts
+-- before an empty blob.)
 DELETE FROM tickwork_messages WHERE place IN (
     SELECT place FROM tickwork_messages
     WHERE queue_id = ?1 AND state = 'held'

@@ -1,5 +1,5 @@
--- The tenants and priorities that have a visible message, found by skipping from one to the next; of
--- suspended tenants only if asked for.
+-- The tenants and priorities that have a visible message. Skips from one to the next. Includes suspended
+-- tenants only on request.
 WITH RECURSIVE lane (place) AS (
     SELECT (
         SELECT place FROM tickwork_messages

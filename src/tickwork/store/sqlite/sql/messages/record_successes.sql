@@ -1,5 +1,5 @@
--- Records that the slots of messages (`?1`, a list of their places) succeeded: the ids of the records
--- stand one after the other in `?2`, and in `?3` how long each took, in so many (`?4`) digits.
+-- Records the success of slots. `?1` is a list of the rowids of their messages, `?2` the concatenated ids of
+-- the records, and `?3` the concatenated durations of `?4` digits each.
 INSERT INTO tickwork_firings (
     tenant, schedule_id, slot, run, attempt, due_at, catch_up, id, status, started_at, finished_at
 )

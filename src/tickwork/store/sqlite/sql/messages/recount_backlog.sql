@@ -1,4 +1,4 @@
--- Counts the bytes of everything in a queue, or (`?2` 0) stops to count them.
+-- Counts the bytes of all messages in a queue, or stops counting them (`?2` is 0).
 UPDATE tickwork_queues SET backlog_bytes = CASE WHEN ?2 THEN (
     SELECT coalesce(sum(bytes), 0) FROM (
         SELECT length(body) AS bytes FROM tickwork_messages WHERE queue_id = ?1 AND state = 'ready'

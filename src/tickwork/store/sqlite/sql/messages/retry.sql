@@ -1,5 +1,5 @@
--- Makes a message that is still held ready again; counts an attempt where one was made: who lived through that is no
--- suspect any more.
+-- Makes a message that is still claimed ready again. Counts an attempt if one was made; a message that
+-- survived an attempt is no longer a suspect.
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = attempts + ?5,
     lost = lost * (1 - ?5),

@@ -1,5 +1,5 @@
--- Notes on the schedules of slots, by the places of their messages, that they ended well; on none that
--- shows so already.
+-- Updates the schedules of succeeded slots, found by the rowids of their messages. Leaves out schedules that
+-- show a success already.
 UPDATE tickwork_schedules SET error_count = ?2, last_error = ?3, last_status = ?4
 WHERE place IN (
     SELECT s.place

@@ -1,2 +1,2 @@
--- Says until when the rate of a queue is spent.
+-- Sets until when the rate of a queue is spent.
 UPDATE tickwork_queues SET spent_until = ?2 WHERE id = ?1

@@ -1,2 +1,2 @@
--- The messages that were made last, by their places.
+-- The ids of the messages stored last, by rowid.
 SELECT id FROM tickwork_messages WHERE place > ?1 AND place <= ?2

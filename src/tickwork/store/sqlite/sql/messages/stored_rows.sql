@@ -1,2 +1,2 @@
--- What was stored last, by its places.
+-- The messages stored last, by rowid.
 SELECT id, type, source, length(body) FROM tickwork_messages WHERE place > ?1 AND place <= ?2

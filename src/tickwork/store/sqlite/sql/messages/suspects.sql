@@ -1,4 +1,4 @@
--- Whether a queue has something that must run with nothing else beside it, and may now.
+-- Whether a queue has a message that must run without others and may be claimed now.
 SELECT EXISTS (SELECT 1 FROM tickwork_queues WHERE id = ?1 AND paused = 0) AND EXISTS (
     SELECT 1 FROM tickwork_messages AS m
     WHERE m.queue_id = ?1 AND m.state = 'ready' AND m.lost >= /*lost_claims_separate*/ AND m.visible_at <= ?2

@@ -1,5 +1,5 @@
--- Lets the next message of a key that is free take its turn. Behind one that ran (`?5`) a slot has not
--- been missed: its grace counts from now.
+-- Makes the next message of a free key ready. A slot that was blocked by a message that ran (`?5`) is not
+-- missed: its grace starts now.
 UPDATE tickwork_messages
 SET state = 'ready', visible_at = max(visible_at, ?4),
     grace_seconds = grace_seconds

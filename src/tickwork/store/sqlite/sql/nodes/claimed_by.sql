@@ -1,2 +1,2 @@
--- What a holder holds.
+-- The messages that a holder has claimed.
 SELECT place, id FROM tickwork_messages WHERE holder = ?1 AND state = 'claimed'

@@ -1,2 +1,2 @@
--- Forgets a node whose messages have been given back.
+-- Deletes a node whose messages have been given back.
 DELETE FROM tickwork_nodes WHERE id = ?1

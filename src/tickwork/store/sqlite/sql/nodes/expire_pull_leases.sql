@@ -1,4 +1,4 @@
--- Makes messages ready again whose pull lease ran out, which counts an attempt.
+-- Makes messages with an expired pull lease ready again, and counts an attempt.
 UPDATE tickwork_messages
 SET state = 'ready', holder = NULL, lease_until = NULL, attempts = attempts + 1, visible_at = ?2,
     last_error = ?3

@@ -1,2 +1,2 @@
--- Nodes whose lease ran out, the longest dead first.
+-- Nodes whose lease expired, the earliest first.
 SELECT id FROM tickwork_nodes WHERE expires_at <= ?1 ORDER BY expires_at, id LIMIT ?2

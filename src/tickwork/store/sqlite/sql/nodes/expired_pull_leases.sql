@@ -1,4 +1,4 @@
--- Pull leases that ran out, with how often their message was tried, and may be.
+-- Expired pull leases, with the attempts and the maximum attempts of their messages.
 SELECT m.place, m.attempts, q.max_retries, m.terms
 FROM tickwork_messages AS m JOIN tickwork_queues AS q ON q.id = m.queue_id
 WHERE m.state = 'claimed' AND m.lease_until IS NOT NULL AND m.lease_until <= ?1

@@ -1,4 +1,4 @@
--- Begins a node's lease, unless the identity is in use.
+-- Starts a node's lease, unless its identity is in use.
 INSERT INTO tickwork_nodes (id, name, roles, started_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT DO NOTHING
 RETURNING id, name, roles, started_at, expires_at

@@ -1,4 +1,4 @@
--- Completed batches that were kept long enough, the oldest first.
+-- Batches completed before the retention period, the oldest first.
 SELECT tenant, id FROM tickwork_batches
 WHERE completed_at IS NOT NULL AND completed_at <= ?1
 ORDER BY completed_at

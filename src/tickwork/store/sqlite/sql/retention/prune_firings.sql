@@ -1,4 +1,4 @@
--- Deletes firings that were kept long enough, the oldest first.
+-- Deletes firings past their retention, the oldest first.
 DELETE FROM tickwork_firings WHERE (tenant, id) IN (
     SELECT tenant, id FROM tickwork_firings WHERE finished_at <= ?1 ORDER BY finished_at LIMIT ?2
 )

@@ -1,4 +1,4 @@
--- Moves schedules on that stay active: their plans are checked, and hold in this transaction.
+-- Advances schedules that stay active. Their plans were checked in this transaction.
 UPDATE tickwork_schedules AS s
 SET next_slot = plan.then_slot, due_at = plan.then_due_at, look_at = plan.look_at,
     fired = s.fired + plan.fires, last_slot = max(

@@ -1,4 +1,4 @@
--- Makes a schedule stand as was decided. Its rule says by itself from when it counts.
+-- Updates a schedule as decided. Resets the clock shift, because the rule contains its own start.
 UPDATE tickwork_schedules
 SET version = version + 1, updated_at = ?2,
     changed_at = CASE WHEN status = ?3 THEN changed_at ELSE ?2 END,

@@ -1,4 +1,4 @@
--- How many messages a schedule has, whatever their run: counted up to a number.
+-- How many messages a schedule has, of any run, counted up to a limit.
 SELECT count(*) FROM (
     SELECT 1 FROM tickwork_messages
     WHERE tenant = ?1 AND schedule_id = ?2 AND schedule_id IS NOT NULL

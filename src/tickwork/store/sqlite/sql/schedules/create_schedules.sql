@@ -1,4 +1,4 @@
--- Stores schedules of one tenant; what is there already under its id is not stored again.
+-- Stores schedules of one tenant, except for those whose id exists.
 INSERT INTO tickwork_schedules (
     tenant, created_at, updated_at, changed_at, queue_id, /*new_schedule*/
 )

@@ -1,5 +1,5 @@
--- The schedules of some shards that have to be looked at, soonest first: each shard is read in order, and
--- all of them are merged, so that no more is read than is wanted.
+-- Schedules of some shards whose planning is due, soonest first. Reads each shard in order and merges them,
+-- so that it reads no more than the limit.
 SELECT
     s.look_at, s.tenant, s.id, s.bucket, s.version, s.next_slot, s.rule, s.shift, s.overlap, s.fired,
     CASE WHEN s.overlap IN (/*decided_when_due*/) THEN

@@ -1,4 +1,4 @@
--- Makes a message of a slot, once, that waits if there is an earlier one of its key.
+-- Stores a slot as a message, once. It is blocked if there is an earlier message of its key.
 INSERT INTO tickwork_messages (
     tenant, queue_id, id, priority, visible_at, sent_at, due_at, grace_seconds, terms, expires_at,
     type, source, schedule_id, slot, run, catch_up, content_type, body, key, state

@@ -1,4 +1,4 @@
--- Makes messages of slots, each once, with what their schedules say.
+-- Stores slots as messages, each once, with the definitions of their schedules.
 INSERT INTO tickwork_messages (
     tenant, queue_id, id, priority, visible_at, sent_at, due_at, grace_seconds, terms, expires_at,
     type, source, schedule_id, slot, run, catch_up, content_type, body

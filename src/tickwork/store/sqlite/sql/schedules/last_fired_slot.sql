@@ -1,4 +1,4 @@
--- The last slot of a schedule up to an instant that is a message, or was one; 0 if there is none.
+-- The last slot of a schedule up to an instant that is or was a message; 0 if there is none.
 SELECT max(
     coalesce((
         SELECT slot FROM tickwork_messages

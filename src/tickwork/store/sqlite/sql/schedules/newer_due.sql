@@ -1,5 +1,5 @@
--- How many later slots of a schedule are due or were handled, counted up to a limit of each, and how many of these
--- were missed: handed out too late, or, still to be handed out for the first time, too late for that already.
+-- How many later slots of a schedule are due or were processed, up to a limit of each, and how many of these
+-- were missed: claimed too late, or not yet claimed and too late by now.
 SELECT count(*), coalesce(sum(is_missed), 0) FROM (
     SELECT * FROM (
         SELECT slot, catch_up OR (state <> 'claimed' AND /*on_time_until*/ < ?4) IS TRUE AS is_missed

@@ -1,4 +1,4 @@
--- When the next schedule of some shards has to be looked at.
+-- When the next schedule of some shards must be planned.
 SELECT min((
     SELECT look_at FROM tickwork_schedules
     WHERE bucket / /*buckets_per_shard*/ = asked.value AND look_at IS NOT NULL AND status = 'active'

@@ -1,2 +1,2 @@
--- What a tenant may have of schedules, and until when its rate of making them is spent.
+-- The limits of a tenant on schedules, and until when its creation rate is spent.
 SELECT schedules_max, schedules_per_second, schedules_spent_until FROM tickwork_tenants WHERE id = ?1

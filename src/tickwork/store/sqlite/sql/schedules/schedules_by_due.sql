@@ -1,4 +1,4 @@
--- Active schedules of a tenant by when they are due next, behind one, before an instant.
+-- Active schedules of a tenant that are due before an instant, soonest first, after a given schedule.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
 WHERE tenant = ?1 AND status = 'active' AND due_at IS NOT NULL AND (due_at, id) > (?2, ?7)
     AND due_at < ?8

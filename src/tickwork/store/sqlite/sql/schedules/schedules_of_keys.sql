@@ -1,3 +1,3 @@
--- The schedule of a tenant that was made under an idempotency key.
+-- The schedule of a tenant that was created with an idempotency key.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
 WHERE tenant = ?1 AND idempotency_key = ?2 AND idempotency_key IS NOT NULL

@@ -1,5 +1,5 @@
--- Schedules of a tenant and an owner in the order they were made, behind one; without a status all but
--- the deleted.
+-- Schedules of a tenant and an owner by creation, after a given schedule. Without a status, all but the
+-- deleted.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
 WHERE tenant = ?1 AND owner = ?9 AND owner IS NOT NULL AND id > ?2
     AND (?3 IS NULL OR status = ?3) AND (?3 IS NOT NULL OR status <> 'deleted')

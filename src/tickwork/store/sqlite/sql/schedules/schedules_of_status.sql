@@ -1,4 +1,4 @@
--- Schedules of a tenant and a status in the order they were made, behind one.
+-- Schedules of a tenant and a status by creation, after a given schedule.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
 WHERE tenant = ?1 AND status = ?3 AND id > ?2
     AND (?4 IS NULL OR calendar = ?4) AND (?5 IS NULL OR name = ?5)

@@ -1,4 +1,4 @@
--- The schedules that still stand as plans were made from, each with whether its queue is there.
+-- The schedules that have not changed since their plans were made, each with whether its queue exists.
 SELECT s.place, s.tenant, s.id, s.queue_id, s.type, length(s.body), s.overlap, s.terms,
     EXISTS (SELECT 1 FROM tickwork_queues AS q WHERE q.id = s.queue_id)
 FROM (

@@ -1,5 +1,5 @@
--- Schedules of a tenant that have no name, in the order they were made, behind one. A deleted one has no
--- name any more.
+-- Schedules of a tenant without a name, by creation, after a given schedule. A deleted schedule has lost its
+-- name.
 SELECT s.place, s.queue_id, /*schedule*/ FROM tickwork_schedules AS s
 WHERE tenant = ?1 AND id > ?2 AND (name IS NULL OR status = 'deleted')
     AND (?3 IS NULL OR status = ?3) AND (?3 IS NOT NULL OR status <> 'deleted')

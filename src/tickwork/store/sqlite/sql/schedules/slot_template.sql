@@ -1,3 +1,3 @@
--- What the messages of a schedule have in common.
+-- The values that all messages of a schedule share.
 SELECT place, tenant, id, queue_id, type, length(body), overlap, terms
 FROM tickwork_schedules WHERE place = ?1

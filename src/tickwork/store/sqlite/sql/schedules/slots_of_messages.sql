@@ -1,4 +1,4 @@
--- The slots of messages by where they lie, each with the attempt at it and its schedule's terms.
+-- The slots of messages by rowid, each with its attempt and its schedule's terms.
 SELECT tenant, schedule_id, slot, run, attempts + 1, coalesce(due_at, visible_at), catch_up, place,
     terms
 FROM tickwork_messages

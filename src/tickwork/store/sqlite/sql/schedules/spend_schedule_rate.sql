@@ -1,2 +1,2 @@
--- Notes until when a tenant's rate of making schedules is spent.
+-- Sets until when a tenant's creation rate of schedules is spent.
 UPDATE tickwork_tenants SET schedules_spent_until = ?2 WHERE id = ?1

@@ -1,6 +1,6 @@
--- Sets the next slot of a schedule that is counted from the end of a run, which is now (`?2`): after its
--- delay as that is by now, or else as it was (`?3`). It is looked at so long before (`?4`), but when it is
--- due where the overlap policy needs the present; and not at all while it is paused.
+-- Sets the next slot of a schedule that counts from the end of a run, which is now (`?2`), after its current
+-- delay or else the former one (`?3`). It is planned `?4` ahead, or when it is due if the overlap policy
+-- decides then; a paused schedule is not planned.
 UPDATE tickwork_schedules AS s
 SET version = s.version + 1, next_slot = following.slot, due_at = following.slot,
     look_at = CASE

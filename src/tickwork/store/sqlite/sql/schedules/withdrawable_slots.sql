@@ -1,7 +1,7 @@
 -- The planned slots of a schedule that were never claimed and are due after an instant; extra runs only with
--- `?5`. With each: whether it, or a later slot, is on its way or on record already (whoever goes back to one
--- of the others plans nothing twice), its run, and whether a slot is on record that is still to come, for the
--- clock was set back. With `?4` there are none of these.
+-- `?5`. For each: whether it is superseded (this slot or a later one is due, was claimed or has a record, so
+-- planning must not go back to it), its run, and whether a record exists of a slot in the future, because the
+-- clock was set back. `?4` leaves out both.
 WITH known (slot, again) AS (
     SELECT max(
         coalesce((

@@ -1,5 +1,5 @@
--- What is planned of some schedules and nobody has becomes due by so many microseconds later, and is a slot
--- of theirs as they are then; one whose place is taken keeps its own.
+-- Moves the due times of planned slots that no worker has claimed by `?2` microseconds, and their slots with
+-- them. A slot whose new time is in use keeps its old one.
 UPDATE tickwork_messages
 SET visible_at = visible_at + ?2, due_at = due_at + ?2, expires_at = expires_at + ?2,
     slot = slot + CASE WHEN EXISTS (

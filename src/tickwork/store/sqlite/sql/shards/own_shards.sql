@@ -1,2 +1,2 @@
--- The shards that a node leads, with what a grant says of each.
+-- The shards that a node leads, with the values of their grants.
 SELECT shard, token, tzdata, clock FROM tickwork_shards WHERE node = ?1 ORDER BY shard

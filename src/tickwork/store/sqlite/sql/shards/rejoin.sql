@@ -1,4 +1,4 @@
--- A node whose lease has not run out is a scheduler, and has a share.
+-- Makes a node whose lease has not expired a scheduler.
 UPDATE tickwork_nodes
 SET roles = (
     SELECT json_group_array(value)

@@ -1,5 +1,5 @@
--- Adds a jump of the clock to those that are known, unless another one came first, or a lease that began
--- before it lives: had time passed over that, it would have run out.
+-- Adds a jump of the clock to the known sum, unless another jump came first or a lease from before the jump
+-- is alive: had that time really elapsed, the lease would have expired.
 UPDATE tickwork_meta SET clock = clock + ?2, clock_set_from = ?4, clock_set_to = ?5
 WHERE clock = ?3
     AND NOT (?2 > 0 AND EXISTS (

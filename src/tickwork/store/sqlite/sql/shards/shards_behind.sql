@@ -1,5 +1,5 @@
--- The shards whose first schedule should have been looked at before an instant, with when that was.
--- (The plus: a column with a type of its own would not be looked up in an index of an expression.)
+-- The shards whose first schedule should have been planned before an instant, and when that was due. (The
+-- plus removes the column's type affinity, so that the index on the expression is used.)
 WITH next AS MATERIALIZED (
     SELECT shard, (
         SELECT look_at FROM tickwork_schedules

@@ -1,6 +1,6 @@
--- How many messages of a queue stand where, for one tenant or all, and since when the oldest that is
--- visible is so. What is handed out anywhere is looked at; the rest is read from indexes alone. (Every
--- name comes before an empty blob.)
+-- How many messages of a queue are in each state, for one tenant or all, and since when the oldest visible
+-- one is visible. Reads the rows of claimed messages, and for the others only indexes. (Every text sorts
+-- before an empty blob.)
 SELECT
     ready.visible,
     ready.delayed,
