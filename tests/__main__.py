@@ -94,7 +94,7 @@ def run(options: Sequence[str], paths: Sequence[str]) -> int:
     with ExitStack() as stack:
         queue = stack.enter_context(tempfile.TemporaryDirectory(prefix="tickwork-tests-"))
         environ = os.environ | {QUEUE_FOLDER: queue}
-        # Without cached bytecode each process rewrites the assertions of all tests (20 s), and each
+        # Without cached bytecode each process rewrites the assertions of all tests (14 s), and each
         # program that a test starts compiles the package anew.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         running: list[subprocess.Popen[bytes]] = []
