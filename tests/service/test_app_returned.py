@@ -69,7 +69,7 @@ class Later:
         (working, "a coroutine"),
         (several, "an async generator"),
         (generating, "a generator"),
-        (Later, r"something to await \(Later\)"),
+        (Later, r"an awaitable \(Later\)"),
     ],
 )
 async def test_work_that_a_handler_only_returns_is_no_success(
@@ -82,11 +82,11 @@ async def test_work_that_a_handler_only_returns_is_no_success(
     async with harness(app, database=database, raise_errors=True) as h:
         for queue in ("single", "several"):
             await app.queue(queue).send("a")
-            with pytest.raises(HandlerFailed, match=f"returned {kind}, which nobody runs"):
+            with pytest.raises(HandlerFailed, match=f"returned {kind}, which never runs"):
                 await h.drain()
             (dead,) = await h.dead(queue)
             assert dead.error is not None
-            assert "await there what it calls" in dead.error
+            assert "await the call there" in dead.error
     assert ran == []
 
 
@@ -141,4 +141,4 @@ async def test_a_process_that_only_returns_its_work_has_failed(tmp_path: Path) -
     await place.send("a")
     async with place.app.running():
         (error,) = await place.until_dead()
-    assert "returned a coroutine, which nobody runs" in error
+    assert "returned a coroutine, which never runs" in error

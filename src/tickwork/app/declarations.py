@@ -1,4 +1,4 @@
-"""What an app declares, as values; and what is wrong with it as a whole."""
+"""The declarations of an app (queues, handlers, schedules) and the checks across them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CPU_SECONDS = 30.0
 CPU_SECONDS_MAX = 86_400.0
 MEMORY_BYTES = 512 * 1024 * 1024
 MEMORY_BYTES_MIN = 64 * 1024 * 1024
-"""A process of Python's has a part of it before any handler runs."""
+"""Minimum bytes of a handler process. The interpreter alone uses a part of it."""
 
 MEMORY_BYTES_MAX = 2**50
-"""More than any machine has."""
+"""Maximum bytes of a handler process; more than any machine has."""
 
 TYPES_KNOWN_MAX = 10_000
-"""Of so many types of messages it is remembered what they carry."""
+"""Maximum number of message types whose payloads are cached."""
 
 
 _OPTIONS = {
@@ -41,13 +41,13 @@ _PROCESS_ONLY = ("cpu_seconds", "memory_bytes")
 
 
 class Isolation(StrEnum):
-    """Where a handler runs, and what it cannot do to others.
+    """Where a handler runs, and which limits apply to it.
 
     | where | for | limits |
     |---|---|---|
     | task | coroutines | wall |
-    | thread | plain functions | wall; a thread that does not end is left behind and counted |
-    | process | either | wall, processor time, memory; killed, and nobody else is harmed |
+    | thread | plain functions | wall; a thread that does not finish is abandoned and counted |
+    | process | either | wall, processor time, memory; killed without affecting others |
     """
 
     TASK = "task"
@@ -56,20 +56,23 @@ class Isolation(StrEnum):
 
 
 class QueueDeclaration(Struct, frozen=True, kw_only=True):
-    """A queue the app uses; `is_shared`: the messages of all tenants go into one. Without
-    `says_settings` it is used as it is, and made with the defaults if it is not there; so is one
-    that `is_implied`: nobody declares it, but the dead letters of another go there."""
+    """A queue the app uses. If `is_shared`, all tenants use one queue.
+
+    Without `has_settings` a stored queue keeps its settings, and a missing one is created with the
+    defaults. The same holds if `is_implied`: the queue is not declared, only named as another's
+    dead-letter queue.
+    """
 
     name: str
     settings: QueueSettings
     payload: Payload[Any]
     is_shared: bool = False
-    says_settings: bool = False
+    has_settings: bool = False
     is_implied: bool = False
 
 
 class HandlerDeclaration(Struct, frozen=True, kw_only=True):
-    """A function that handles the messages of a queue: of one type, or (None) of any."""
+    """A function that handles the messages of a queue: of one type, or of any (None)."""
 
     queue: str
     function: Callable[..., Any]
@@ -83,20 +86,20 @@ class HandlerDeclaration(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Where it is defined."""
+        """Module and qualified name of the function."""
         return name_of(self.function)
 
 
 class ScheduleDeclaration(Struct, frozen=True):
-    """A schedule that the code has: its name, and its fields as the API has them."""
+    """A schedule declared in code: its name, and its fields as in the API."""
 
     name: str
     fields: dict[str, Any]
 
 
 class Consumer(Struct, frozen=True):
-    """Everything that handles one queue; `operator_concurrency` is what whoever runs the app says,
-    in place of what the code says."""
+    """All handlers of one queue. `operator_concurrency` is set by the operator and overrides the
+    value in the code."""
 
     queue: QueueDeclaration
     batch: HandlerDeclaration | None
@@ -104,72 +107,72 @@ class Consumer(Struct, frozen=True):
     operator_concurrency: int | None = None
 
     def handler_for(self, message_type: str | None) -> HandlerDeclaration | None:
-        """Who handles a type; whoever takes any type, else."""
+        """The handler of a type; if there is none, the handler of any type."""
         return self.batch or self.by_type.get(message_type) or self.by_type.get(None)
 
     @property
     def max_concurrency(self) -> int | None:
-        """By hand, if anybody said so."""
+        """The concurrency set by the operator or in the code, if any."""
         if self.operator_concurrency is not None:
             return self.operator_concurrency
         handlers = [self.batch] if self.batch else [*self.by_type.values()]
-        return handlers[0].max_concurrency  # They all say the same.
+        return handlers[0].max_concurrency  # All handlers of a queue have the same value.
 
 
 class Registry:
-    """The declarations of one app. `made` are the queues that are known to be in its store."""
+    """The declarations of one app. `created` are the queues known to exist in its store."""
 
     _known: ClassVar[WeakSet[Registry]] = WeakSet()
 
     def __init__(self) -> None:
         self._known.add(self)
-        self.made: set[str] = set()
+        self.created: set[str] = set()
         self._is_served = False
         self.home: Callable[[], object] = object
-        """Which database and tenant the messages of its app are for."""
+        """Returns the database and tenant of the app's messages."""
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
         self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
         self.schedules: dict[str, ScheduleDeclaration] = {}
         self.completions: dict[str, str] = {}
-        """Where batches of a queue tell that they have ended."""
+        """Queue → queue for the completion events of its batches."""
 
     @classmethod
     def known(cls) -> tuple[Registry, ...]:
-        """Those of all apps in this process."""
+        """The registries of all apps in this process."""
         return tuple(cls._known)
 
     def add_queue(self, queue: QueueDeclaration) -> None:
-        """Declares a queue; again is no harm, with other settings or another payload it is.
-        What is said once of a queue stays said, in whatever order."""
+        """Declares a queue. It may be declared again, in any order, but not with different settings
+        or another payload."""
         known = self.queues.get(queue.name)
         if known is not None and known.is_implied:
-            self.made.discard(queue.name)
+            self.created.discard(queue.name)
             known = None
-        if known is not None and not queue.says_settings:
+        if known is not None and not queue.has_settings:
             queue = structs.replace(queue, settings=known.settings)
-        elif known is not None and not known.says_settings:
-            self.made.discard(queue.name)  # It was made with the defaults, if at all.
+        elif known is not None and not known.has_settings:
+            self.created.discard(queue.name)  # If it was created, then with the defaults.
             known = structs.replace(known, settings=queue.settings)
         if known is not None and (known.settings, known.is_shared) != (
             queue.settings,
             queue.is_shared,
         ):
-            fault = "is declared twice, with different settings; declare it once and keep it"
+            fault = "is declared twice, with different settings; declare it once and reuse it"
             raise InvalidInput([FieldError(queue.name, fault)])
         if known is not None:
             payload = known.payload if queue.payload.is_plain else queue.payload
             if not known.payload.is_plain and payload.declared != known.payload.declared:
-                fault = "is declared twice, with different payloads; declare it once and keep it"
+                fault = "is declared twice, with different payloads; declare it once and reuse it"
                 raise InvalidInput([FieldError(queue.name, fault)])
-            says_settings = known.says_settings or queue.says_settings
-            queue = structs.replace(queue, payload=payload, says_settings=says_settings)
+            has_settings = known.has_settings or queue.has_settings
+            queue = structs.replace(queue, payload=payload, has_settings=has_settings)
         self.queues[queue.name] = queue
         self._imply(queue.settings.dead_letter_queue, is_shared=queue.is_shared)
         self._sent.clear()
 
     def _imply(self, dead: str | None, *, is_shared: bool) -> None:
-        """To name a dead-letter queue is to want it: it is there, unless somebody declares it."""
+        """Adds a dead-letter queue that is named in settings but not declared."""
         known = None if dead is None else self.queues.get(dead)
         if dead is None or (known and not (known.is_implied and is_shared)):
             return
@@ -182,19 +185,19 @@ class Registry:
         )
 
     def missing(self, queue: str) -> Sequence[str]:
-        """What is to be made before a queue is used: where its dead letters go, and itself."""
-        if queue in self.made or queue not in self.queues:
+        """The queues to create before a queue is used: its dead-letter queue and itself."""
+        if queue in self.created or queue not in self.queues:
             return ()
         dead = self.queues[queue].settings.dead_letter_queue
-        return (queue,) if dead is None or dead in self.made else (dead, queue)
+        return (queue,) if dead is None or dead in self.created else (dead, queue)
 
     def nearest(self, queue: str) -> str:
-        """What to do about a queue that is not declared: the nearest name, or to declare it."""
+        """A hint for a queue that is not declared: the nearest name, or how to declare it."""
         near = get_close_matches(queue, self.queues, n=1)
         return f"did you mean {near[0]!r}?" if near else f"add app.queue({queue!r}) before it"
 
     def add_completion(self, queue: str) -> str:
-        """Declares a queue for the ends of another one's batches, unless it is there; its name."""
+        """Declares the queue for the completion events of a queue's batches; returns its name."""
         if queue not in self.queues:
             fault = f"is not declared; {self.nearest(queue)}"
             raise InvalidInput([FieldError(queue, fault)])
@@ -208,15 +211,15 @@ class Registry:
         return name
 
     def add_schedule(self, schedule: ScheduleDeclaration) -> None:
-        """Declares a schedule; a name has one."""
+        """Declares a schedule. Names are unique."""
         if schedule.name in self.schedules:
-            fault = "is the name of another schedule already; give one of them another name"
+            fault = "is already the name of another schedule; give one of them another name"
             raise InvalidInput([FieldError(schedule.name, fault)])
         self.schedules[schedule.name] = schedule
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """What is declared meanwhile belongs together: if a part is refused, nothing of it is."""
+    def atomic(self) -> Iterator[None]:
+        """Declares all or nothing: an error in the block undoes its declarations."""
         queues, handlers = self.queues.copy(), self.handlers.copy()
         schedules, completions = self.schedules.copy(), self.completions.copy()
 
@@ -224,14 +227,14 @@ class Registry:
             self.queues, self.handlers = queues, handlers
             self.schedules, self.completions = schedules, completions
 
-        with ExitStack() as refused:
-            refused.callback(undo)
+        with ExitStack() as on_error:
+            on_error.callback(undo)
             yield
-            refused.pop_all()
+            on_error.pop_all()
 
     @contextmanager
     def served(self) -> Iterator[None]:
-        """What is declared is served meanwhile; more would not be, and is refused."""
+        """The app runs in this block. Handlers declared meanwhile are refused."""
         self._is_served = True
         try:
             yield
@@ -239,10 +242,10 @@ class Registry:
             self._is_served = False
 
     def add_handler(self, handler: HandlerDeclaration) -> None:
-        """Declares a handler; what cannot be is refused where it is written."""
-        faults = [*_handler_faults(handler), *self._crossed(handler)]
+        """Declares a handler. Raises `InvalidInput` if it cannot work."""
+        faults = [*_handler_faults(handler), *self._conflicts(handler)]
         if self._is_served:
-            fault = "is declared while the app runs, and nobody would call it; declare it before"
+            fault = "is declared while the app runs and would never be called; declare it before"
             faults.append(FieldError(handler.name, fault))
         if faults:
             raise InvalidInput(faults)
@@ -250,7 +253,7 @@ class Registry:
         self._sent.clear()
 
     def check(self) -> None:
-        """Raises `InvalidInput` for what only shows when everything is declared."""
+        """Raises `InvalidInput` for errors that show only when everything is declared."""
         faults = [
             FieldError(
                 handler.name,
@@ -263,7 +266,7 @@ class Registry:
             raise InvalidInput(faults)
 
     def consumers(self) -> Iterator[Consumer]:
-        """Who handles what, a queue at a time."""
+        """The queues that have handlers, each with its handlers."""
         for name, queue in self.queues.items():
             own = [
                 structs.replace(handler, payload=self.payload_of(handler))
@@ -276,17 +279,19 @@ class Registry:
                 yield Consumer(queue, batch, by_type)
 
     def payload_of(self, handler: HandlerDeclaration) -> Payload[Any]:
-        """What a handler is given: what it is annotated with, else what its queue declares."""
+        """The payload type a handler receives: its annotation, else the type of its queue."""
         queue = self.queues.get(handler.queue)
         return queue.payload if queue and handler.payload.is_plain else handler.payload
 
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
-        """What is sent to a queue: what the queue declares, else what the handler is annotated with
-        that will be given it; if both say something, it has to fit both. None if the queue is not
-        declared. `InvalidInput` for a type that cannot be looked up."""
+        """The payload type of messages sent to a queue: the type of the queue, else the annotation
+        of the handler that will receive them. If both are given, a message has to fit both.
+
+        None if the queue is not declared. Raises `InvalidInput` for a type that is not a text.
+        """
         try:
             payload = self._sent.get((queue, message_type))
-        except TypeError:  # It is nothing that can be looked up, and so no text.
+        except TypeError:  # It cannot be hashed, so it is not a text.
             check_type_name(message_type)
             raise
         if payload is None and queue in self.queues:
@@ -304,27 +309,26 @@ class Registry:
                 return ReadAs(declared, handler.payload)
         return declared
 
-    def _crossed(self, handler: HandlerDeclaration) -> Iterator[FieldError]:
+    def _conflicts(self, handler: HandlerDeclaration) -> Iterator[FieldError]:
         for other in self.handlers:
             if other.queue != handler.queue:
                 continue
             if other.is_batch or handler.is_batch:
                 fault = (
-                    f"{handler.queue!r} is consumed by {other.name} already; a queue has one "
+                    f"{handler.queue!r} is already consumed by {other.name}; a queue has one "
                     "batch consumer, or handlers by type"
                 )
                 yield FieldError(handler.name, fault)
             elif other.max_concurrency != handler.max_concurrency:
                 fault = (
-                    f"max_concurrency is {handler.max_concurrency}, and that of {other.name} "
-                    f"{other.max_concurrency}: it is one number for all handlers of "
-                    f"{handler.queue!r}; say the same on all of them or on none, or give one of "
-                    "them a queue of its own"
+                    f"max_concurrency is {handler.max_concurrency}, but {other.max_concurrency} on "
+                    f"{other.name}: all handlers of a queue share max_concurrency; give the same "
+                    f"value on all handlers of {handler.queue!r} or on none, or use another queue"
                 )
                 yield FieldError(handler.name, fault)
             elif other.type == handler.type:
                 kind = "any type" if handler.type is None else f"type {handler.type!r}"
-                yield FieldError(handler.name, f"{kind} is handled by {other.name} already")
+                yield FieldError(handler.name, f"{kind} is already handled by {other.name}")
 
 
 def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
@@ -337,12 +341,12 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
     if handler.isolation is Isolation.THREAD and is_coroutine:
         yield FieldError(handler.name, "is a coroutine function: use isolation='task' or 'process'")
     if handler.isolation is Isolation.PROCESS and handler.is_batch:
-        yield FieldError(handler.name, "takes batches: a process handles one message at a time")
+        yield FieldError(handler.name, "takes batches, but a process handles one message at a time")
     if handler.max_concurrency is not None and not 1 <= handler.max_concurrency <= CONCURRENCY_MAX:
         yield FieldError(handler.name, f"max_concurrency must be from 1 to {CONCURRENCY_MAX}")
     if not 0 < handler.cpu_seconds <= CPU_SECONDS_MAX:
         yield FieldError(
-            handler.name, f"cpu_seconds must be above 0, and at most {CPU_SECONDS_MAX:g}"
+            handler.name, f"cpu_seconds must be above 0 and at most {CPU_SECONDS_MAX:g}"
         )
     if handler.memory_bytes < MEMORY_BYTES_MIN:
         yield FieldError(handler.name, f"memory_bytes must be at least {MEMORY_BYTES_MIN}")
@@ -351,7 +355,7 @@ def _handler_faults(handler: HandlerDeclaration) -> Iterator[FieldError]:
 
 
 def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, Any]:
-    """All options of a handler; `InvalidInput` for those that it does not have."""
+    """All options of a handler, with defaults. Raises `InvalidInput` for unknown ones."""
     known: dict[str, Any] = {
         "isolation": Isolation.TASK if is_coroutine else Isolation.THREAD,
         "max_concurrency": None,
@@ -365,7 +369,7 @@ def handler_options(given: dict[str, Any], *, is_coroutine: bool) -> dict[str, A
     reader.one_of("isolation", Isolation)
     reader.read(_OPTIONS)
     if chosen["isolation"] != Isolation.PROCESS:
-        fault = "is kept in a process only: add isolation='process', or leave it out"
+        fault = "works only with isolation='process'"
         faults += [FieldError(name, fault) for name in _PROCESS_ONLY if name in given]
     if faults:
         raise InvalidInput(faults)

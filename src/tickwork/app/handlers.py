@@ -1,11 +1,7 @@
-"""What can be a handler, and what a handler may return.
+"""Checks of what an app declares: handler functions, their results, names and queue settings.
 
-A handler is done when it returns. So one whose call only makes something that others would have to
-run (a coroutine, a generator) would be acked, and nothing of it would have happened.
-
-What an author gives an app, looked at where it is written: of the right kind, or refused.
-
-The settings of a queue as an app writes them.
+A message is acked when its handler returns. A handler that returns a coroutine or a generator would
+be acked without having run, so it is refused.
 """
 
 from __future__ import annotations
@@ -26,46 +22,43 @@ from tickwork.errors import FieldError, InvalidInput
 
 
 def written(function: Callable[..., Any]) -> Any:
-    """What has the name of a handler: the function of a `partial`, the class of an object."""
+    """The object with a handler's name: the function of a `partial`, the class of an object."""
     while isinstance(function, partial):
         function = function.func
     return function if hasattr(function, "__qualname__") else type(function)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Where a handler is defined."""
+    """Module and qualified name of a handler."""
     defined = written(function)
     return f"{defined.__module__}.{defined.__qualname__}"
 
 
 def shape_fault(function: Callable[..., Any]) -> str | None:
-    """Why this can be no handler: to call it would run nothing, or fail."""
+    """Why this cannot be a handler: calling it would fail or run nothing. None if it can."""
     call = type(function).__call__
     for each in (function, call):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            return (
-                "is a generator: to call it runs nothing of it. Write a function without yield, "
-                "and make what it goes through a function of its own"
-            )
+            return "is a generator function, which would never run; remove the yield"
     if inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(function):
         return (
-            "is an object whose __call__ is a coroutine function; declare that itself: "
+            "is an object whose __call__ is a coroutine function; declare the method: "
             "app.on(…)(handler.__call__)"
         )
     try:
-        # Of a decorated function it is the wrapper that is called, and it may supply the rest.
+        # The wrapper of a decorated function is called; it may supply further arguments.
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # Of what is not written in Python nothing is known.
+    except (TypeError, ValueError):  # A callable not written in Python may have no signature.
         return None
     try:
         signature.bind(None)
     except TypeError:
-        return f"is called with one argument, what it is to handle; it takes {signature}"
+        return f"is called with one argument, the message or batch; it takes {signature}"
     return None
 
 
 def return_fault(returned: object) -> str | None:
-    """What is wrong with what a handler returned: work that is not done. It is closed."""
+    """Why a handler's result is refused: it is work that has not run. Closes it."""
     match returned:
         case None | Noted():
             return None
@@ -80,17 +73,17 @@ def return_fault(returned: object) -> str | None:
         case Future() if returned.done():
             return None
         case _ if inspect.isawaitable(returned):
-            kind = f"something to await ({type(returned).__name__})"
+            kind = f"an awaitable ({type(returned).__name__})"
         case _:
             return None
     return (
-        f"the handler returned {kind}, which nobody runs, so its work is not done. Make the "
-        "handler `async def`, and await there what it calls; so must a decorator around it"
+        f"the handler returned {kind}, which never runs. Make the handler `async def` and await "
+        "the call there; a decorator around it must do the same"
     )
 
 
 def check_queue_name(field: str, given: object) -> None:
-    """Raises `InvalidInput` for what no queue can be called."""
+    """Raises `InvalidInput` for an invalid queue name."""
     if isinstance(given, str):
         faults = text_faults(field, given, NAME_LENGTH_MAX)
     else:
@@ -98,14 +91,14 @@ def check_queue_name(field: str, given: object) -> None:
         if isinstance(name := getattr(given, "name", None), str):
             fault += f"; give {name!r}"
         elif callable(given):
-            fault += "; it stands in parentheses, as in @app.on('emails')"
+            fault += "; pass it in parentheses, as in @app.on('emails')"
         faults = [FieldError(field, fault)]
     if faults:
         raise InvalidInput(faults)
 
 
 def check_type_name(given: object) -> None:
-    """Raises `InvalidInput` for what no type of messages can be called."""
+    """Raises `InvalidInput` for an invalid message type."""
     faults = type_faults("type", given, str | None)
     if isinstance(given, str):
         faults = text_faults("type", given, TEXT_LENGTH_MAX)

@@ -164,7 +164,7 @@ class Tickwork:
                     settings=queue_settings(name, {**settings}),
                     payload=Payload(Any if payload is None else payload),
                     is_shared=shared,
-                    says_settings=bool(settings),
+                    has_settings=bool(settings),
                 )
             )
         return Queue(self._engine, name)
@@ -209,7 +209,7 @@ class Tickwork:
         def declare(function: OnCompletion) -> OnCompletion:
             handler = completion_handler(function, self._engine.open, options)
             registry = self._engine.registry
-            with registry.whole():
+            with registry.atomic():
                 completions = registry.add_completion(queue)
                 self._declare(
                     completions, BATCH_COMPLETED, handler, is_batch=False, options=options
@@ -240,7 +240,7 @@ class Tickwork:
             known_as = name or str(getattr(function, "__name__", ""))
             handler = firing_handler(function, known_as, isolation)
             registry = self._engine.registry
-            with registry.whole():
+            with registry.atomic():
                 registry.add_schedule(declare_function(known_as, fields))
                 self.queue(FUNCTIONS_QUEUE)
                 self._declare(FUNCTIONS_QUEUE, known_as, handler, is_batch=False, options=options)

@@ -61,19 +61,19 @@ class AppEngine:
     async def close(self) -> None:
         """Finishes what was accepted, and closes the store of this event loop."""
         await self.stores.close()
-        self.registry.made.clear()
+        self.registry.created.clear()
 
     @asynccontextmanager
     async def using(self, store: Store) -> AsyncIterator[None]:
         """Works on the given store instead of its own database, as the test harness does."""
-        made, self.registry.made = self.registry.made, set()
+        created, self.registry.created = self.registry.created, set()
         try:
             await self._declare_queues(store)
             with self.stores.using(store):
                 await self._declare_schedules(store)
                 yield
         finally:
-            self.registry.made = made
+            self.registry.created = created
 
     async def ensure_queue(self, name: str) -> None:
         """Creates a queue that was declared after the store was opened."""
@@ -194,9 +194,9 @@ class AppEngine:
     async def _declare_queue(self, store: Store, name: str) -> None:
         """A queue declared without settings keeps the stored ones."""
         declared, scope = self.registry.queues[name], self.scope_of(name, is_owner=True)
-        if declared.says_settings or not await has_queue(store, scope, name):
+        if declared.has_settings or not await has_queue(store, scope, name):
             await put_queue(store, scope, name, declared.settings)
-        self.registry.made.add(name)
+        self.registry.created.add(name)
 
     async def _declare_schedules(self, store: Store) -> None:
         declared = self.registry.schedules.values()

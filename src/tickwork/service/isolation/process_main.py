@@ -248,7 +248,7 @@ class HandlerServer:
         if failure is not None:
             return str(encode_outcome(failure)[0])
         registry, handler = _declared(found[0], load)
-        registry.made.update(registry.queues)  # The worker has created them.
+        registry.created.update(registry.queues)  # The worker has created them.
         self._known[load] = LoadedHandler(handler, RegistryComposer(registry))
         return None
 
