@@ -248,7 +248,9 @@ async def test_a_batch_without_a_completion_queue_completes_too(
         assert done.status is BatchStatus.COMPLETED
         made.append(done)
     (warned,) = caplog.messages
-    assert f"batch {made[-1].id} has ended, and its completion queue nowhere is not there" in warned
+    assert (
+        f"batch {made[-1].id} completed, but its completion queue nowhere does not exist" in warned
+    )
 
 
 async def test_a_completion_queue_can_be_created_later_and_a_tenants_own_takes_precedence(
@@ -313,7 +315,7 @@ async def test_a_batch_cancelled_silently_sends_no_completion_event(
         with pytest.raises(InvalidInput):
             await create_batch(store, bad, batch_id=batch_id, completion_queue=DONE)
     first, second = await pull(store, limit=2)
-    cancelled = await store.batches.cancel(DEFAULT, batch_id, is_told=False)
+    cancelled = await store.batches.cancel(DEFAULT, batch_id, publish_event=False)
     assert (cancelled.status, cancelled.total) == (BatchStatus.COMPLETED, cancelled.failed + 2)
     assert (cancelled.pending, cancelled.processing, cancelled.completed) == (0, 2, 0)
     assert await store.batches.list(DEFAULT, ALL) == (cancelled,)

@@ -83,9 +83,9 @@ class MemoryBatches:
         ]
         return tuple(sorted(found, key=lambda item: item.id)[:limit])
 
-    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         row = self._row(scope, batch_id)
-        if not is_told and row.completed_at is None:
+        if not publish_event and row.completed_at is None:
             row = structs.replace(row, total=row.stored, completed_at=self._now())
             self._tables.batches[row.tenant, row.id] = row
         for message in self._living(row):

@@ -100,10 +100,10 @@ class MemoryMessages:
             if isawaitable(wanted):
                 await wanted
 
-    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        row = self._held(scope, held)
+        row = self._held(scope, claim)
         if row is None or row.lease_until is None:
             return False
         self._tables.put(row.changed(lease_until=self._now() + timedelta(seconds=lease_seconds)))

@@ -18,7 +18,7 @@ from tickwork.core.model import Ending, Message, NewMessage, Scope, State
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord, FiringResult
 from tickwork.store.ids import new_id
-from tickwork.store.shared.counters import warn_untold
+from tickwork.store.shared.counters import warn_missing_completion_queue
 
 
 class Departures:
@@ -133,7 +133,7 @@ class Departures:
         )
         queue = self._tables.find_queue(Scope(batch.tenant), batch.completion_queue)
         if queue is None and batch.completion_queue is not None:
-            warn_untold(batch.id, batch.completion_queue)
+            warn_missing_completion_queue(batch.id, batch.completion_queue)
         self._arrivals.announce(batch.tenant, queue, event)
         return True
 

@@ -394,7 +394,7 @@ async def _withdraw(
     if not isinstance(error, Exception | asyncio.CancelledError):
         return  # No error, or the event loop is ending and can run nothing more.
     try:
-        await store.batches.cancel(scope, batch_id, is_told=False)
+        await store.batches.cancel(scope, batch_id, publish_event=False)
     except NotFound:
         return  # Nothing of it was stored.
     except TickworkError as failure:

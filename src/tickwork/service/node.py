@@ -33,7 +33,7 @@ from tickwork.service.loop import run_forever
 from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.shared.waiting import aside
+from tickwork.store.shared.waiting import run_in_own_thread
 
 TTL_SECONDS = 15.0
 """Seconds a lease lasts after a heartbeat."""
@@ -109,7 +109,7 @@ class Node:
         The calling event loop becomes the main loop that must respond to pings."""
         self._main_loop = asyncio.get_running_loop()
         self._thread.start()
-        await aside(self._started.wait)
+        await run_in_own_thread(self._started.wait)
         if self._failed is not None:
             raise self._failed
 
@@ -149,7 +149,7 @@ class Node:
         if self._loop is not None and self._stopping is not None:
             with suppress(RuntimeError):  # The thread has ended.
                 self._loop.call_soon_threadsafe(self._stopping.set)
-        await aside(self._thread.join, seconds)
+        await run_in_own_thread(self._thread.join, seconds)
         self._started.set()  # Releases a `start` that still waits.
 
     def _run(self) -> None:

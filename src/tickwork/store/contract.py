@@ -157,8 +157,8 @@ class Messages(Protocol):
         transaction.
         """
 
-    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
-        """Extends a pull lease until so many seconds from now; False if the claim is no longer
+    async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
+        """Makes a pull lease expire `lease_seconds` from now; False if the claim is no longer
         valid."""
 
     async def get(self, scope: Scope, queue: str, message_id: UUID) -> Message:
@@ -238,9 +238,9 @@ class Batches(Protocol):
     ) -> tuple[BatchItem, ...]:
         """Returns the items of a status by id, after a given one."""
 
-    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         """Seals the batch and fails the items that are not claimed; publishes its event if
-        `is_told`."""
+        `publish_event`."""
 
 
 class Subscriptions(Protocol):

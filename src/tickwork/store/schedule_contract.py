@@ -170,7 +170,7 @@ class Shards(Protocol):
 
     async def set_clock(self, scope: Scope, jump: ClockJump, ttl_seconds: float) -> bool:
         """Adds a jump to the known ones. False if their sum is not the one that the jump was seen
-        with, or if the time really passed: a lease from before a jump ahead is still valid.
+        with, or if the time really elapsed: a lease from before a jump ahead is still valid.
 
         Shards that were taken after a jump ahead, before it was known, count as having followed it.
         Leases follow a jump back if they last longer than one renewed after it could
@@ -181,7 +181,7 @@ class Shards(Protocol):
         """Moves the active intervals of a shard, and their planned slots that were never claimed,
         by the jumps that it has not followed yet; None if the shard has another leader by now.
 
-        Intervals that started after the last jump, or start at a time still to come, stay.
+        Intervals that started after the last jump, or start in the future, stay.
         """
 
     async def list(self, scope: Scope) -> tuple[ShardState, ...]:

@@ -41,7 +41,7 @@ class PostgresNodes:
                 )
             )
         except asyncpg.UniqueViolationError:
-            # Joined before an answer got lost, or an identity used twice: renewing tells.
+            # An earlier answer was lost, or the id is used twice: a heartbeat shows which.
             return await self.heartbeat(scope, node_id, ttl_seconds)
         return rows.node(row)
 

@@ -1,5 +1,6 @@
-"""The pruner on PostgreSQL: one short transaction for each kind of record, and daily partitions of
-firings.
+"""Deletes old records on PostgreSQL, and creates and drops the daily partitions of firings.
+
+Each kind of record is deleted in one short transaction.
 
 Partitions are created ahead and dropped as a whole. Both need an exclusive lock on the table. If it
 is not free, the pass gives up and the next one tries again: records without a partition of their
@@ -35,7 +36,7 @@ COUNTED_BYTES_MAX = 64 * 2**20
 """Maximum size in bytes of a day whose records are counted before it is dropped. For a larger
 day the number comes from the statistics."""
 
-_LOCK_KEY = 0x66697265  # "fire": only the making and dropping of days takes this advisory lock.
+_LOCK_KEY = 0x66697265  # "fire": the advisory lock for partition changes.
 _DAY = timedelta(days=1)
 _PREFIX = "tickwork_firings_"
 
@@ -54,17 +55,17 @@ class FiringPartitions:
         for ahead in range(DAYS_AHEAD):
             day = today + ahead * _DAY
             if _name(day) not in names:
-                await self._alone(lambda each, day=day: _make(each, day))
+                await self._try_alone(lambda each, day=day: _make(each, day))
         kept_from = _name(now.astimezone(UTC) - timedelta(seconds=FIRINGS_KEPT_SECONDS))
         for row in known:
             if row["name"] < kept_from:
-                return await self._alone(lambda each, row=row: _drop(each, row))
+                return await self._try_alone(lambda each, row=row: _drop(each, row))
         return 0
 
-    async def _alone(self, work: Any) -> int:
+    async def _try_alone(self, work: Any) -> int:
         """Changes the partitions, or does nothing if another transaction holds the lock."""
 
-        async def whole(connection: Connection) -> int:
+        async def locked(connection: Connection) -> int:
             if not await connection.fetchval(SQL.try_lock_partitions, _LOCK_KEY):
                 return 0
             try:
@@ -79,7 +80,7 @@ class FiringPartitions:
             ):
                 return 0
 
-        return await self._database.transact(whole, repeatable=False)
+        return await self._database.transact(locked, repeatable=False)
 
 
 async def _make(connection: Connection, day: datetime) -> int:
@@ -109,14 +110,14 @@ QUEUES_PER_PASS = 10
 """Number of capped queues whose backlog is recounted in one pass."""
 
 RECEIPT_SECONDS = 86_400
-"""Seconds to keep the receipts of sends. They serve repeats, which arrive within seconds."""
+"""Seconds to keep receipts of sends, which answer repeats."""
 
 
 class PostgresPruner:
     """Deletes records after their retention."""
 
-    def __init__(self, database: Database, moment: Moment, tallies: Counters) -> None:
-        self._database, self._moment, self._tallies = database, moment, tallies
+    def __init__(self, database: Database, moment: Moment, counters: Counters) -> None:
+        self._database, self._moment, self._counters = database, moment, counters
         self._partitions = FiringPartitions(database)
         self._last_capped: UUID | None = None
 
@@ -127,10 +128,10 @@ class PostgresPruner:
         if now is None:
             now = await self._database.run(lambda each: each.fetchval(SQL.read_clock))
             assert now is not None
-        letters = await self._take(
+        dead_letters = await self._take(
             SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
         )
-        self._tallies.add_all(
+        self._counters.add_all(
             CounterKey(
                 row["queue_id"],
                 row["tenant"],
@@ -138,11 +139,11 @@ class PostgresPruner:
                 row["type"] or "",
                 row["source"] or "",
             )
-            for row in letters
+            for row in dead_letters
         )
         await self._recount()
         return Pruned(
-            dead_letters=len(letters),
+            dead_letters=len(dead_letters),
             events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
             receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
             batches=await self._take_batches(now, limit),

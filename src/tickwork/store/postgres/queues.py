@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tickwork.store.postgres.messages.removal import Purger
 
 QUEUES_REMEMBERED_MAX = 10_000
+"""Maximum number of cached queues; beyond it all are dropped."""
+
 QUEUES_REMEMBERED_SECONDS = 1.0
 """Seconds a queue is cached. Another process may delete it, or create one that takes precedence
 over a shared one."""
@@ -147,7 +149,7 @@ class PostgresQueues:
         queue_id = await self._own(scope, name)
 
         async def work(connection: Connection) -> bool:
-            # Two statements: the second sees what was sent while the first waited.
+            # Two statements, so that the second sees messages sent while the first waited.
             await connection.execute(SQL.lock_queue, queue_id)
             return await connection.fetchval(SQL.delete_queue, queue_id) is not None
 

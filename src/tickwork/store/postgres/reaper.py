@@ -29,8 +29,13 @@ from tickwork.store.postgres.messages.settle_statements import NOTHING, EndingWr
 from tickwork.store.shared.fair_shares import LANES_MAX
 
 NODES_PER_PASS = 10
+"""Number of dead nodes that are ended in one pass."""
+
 QUEUES_PER_PASS = 100
+"""Number of queues whose old messages are expired in one pass."""
+
 BATCHES_PER_PASS = 1_000
+"""Number of batches that are examined in one pass."""
 
 _Work = Callable[[Connection], Awaitable[tuple[Reaped, Settled | None]]]
 
@@ -43,11 +48,11 @@ class PostgresReaper:
         database: Database,
         moment: Moment,
         ender: EndingWriter,
-        leaving: Removal,
+        removal: Removal,
         batches: BatchProgress,
     ) -> None:
         self._database, self._moment = database, moment
-        self._ender, self._leaving, self._batches = ender, leaving, batches
+        self._ender, self._removal, self._batches = ender, removal, batches
         self._last_queue_id: UUID | None = None
 
     async def reap(self, scope: Scope, limit: int) -> Reaped:
@@ -55,7 +60,8 @@ class PostgresReaper:
         check_limit(limit)
         nodes = await self._pass(self._end_nodes)
         leases = await self._pass(lambda connection: self._end_leases(connection, limit))
-        # What is retired is the head of its key: it goes before what expires behind it.
+        # A retired message is the first of its key, so it is removed before messages that expire
+        # behind it.
         retired = await self._retire(limit)
         expired = await self._pass(lambda connection: self._bury_expired(connection, limit))
         batches = await self._batches.sweep(BATCHES_PER_PASS)
@@ -100,7 +106,7 @@ class PostgresReaper:
             return Reaped(), None
         endings = [_lease_end(row) for row in found]
         settled = await self._end(connection, endings)
-        ended = [endings[place].fate for place in settled.ended.done]
+        ended = [endings[index].fate for index in settled.ended.done]
         return Reaped((), ended.count(Fate.RETRY), ended.count(Fate.DEAD)), settled
 
     async def _bury_expired(
@@ -150,7 +156,7 @@ class PostgresReaper:
         """Records dead letters for messages that have expired, if they still wait."""
         if not found:
             return Reaped(), None
-        await self._leaving.take_keys(connection, found)
+        await self._removal.take_keys(connection, found)
         taken = await connection.fetch(
             SQL.claim_expired,
             self._moment(),
@@ -158,10 +164,10 @@ class PostgresReaper:
             [row["tenant"] for row in found],
             [row["id"] for row in found],
         )
-        # In the order of their keys: so they go on to a dead-letter queue.
+        # By position in the key: a dead-letter queue gets them in this order.
         in_order = sorted(taken, key=lambda row: row["place"] or 0)
         settled = await self._end(connection, _dead(in_order, REASON_EXPIRED))
-        done = [in_order[place] for place in settled.ended.done]
+        done = [in_order[index] for index in settled.ended.done]
         slots = sum(map(_is_unseen_slot, done))
         return Reaped(dead=len(done), expired_slots=slots), settled
 
@@ -177,7 +183,7 @@ def _buried(row: Any, reason: str) -> Ending:
     firing = None
     if row["schedule_id"] is not None:
         firing = slot_end.dead_result(row["terms"], row["run"], reason, None)
-    return Ending(claim=_held(row), fate=Fate.DEAD, reason=reason, firing=firing)
+    return Ending(claim=_claim(row), fate=Fate.DEAD, reason=reason, firing=firing)
 
 
 def _is_unseen_slot(row: Any) -> bool:
@@ -187,15 +193,15 @@ def _is_unseen_slot(row: Any) -> bool:
 
 def _lease_end(row: Any) -> Ending:
     """The ending of a pull lease that expired: it counts as an attempt."""
-    terms, held = row["terms"], _held(row)
+    terms, claim = row["terms"], _claim(row)
     is_used_up = row["attempts"] + 1 > slot_end.max_retries_for(terms, row["max_retries"])
     firing = None
     if row["schedule_id"] is not None:
         firing = slot_end.lease_expired_result(terms, row["run"], is_used_up=is_used_up)
     if is_used_up:
-        return Ending(claim=held, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
-    return Ending(claim=held, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
+        return Ending(claim=claim, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
+    return Ending(claim=claim, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
 
 
-def _held(row: Any) -> Claim:
+def _claim(row: Any) -> Claim:
     return Claim(row["tenant"], row["id"], row["claim"], row["holder"])

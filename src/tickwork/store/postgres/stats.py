@@ -28,10 +28,10 @@ class PostgresStats:
     """Counters of queues."""
 
     def __init__(
-        self, database: Database, moment: Moment, queues: PostgresQueues, tallies: Counters
+        self, database: Database, moment: Moment, queues: PostgresQueues, counters: Counters
     ) -> None:
         self._database, self._moment = database, moment
-        self._queues, self._tallies = queues, tallies
+        self._queues, self._counters = queues, counters
 
     async def flush(self, scope: Scope) -> None:
         check_system(scope)
@@ -67,11 +67,11 @@ class PostgresStats:
         )
 
     async def _flush(self) -> None:
-        counted = self._tallies.take()
+        counted = self._counters.take()
         if not counted:
             return
         try:
-            # Not to be repeated by itself: what was written is not to be counted twice.
+            # Not repeated automatically, because a repeat might count twice.
             await self._database.run(
                 lambda connection: connection.execute(
                     SQL.add_counters, self._moment(), *_columns(counted)
@@ -79,7 +79,7 @@ class PostgresStats:
                 repeatable=False,
             )
         except StoreError:
-            self._tallies.give_back(counted)
+            self._counters.give_back(counted)
             raise
 
 
@@ -87,10 +87,10 @@ def _columns(
     counted: list[tuple[CounterKey, int]],
 ) -> tuple[list[UUID], list[str], list[str], list[str], list[str], list[int]]:
     return (
-        [tallied.queue_id for tallied, _ in counted],
-        [tallied.tenant for tallied, _ in counted],
-        [tallied.passing for tallied, _ in counted],
-        [tallied.type for tallied, _ in counted],
-        [tallied.source for tallied, _ in counted],
+        [key.queue_id for key, _ in counted],
+        [key.tenant for key, _ in counted],
+        [key.passing for key, _ in counted],
+        [key.type for key, _ in counted],
+        [key.source for key, _ in counted],
         [messages for _, messages in counted],
     )

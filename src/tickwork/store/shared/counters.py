@@ -10,13 +10,13 @@ from uuid import UUID
 
 from tickwork.core.queue.stats import CounterName
 
-PLACES_MAX = 10_000
+COUNTERS_MAX = 10_000
 """Maximum number of different counters in memory. Beyond it, types and sources are counted
 together."""
 
 
 AN_ID = "(id)"
-"""The source under which all sources are counted that are ids."""
+"""The source under which all sources that are ids are counted."""
 
 
 class CounterKey(NamedTuple):
@@ -35,19 +35,19 @@ class Counters:
     def __init__(self) -> None:
         self._counts: Counter[CounterKey] = Counter()
 
-    def add(self, tallied: CounterKey, messages: int = 1) -> None:
+    def add(self, key: CounterKey, messages: int = 1) -> None:
         """Counts messages. Sources that are ids are counted together: a schedule is the source
         of its messages, and there may be a million schedules."""
-        if _is_id(tallied.source):
-            tallied = tallied._replace(source=AN_ID)
-        if len(self._counts) >= PLACES_MAX and tallied not in self._counts:
-            tallied = tallied._replace(type="", source="")
-        self._counts[tallied] += messages
+        if _is_id(key.source):
+            key = key._replace(source=AN_ID)
+        if len(self._counts) >= COUNTERS_MAX and key not in self._counts:
+            key = key._replace(type="", source="")
+        self._counts[key] += messages
 
     def add_all(self, many: Iterable[CounterKey]) -> None:
         """Counts one message for each key."""
-        for tallied, messages in Counter(many).items():
-            self.add(tallied, messages)
+        for key, messages in Counter(many).items():
+            self.add(key, messages)
 
     def take(self) -> list[tuple[CounterKey, int]]:
         """Returns the counters since the last call, in a fixed order, to be written."""
@@ -56,8 +56,8 @@ class Counters:
 
     def give_back(self, counted: Iterable[tuple[CounterKey, int]]) -> None:
         """Adds counters again that could not be written."""
-        for tallied, messages in counted:
-            self.add(tallied, messages)
+        for key, messages in counted:
+            self.add(key, messages)
 
 
 def _is_id(source: str) -> bool:
@@ -68,10 +68,10 @@ def _is_id(source: str) -> bool:
 _log = logging.getLogger("tickwork")
 
 
-def warn_untold(batch_id: UUID, queue: str) -> None:
+def warn_missing_completion_queue(batch_id: UUID, queue: str) -> None:
     """Logs that the completion queue of a batch does not exist. The batch is completed anyway."""
     _log.warning(
-        "batch %s has ended, and its completion queue %s is not there: nobody is told",
+        "batch %s completed, but its completion queue %s does not exist; no event was sent",
         batch_id,
         queue,
     )

@@ -1,4 +1,4 @@
-"""What a database's set-up gives, in plain words."""
+"""Findings of `tickwork doctor` that both stores share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at: what it is, how it stands, and what to do."""
+    """The result of one check, and what to do about it."""
 
     check: str
     level: Level
@@ -25,7 +25,7 @@ class Finding(Struct, frozen=True):
 
 
 def clock_finding(difference_seconds: float) -> Finding:
-    """The clock of this machine against the database's, which rules."""
+    """Compares this machine's clock with the database's."""
     says = f"this machine's clock differs from the database's by {abs(difference_seconds):.3f} s"
     if abs(difference_seconds) < 1:
         return Finding("clock", Level.OK, says)
@@ -33,17 +33,17 @@ def clock_finding(difference_seconds: float) -> Finding:
         "clock",
         Level.WARNING,
         says,
-        "schedules follow the database's clock and are not harmed; set this one right for the logs",
+        "schedules use the database's clock; synchronise this machine so that log times are right",
     )
 
 
 def zones_finding(own: str | None, newest: str | None) -> Finding:
-    """The zone data of this machine against what schedules were computed with."""
+    """Compares this machine's time zone data with the version that schedules were computed with."""
     if own is None:
         return Finding(
             "zones",
             Level.WARNING,
-            "the system's zone data does not say its version: its changes go unnoticed",
+            "the version of the system's tzdata is unknown, so updates are not detected",
             "install the system's tzdata with its tzdata.zi, or use the Python package alone",
         )
     if newest is None or newest <= own:
@@ -57,7 +57,7 @@ def zones_finding(own: str | None, newest: str | None) -> Finding:
 
 
 def schema_finding(version: int, known: int) -> Finding:
-    """The schema against what this code knows."""
+    """Compares the schema's version with the one that this code needs."""
     if version == known:
         return Finding("schema", Level.OK, f"the schema has version {version}")
     if version == 0:

@@ -18,6 +18,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 ROWS_MAX = 1_000
+"""Maximum number of rows in one group, unless a single call has more."""
 
 
 class _Waiting(NamedTuple, Generic[Item, Answer]):
@@ -39,7 +40,7 @@ class Coalescer(Generic[Item, Answer]):
         self._commit = commit
         self._flights_max, self._rows_max = flights_max, rows_max
         self._waiting: deque[_Waiting[Item, Answer]] = deque()
-        self._flights: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item, rows: int = 1) -> Answer:
         """Commits the item with others that wait, and returns its answer.
@@ -48,25 +49,25 @@ class Coalescer(Generic[Item, Answer]):
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, rows, answer))
-        if len(self._flights) < self._flights_max:
-            flight = asyncio.create_task(self._fly())
-            self._flights.add(flight)
-            flight.add_done_callback(self._flights.discard)
+        if len(self._tasks) < self._flights_max:
+            task = asyncio.create_task(self._commit_groups())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(answer)
 
     async def drain(self) -> None:
         """Waits until no commit is running."""
-        while self._flights:
-            await asyncio.wait(self._flights)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
-    async def _fly(self) -> None:
-        # One turn of the loop, so that calls made together travel together.
+    async def _commit_groups(self) -> None:
+        # Waits one turn of the event loop, so that calls made together share a commit.
         await asyncio.sleep(0)
         while self._waiting:
             await self._answer(self._next_group())
-        # At once, not by a callback a turn later: whoever submits in between would find a
-        # flight that takes nobody along any more, and wait for ever.
-        self._flights.discard(asyncio.current_task())
+        # Not in a callback, which runs a turn later: an item submitted in between would rely on
+        # this task, which takes no more items, and wait for ever.
+        self._tasks.discard(asyncio.current_task())
 
     def _next_group(self) -> list[_Waiting[Item, Answer]]:
         group: list[_Waiting[Item, Answer]] = []
@@ -77,7 +78,7 @@ class Coalescer(Generic[Item, Answer]):
         return group
 
     async def _answer(self, group: list[_Waiting[Item, Answer]]) -> None:
-        # A task of its own, so that whatever it raises is handed to those who wait.
+        # In its own task, so that any exception reaches the waiting callers.
         committing = asyncio.ensure_future(self._commit([each.item for each in group]))
         await asyncio.wait([committing])
         error = committing.exception()
@@ -85,7 +86,7 @@ class Coalescer(Generic[Item, Answer]):
             for each, answer in zip(group, committing.result(), strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
-        elif _may_be_one_of_them(error) and len(group) > 1:
+        elif _is_caused_by_one_call(error) and len(group) > 1:
             middle = len(group) // 2
             await self._answer(group[:middle])
             await self._answer(group[middle:])
@@ -93,7 +94,7 @@ class Coalescer(Generic[Item, Answer]):
             _fail(group, error)
 
 
-def _may_be_one_of_them(error: BaseException) -> bool:
+def _is_caused_by_one_call(error: BaseException) -> bool:
     """Whether one call caused the error, not the database: the others may succeed without it."""
     return isinstance(error, TickworkError) and not isinstance(error, StoreError)
 
@@ -102,4 +103,4 @@ def _fail(group: Sequence[_Waiting[Item, Answer]], error: BaseException) -> None
     for each in group:
         if not each.answer.done():
             each.answer.set_exception(error)
-            each.answer.exception()  # Seen, also when nobody waits for it any more.
+            each.answer.exception()  # Marks it as retrieved, in case the caller stopped waiting.

@@ -8,7 +8,7 @@ One failure reaches all callers: if the answer of the COMMIT is lost, its outcom
 caller asks again; the claim fences the repeat.
 
 A caller's write may raise what is not an `Exception`, such as `sys.exit()` or a cancellation that
-nobody requested. That would end a task or a process of others, so it becomes an ordinary error.
+no one requested. That would end a task or a process of others, so it becomes an ordinary error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOGETHER_MAX = 50
 SLOW_SECONDS = 0.5
 """Seconds after which a group counts as slow: the next group is half as large."""
 
-APART_MAX = 5_000
+ALONE_MAX = 5_000
 """Maximum number of settlements that run alone after a failed group, before the next group is
 tried."""
 
@@ -51,22 +51,22 @@ class Joint:
         self.context: Context = copy_context()
         loop = asyncio.get_running_loop()
         self.is_settled: asyncio.Future[bool] = loop.create_future()
-        self.is_over: asyncio.Future[None] = loop.create_future()
+        self.is_finished: asyncio.Future[None] = loop.create_future()
 
     def answer(self, is_settled: bool) -> None:
-        """Tells the caller that it is settled, or that it must run alone."""
+        """Reports to the caller that it is settled, or that it must run alone."""
         if not self.is_settled.done():
             self.is_settled.set_result(is_settled)
 
     def fail(self, error: BaseException) -> None:
-        """Tells the caller that the outcome is unknown."""
+        """Reports to the caller that the outcome is unknown."""
         if not self.is_settled.done():
             self.is_settled.set_exception(error)
 
     def end(self) -> None:
         """Marks that the caller is finished."""
-        if not self.is_over.done():
-            self.is_over.set_result(None)
+        if not self.is_finished.done():
+            self.is_finished.set_result(None)
 
 
 Some = TypeVar("Some", bound=Joint)
@@ -89,14 +89,14 @@ class Gathering(Generic[Some]):
         self._waiting: deque[Some] = deque()
         self._flights: set[asyncio.Task[None]] = set()
         self._together_max = TOGETHER_MAX
-        self._apart = self._apart_next = 0
+        self._alone = self._alone_next = 0
 
     async def settle(self, joint: Some, alone: Callable[[], Awaitable[None]]) -> None:
         """Settles in a group if possible, else calls `alone`. A caller that stops waiting before
         its turn has no effect; later it may have one."""
         self._waiting.append(joint)
         if len(self._flights) < self._flights_max:
-            # In a context of nobody's: it is not the first caller's work alone.
+            # In an empty context, because the group is not only the first caller's work.
             flight = asyncio.create_task(self._fly(), context=Context())
             self._flights.add(flight)
             flight.add_done_callback(self._flights.discard)
@@ -112,22 +112,23 @@ class Gathering(Generic[Some]):
             await asyncio.wait(self._flights)
 
     async def _fly(self) -> None:
-        # One turn of the loop, so that calls made together travel together.
+        # Waits one turn of the event loop, so that calls made together share a transaction.
         await asyncio.sleep(0)
         while self._waiting:
-            group, is_apart = self._next_group()
-            if len(group) > 1 and not is_apart and await self._settled_together(group):
+            group, is_alone = self._next_group()
+            if len(group) > 1 and not is_alone and await self._settled_together(group):
                 continue
             for joint in group:
                 joint.answer(False)
             if group:
-                await asyncio.wait([each.is_over for each in group], timeout=PATIENCE_SECONDS)
-        # At once, not by a callback a turn later: whoever comes in between would wait for ever.
+                await asyncio.wait([each.is_finished for each in group], timeout=PATIENCE_SECONDS)
+        # Not in a callback, which runs a turn later: a settlement that arrived in between would
+        # wait for ever.
         self._flights.discard(_this_task())
 
     def _next_group(self) -> tuple[list[Some], bool]:
-        """Takes some of the waiting settlements; says whether they run alone."""
-        is_apart = self._apart > 0
+        """Takes some of the waiting settlements; returns whether they run alone."""
+        is_alone = self._alone > 0
         group: list[Some] = []
         rows = 0
         while self._waiting and (not group or rows + self._waiting[0].rows <= self._together_max):
@@ -135,14 +136,14 @@ class Gathering(Generic[Some]):
             if not joint.is_settled.done():  # Its caller may have stopped waiting.
                 rows += joint.rows
                 group.append(joint)
-        self._apart = max(0, self._apart - len(group))
-        return group, is_apart
+        self._alone = max(0, self._alone - len(group))
+        return group, is_alone
 
     async def _settled_together(self, group: Sequence[Some]) -> bool:
-        """Whether all of them have their answer. If not, nothing of them happened."""
+        """Whether all of them have their answer. If not, nothing was changed."""
         is_committing, is_slow = asyncio.Event(), asyncio.Event()
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, is_slow.set)
-        # A task of its own, so that whatever it raises is handed to those who wait.
+        # In its own task, so that any exception reaches the waiting callers.
         task = asyncio.ensure_future(self._together(group, is_committing))
         await asyncio.wait([task])
         timer.cancel()
@@ -150,11 +151,11 @@ class Gathering(Generic[Some]):
         self._together_max = max(2, min(wanted, TOGETHER_MAX))
         error = None if task.cancelled() else task.exception()
         if error is None and not task.cancelled():
-            self._apart_next //= 2
+            self._alone_next //= 2
             for joint in group:
                 joint.answer(True)
             return True
-        self._apart = self._apart_next = min(max(2 * self._apart_next, TOGETHER_MAX), APART_MAX)
+        self._alone = self._alone_next = min(max(2 * self._alone_next, TOGETHER_MAX), ALONE_MAX)
         if not is_committing.is_set() or not isinstance(error, StoreUnavailable):
             return False
         for joint in group:
@@ -169,7 +170,7 @@ def _this_task() -> asyncio.Task[None]:
 
 
 def contained(error: BaseException) -> RuntimeError:
-    """An ordinary error in place of one that is not an `Exception`."""
+    """An ordinary error that replaces one that is not an `Exception`."""
     return RuntimeError(f"what joins a settlement raised {type(error).__name__}")
 
 

@@ -16,31 +16,32 @@ from uuid import UUID
 
 from tickwork.core.schedule.model import NewSchedule
 
-SIGHTINGS_MAX = 50_000
+ROW_IDS_MAX = 50_000
 """Maximum number of remembered row ids; beyond it all are dropped."""
 
-Place = TypeVar("Place")
+RowId = TypeVar("RowId")
 
 
-class RowHints(Generic[Place]):
+class RowHints(Generic[RowId]):
     """Row ids of the messages that this process has claimed."""
 
     def __init__(self) -> None:
-        self._places: dict[UUID, Place] = {}
+        self._row_ids: dict[UUID, RowId] = {}
 
-    def note(self, ids: Sequence[UUID], places: Sequence[Place]) -> None:
+    def note(self, ids: Sequence[UUID], row_ids: Sequence[RowId]) -> None:
         """Remembers the row ids of claimed messages."""
-        if len(self._places) + len(ids) > SIGHTINGS_MAX:
-            self._places.clear()
-        self._places.update(zip(ids, places, strict=True))
+        if len(self._row_ids) + len(ids) > ROW_IDS_MAX:
+            self._row_ids.clear()
+        self._row_ids.update(zip(ids, row_ids, strict=True))
 
-    def take(self, ids: Sequence[UUID]) -> list[Place | None]:
+    def take(self, ids: Sequence[UUID]) -> list[RowId | None]:
         """Returns the row ids of messages that are settled now, and forgets them."""
-        pop = self._places.pop
+        pop = self._row_ids.pop
         return [pop(each, None) for each in ids]
 
 
 KINDS_MAX = 10_000
+"""Maximum number of cached rules; beyond it all are dropped."""
 
 T = TypeVar("T")
 
@@ -50,7 +51,8 @@ class SharedValues(Generic[T]):
 
     def __init__(self, make: Callable[[NewSchedule], T]) -> None:
         self._make = make
-        # The first of each kind is kept, and with it its rule: nothing else gets that address.
+        # Keeps the first schedule of each kind, and with it the rule, so that its id() stays
+        # unique.
         self._known: dict[int, tuple[NewSchedule, T]] = {}
 
     def of(self, new: NewSchedule) -> T:

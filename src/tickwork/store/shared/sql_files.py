@@ -1,7 +1,4 @@
-"""SQL from files: one statement a file, named as the method that runs it.
-
-Numbered migrations, and which of them a database still needs.
-"""
+"""Loads SQL files: named statements, one per file, and numbered migrations."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ class Migration(Struct, frozen=True):
 
 
 def load_migrations(package: str) -> tuple[Migration, ...]:
-    """A store's migrations in order, numbered from 1 without a hole."""
+    """A store's migrations in order, numbered from 1 without gaps."""
     found = sorted(
         (
             Migration(int(match[1]), entry.name, entry.read_text("utf-8"))
@@ -59,7 +56,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
 
 
 def pending(migrations: Sequence[Migration], version: int) -> tuple[Migration, ...]:
-    """What a schema of this version lacks; one that is newer than we are is refused."""
+    """The migrations that a schema of this version needs; raises `StoreBroken` if it is newer."""
     if version > len(migrations):
         raise StoreBroken(
             f"the schema has version {version}, this Tickwork knows {len(migrations)}: "

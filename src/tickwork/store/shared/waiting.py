@@ -59,10 +59,10 @@ class Watchers:
 T = TypeVar("T")
 
 
-async def aside(call: Callable[..., T], *values: object) -> T:
+async def run_in_own_thread(call: Callable[..., T], *values: object) -> T:
     """Calls a function in a thread of its own. The event loop's executor may be full of an app's
     work, and a shutdown must not wait for that."""
-    threads = ThreadPoolExecutor(1, thread_name_prefix="tickwork-aside")
+    threads = ThreadPoolExecutor(1, thread_name_prefix="tickwork-own")
     try:
         return await asyncio.get_running_loop().run_in_executor(threads, call, *values)
     finally:
@@ -71,9 +71,9 @@ async def aside(call: Callable[..., T], *values: object) -> T:
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
     """Returns the result, or None if it takes longer. Then the work is cancelled without
-    waiting: a driver may take as long to cancel as its server does not answer."""
+    waiting, because a driver may take until its server answers to cancel."""
     task = asyncio.create_task(work)
-    task.add_done_callback(_heard_of)
+    task.add_done_callback(_mark_retrieved)
     try:
         done, _ = await asyncio.wait([task], timeout=seconds)
     finally:
@@ -81,7 +81,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
     return task.result() if done else None
 
 
-def _heard_of(task: asyncio.Task[Any]) -> None:
+def _mark_retrieved(task: asyncio.Task[Any]) -> None:
     """Marks an exception as retrieved: no one waits for it."""
     if not task.cancelled():
         task.exception()

@@ -27,7 +27,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.counters import warn_untold
+from tickwork.store.shared.counters import warn_missing_completion_queue
 
 COMPLETIONS_MAX = 100
 """Maximum number of batches completed in one transaction."""
@@ -155,7 +155,7 @@ class BatchProgress:
         for name in completed:
             group = events[name].group
             if group.queue_id == _NOWHERE and group.queue:
-                warn_untold(name[1], group.queue)
+                warn_missing_completion_queue(name[1], group.queue)
         return len(completed)
 
     async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:

@@ -109,12 +109,12 @@ class PostgresBatches:
         found = await self._database.run(work)
         return tuple(BatchItem(row["id"], status, row["reason"], row["ended_at"]) for row in found)
 
-    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         await self.get(scope, batch_id)
         tenant = own_tenant(scope)
 
         async def close(connection: Connection) -> None:
-            if is_told:
+            if publish_event:
                 await connection.execute(SQL.seal_batch, tenant, batch_id)
             else:
                 await connection.execute(SQL.withdraw_batch, self._moment(), tenant, batch_id)

@@ -83,19 +83,19 @@ class PostgresMessages:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         await self._settler.settle_jointly(scope, settlement, joined)
 
-    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not is_possible_claim(held) or not (scope.is_system or held.tenant == scope.tenant):
+        if not is_possible_claim(claim) or not (scope.is_system or claim.tenant == scope.tenant):
             return False
         extended = await self._database.run(
             lambda connection: connection.fetchval(
                 SQL.extend,
                 self._moment(),
-                held.tenant,
-                held.id,
-                held.number,
-                held.holder,
+                claim.tenant,
+                claim.id,
+                claim.number,
+                claim.holder,
                 lease_seconds,
             )
         )

@@ -35,7 +35,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages
 from tickwork.store.postgres.schedules import rows as schedule_rows
-from tickwork.store.postgres.schedules.create import keep_number
+from tickwork.store.postgres.schedules.create import check_number
 from tickwork.store.postgres.schedules.firings import record_skips
 from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
@@ -48,9 +48,10 @@ from tickwork.store.shared.columns import definition_values
 from tickwork.store.shared.counters import CounterKey, Counters
 
 TRIES_MAX = 40
-"""Maximum number of tries of a change that conflicts with a claim or another change."""
+"""Maximum number of attempts when a claim or another change interferes."""
 
 PAUSE_SECONDS = 0.05
+"""Seconds between two attempts."""
 
 NEAR = timedelta(seconds=5)
 """Time ahead within which a sleeping leader is woken."""
@@ -60,14 +61,14 @@ class _Changed(NamedTuple):
     """A change that was carried out, and the work after the commit."""
 
     schedule: Schedule
-    aftermath: AfterCommit
+    after_commit: AfterCommit
     queue_id: UUID
     fires: tuple[Fire, ...]
     type: str
     now: datetime
 
 
-class _Meanwhile(Exception):
+class _Interfered(Exception):
     """Another transaction interfered: try again."""
 
 
@@ -78,12 +79,12 @@ class Changer:
         self,
         database: Database,
         moment: Moment,
-        leaving: Removal,
+        removal: Removal,
         wakeups: PostgresWakeups,
-        tallies: Counters,
+        counters: Counters,
     ) -> None:
         self._database, self._moment, self._keys = database, moment, Keys(moment)
-        self._leaving, self._wakeups, self._tallies = leaving, wakeups, tallies
+        self._removal, self._wakeups, self._counters = removal, wakeups, counters
 
     async def change(
         self,
@@ -100,7 +101,7 @@ class Changer:
                     lambda each: self._change(each, scope, schedule_id, withdraw, decide, under),
                     repeatable=False,
                 )
-            except _Meanwhile:
+            except _Interfered:
                 await asyncio.sleep(PAUSE_SECONDS)
             except asyncpg.UniqueViolationError:
                 raise Conflict(
@@ -126,20 +127,20 @@ class Changer:
         if seen is None:
             raise NotFound("schedule", schedule_id)
         tenant: str = seen["tenant"]
-        # Before anything else is taken, as whoever makes schedules does.
-        is_over, limits = seen["status"] == ScheduleStatus.COMPLETED, None
-        if is_over:
+        # Locked before anything else, in the same order as when schedules are created.
+        is_completed, limits = seen["status"] == ScheduleStatus.COMPLETED, None
+        if is_completed:
             limits = await connection.fetchrow(SQL.schedule_limits, tenant, self._moment())
         keys = await self._take_keys(connection, tenant, schedule_id)
-        is_granted = under is None or await _hold(connection, under)
+        is_granted = under is None or await _lock_grant(connection, under)
         row = await connection.fetchrow(SQL.lock_schedule, tenant, schedule_id)
         if row is None:
             raise NotFound("schedule", schedule_id)
         key = _key(row)
         if key is not None and key not in keys:
-            raise _Meanwhile
-        if is_over is not (row["status"] == ScheduleStatus.COMPLETED):
-            raise _Meanwhile
+            raise _Interfered
+        if is_completed is not (row["status"] == ScheduleStatus.COMPLETED):
+            raise _Interfered
         schedule = schedule_rows.schedule(row)
         now = self._moment() or await connection.fetchval(SQL.read_clock)
         change, planned = None, list[Planned]()
@@ -158,9 +159,9 @@ class Changer:
             schedule = await self._write(connection, schedule, change, queue_id, planned, now)
             fires = change.fires
             if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
-                await keep_number(connection, limits)
-        aftermath = await self._leaving.follow(connection, left, room, keys)
-        return _Changed(schedule, aftermath, row["queue_id"], fires, row["type"], now)
+                await check_number(connection, limits)
+        after_commit = await self._removal.follow(connection, left, room, keys)
+        return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now)
 
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
         """Locks the keys of waiting slots, and the key that new slots would have."""
@@ -181,16 +182,16 @@ class Changer:
         now: datetime,
         keys: Collection[Key],
     ) -> list[Planned]:
-        """Locks all slots that may be withdrawn, or raises `_Meanwhile` if others have locked
+        """Locks all slots that may be withdrawn, or raises `_Interfered` if others have locked
         some."""
         if withdraw is WithdrawScope.NOTHING:
             return []
         named = (schedule.tenant, schedule.id)
         planned = await take_planned(connection, [named], now, keys=keys, withdraw=withdraw)
         chosen = (withdraw is WithdrawScope.NOT_DUE, withdraw is WithdrawScope.ALL)
-        (there,) = await connection.fetch(SQL.count_withdrawable_slots, now, *named, *chosen)
-        if tuple(there) != (len(planned), sum(each.withdrawn.is_superseded for each in planned)):
-            raise _Meanwhile
+        (counts,) = await connection.fetch(SQL.count_withdrawable_slots, now, *named, *chosen)
+        if tuple(counts) != (len(planned), sum(each.withdrawn.is_superseded for each in planned)):
+            raise _Interfered
         return planned
 
     async def _queue_id(self, connection: Connection, row: Any, change: Change) -> UUID:
@@ -203,9 +204,9 @@ class Changer:
         if found is None:
             if name != row["queue"]:
                 raise NotFound("queue", name)
-            return queue_id  # Planning will say so, if it comes to that.
+            return queue_id  # The planner reports a missing queue.
         if not await connection.fetch(SQL.lock_queues, [found["id"]]):
-            raise _Meanwhile
+            raise _Interfered
         named: UUID = found["id"]
         return named
 
@@ -217,15 +218,15 @@ class Changer:
         if not fires:
             return
         key = _key(row)
-        standings = await self._keys.place(connection, [key] * len(fires))
+        positions = await self._keys.place(connection, [key] * len(fires))
         target = await connection.fetchrow(
             SQL.fire_slots,
             now,
             row["tenant"],
             row["id"],
             *fire_columns(fires),
-            [standing.state for standing in standings],
-            [standing.place for standing in standings],
+            [each.state for each in positions],
+            [each.place for each in positions],
         )
         if target is None:
             raise NotFound("queue", row["queue"])
@@ -263,19 +264,19 @@ class Changer:
         return schedule_rows.schedule(row)
 
     async def _finish(self, changed: _Changed) -> None:
-        """After the commit: counts messages and wakes consumers."""
+        """Counts messages and wakes consumers after the commit."""
         schedule = changed.schedule
         if changed.fires:
             source = str(schedule.id)
-            tallied = CounterKey(
+            key = CounterKey(
                 changed.queue_id, schedule.tenant, CounterName.SENT, changed.type, source
             )
-            self._tallies.add(tallied, len(changed.fires))
+            self._counters.add(key, len(changed.fires))
             if any(fire.visible_at <= changed.now for fire in changed.fires):
                 self._wakeups.notify([changed.queue_id])
         if schedule.look_at is not None and schedule.look_at <= changed.now + NEAR:
             self._wakeups.notify([SCHEDULES_TOPIC])
-        await self._leaving.finish(changed.aftermath)
+        await self._removal.finish(changed.after_commit)
 
 
 async def _unfinished(
@@ -285,16 +286,15 @@ async def _unfinished(
     is_due = schedule.next_slot is not None and schedule.next_slot <= now
     if not is_due or not schedule.definition.overlap.is_decided_when_due:
         return 0
-    there: int = await connection.fetchval(
+    messages: int = await connection.fetchval(
         SQL.count_unfinished, schedule.tenant, schedule.id, withdrawn + UNFINISHED_MAX
     )
-    return there - withdrawn
+    return messages - withdrawn
 
 
-async def _hold(connection: Connection, grant: Grant) -> bool:
+async def _lock_grant(connection: Connection, grant: Grant) -> bool:
     """Whether a shard is still granted. If so, it is locked until the commit."""
-    held = await connection.fetchval(SQL.lock_grant, grant.shard, grant.token)
-    return held is not None
+    return await connection.fetchval(SQL.lock_grant, grant.shard, grant.token) is not None
 
 
 def _key(row: Any) -> Key | None:

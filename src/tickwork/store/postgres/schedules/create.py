@@ -56,7 +56,7 @@ TIMES = ("created_at", "updated_at", "changed_at")
 """Columns that have a default, unless a time is given."""
 
 ROWS_AT_ONCE = 250
-"""Number of rows sent before other tasks get a turn."""
+"""Number of schedules sent before other tasks get a turn."""
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -77,7 +77,7 @@ class ScheduleColumns:
         self._common = SharedValues(self._encode)
 
     def row(self, new: NewSchedule) -> bytes:
-        """One row without its beginning, which is the number of columns."""
+        """One row without its first field, the number of columns."""
         own = zip(_OWN_ENCODERS, own_values(new), strict=True)
         return b"".join([*(encode(value) for encode, value in own), self._common.of(new)])
 
@@ -98,7 +98,7 @@ def copy_columns(now: datetime | None) -> tuple[str, ...]:
 
 
 async def copy_rows(rows: Sequence[bytes], now: datetime | None) -> AsyncIterator[bytes]:
-    """The COPY data of some rows. Without a time the table's default counts."""
+    """The COPY data of some rows. Without a time the table's default applies."""
     begin, end = (
         _COUNT.pack(len(copy_columns(now))),
         b"" if now is None else _time(now) * len(TIMES),
@@ -194,11 +194,11 @@ class Creator:
         rows = _rows(tenant, ordered, queue_ids)
 
         async def work(connection: Connection) -> tuple[Schedule, ...]:
-            limits = await self._hold(connection, tenant, queue_ids)
+            limits = await self._lock(connection, tenant, queue_ids)
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
-            await self._keep_limits(connection, tenant, limits, len(stored))
+            await self._check_limits(connection, tenant, limits, len(stored))
             found = await connection.fetch(
                 SQL.schedules_of_keys,
                 tenant,
@@ -219,7 +219,7 @@ class Creator:
         while piece.schedules:
             storing = asyncio.create_task(self._store_piece(tenant, piece))
             try:
-                # Meanwhile: the server has its own work to do.
+                # Encodes the next piece while the server stores this one.
                 following = await self._next_piece(tenant, source, queue_ids, rows)
             finally:
                 stored += await storing
@@ -255,7 +255,7 @@ class Creator:
 
     async def _store_piece(self, tenant: str, piece: _Piece) -> int:
         async def copied(connection: Connection) -> int:
-            limits = await self._hold(connection, tenant, piece.queue_ids)
+            limits = await self._lock(connection, tenant, piece.queue_ids)
             now, many = self._moment(), len(piece.rows)
             await connection.copy_to_table(
                 "tickwork_schedules",
@@ -263,16 +263,16 @@ class Creator:
                 columns=copy_columns(now),
                 format="binary",
             )
-            await self._keep_limits(connection, tenant, limits, many)
+            await self._check_limits(connection, tenant, limits, many)
             return many
 
         async def inserted(connection: Connection) -> int:
-            limits = await self._hold(connection, tenant, piece.queue_ids)
+            limits = await self._lock(connection, tenant, piece.queue_ids)
             rows = _rows(tenant, piece.schedules, piece.queue_ids)
             stored = await connection.fetch(
                 SQL.create_schedules, self._moment(), *schedule_rows.columns(rows, len(rows[0]))
             )
-            await self._keep_limits(connection, tenant, limits, len(stored))
+            await self._check_limits(connection, tenant, limits, len(stored))
             left = {each.id for each in piece.schedules} - {row["id"] for row in stored}
             known = await connection.fetch(SQL.schedules_of_keys, tenant, list(left), [])
             if unknown := left - {row["id"] for row in known}:
@@ -283,7 +283,7 @@ class Creator:
         try:
             return await self._database.transact(copied, repeatable=False)
         except asyncpg.UniqueViolationError:
-            # Some are there already: the slower way leaves those alone.
+            # Some exist already. The slower INSERT skips them.
             return await self._database.transact(inserted)
 
     async def _queue_id(self, tenant: str, name: str) -> UUID:
@@ -291,25 +291,25 @@ class Creator:
             raise NotFound("tenant", tenant)
         return await self._queues.id_of(Scope(tenant), name)
 
-    async def _hold(
+    async def _lock(
         self, connection: Connection, tenant: str, queue_ids: Mapping[str, UUID]
     ) -> asyncpg.Record | None:
         """Locks the queues, and the tenant if it has limits; returns the limits."""
         limits = await connection.fetchrow(SQL.schedule_limits, tenant, self._moment())
-        held = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
-        if gone := set(queue_ids.values()) - {row["id"] for row in held}:
+        locked = await connection.fetch(SQL.lock_queues, list(queue_ids.values()))
+        if gone := set(queue_ids.values()) - {row["id"] for row in locked}:
             self._queues.forget(gone)
             names = [name for name, queue_id in queue_ids.items() if queue_id in gone]
             raise _QueueGone("queue", ", ".join(sorted(names)))
         return limits
 
-    async def _keep_limits(
+    async def _check_limits(
         self, connection: Connection, tenant: str, limits: asyncpg.Record | None, made: int
     ) -> None:
         """Raises `TooMany` if the tenant exceeds its number or rate of schedules."""
         if limits is None or not made:
             return
-        await keep_number(connection, limits)
+        await check_number(connection, limits)
         rate = limits["schedules_per_second"]
         if rate is not None:
             now, spent_until = limits["now"], limits["schedules_spent_until"]
@@ -327,12 +327,12 @@ class Creator:
             self._wakeups.notify([SCHEDULES_TOPIC])
 
 
-async def keep_number(connection: Connection, limits: asyncpg.Record) -> None:
+async def check_number(connection: Connection, limits: asyncpg.Record) -> None:
     """Raises `TooMany` if a tenant, whose limits are locked, has too many schedules."""
-    tenant, most = limits["id"], limits["schedules_max"]
-    if most is not None:
-        there = await connection.fetchval(SQL.count_schedules, tenant, most + 1)
-        check_schedule_count(tenant, there, most)
+    tenant, maximum = limits["id"], limits["schedules_max"]
+    if maximum is not None:
+        number = await connection.fetchval(SQL.count_schedules, tenant, maximum + 1)
+        check_schedule_count(tenant, number, maximum)
 
 
 class _QueueGone(NotFound):

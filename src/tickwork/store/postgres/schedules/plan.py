@@ -32,7 +32,7 @@ from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless
 from tickwork.store.shared.counters import CounterKey, Counters
 
 LOOKED_AT_MORE = 4
-"""Number of rows read in each shard beyond its share."""
+"""Number of extra schedules to read per shard."""
 
 LOOKED_AT_FACTOR = 2
 """Factor of a shard's share that is read. With it one query suffices unless a shard is far
@@ -56,10 +56,10 @@ class Planner:
     """Finds due schedules and carries out plans."""
 
     def __init__(
-        self, database: Database, moment: Moment, wakeups: PostgresWakeups, tallies: Counters
+        self, database: Database, moment: Moment, wakeups: PostgresWakeups, counters: Counters
     ) -> None:
         self._database, self._moment = database, moment
-        self._wakeups, self._tallies = wakeups, tallies
+        self._wakeups, self._counters = wakeups, counters
         self._keys = Keys(moment)
         self._swept: tuple[str, UUID] = _START
 
@@ -73,7 +73,7 @@ class Planner:
         found = await self._look(wanted, limit, part)
         seen = Counter(shard_of(row[2]) for row in found)
         if part < limit and max(seen.values(), default=0) >= part:
-            # A shard may have more that is sooner than what the others have.
+            # A shard may have more schedules that are due sooner than those of the others.
             found = await self._look(wanted, limit, limit)
         return tuple(_due(row) for row in found)
 
@@ -110,17 +110,17 @@ class Planner:
         if not plans:
             return PlanResult()
         tokens = {grant.shard: grant.token for grant in grants}
-        led = [place for place, plan in enumerate(plans) if plan.shard in tokens]
-        # The order of the rows' keys, everywhere: whoever takes several waits for nobody crosswise.
-        led.sort(key=lambda place: (plans[place].tenant, plans[place].id))
-        chosen = [plans[place] for place in led]
+        led = [index for index, plan in enumerate(plans) if plan.shard in tokens]
+        # Every transaction locks rows in the order of their keys, so that none deadlock.
+        led.sort(key=lambda index: (plans[index].tenant, plans[index].id))
+        chosen = [plans[index] for index in led]
         outcome = _Outcome({}, set(), {}, set(), None)
         if chosen:
-            # Repeatable: what was done already is not as it was, and is refused.
+            # A repeat is safe: a schedule that was advanced has changed, and its plan is refused.
             outcome = await self._database.run(lambda each: self._write(each, tokens, chosen))
         if outcome.keyed:
             outcome = await self._plan_keyed(tokens, chosen, outcome)
-        self._passed(chosen, outcome)
+        self._after_commit(chosen, outcome)
         return _result(plans, led, outcome)
 
     async def _plan_keyed(
@@ -136,16 +136,16 @@ class Planner:
 
         async def work(connection: Connection) -> _Outcome:
             of_fires = [key for key, plan in zip(keys, plans, strict=True) for _ in plan.fires]
-            waiting_ones = await self._keys.place(connection, of_fires)
+            positions = await self._keys.place(connection, of_fires)
             outcome = await self._write(
                 connection,
                 tokens,
                 plans,
-                states=[standing.state for standing in waiting_ones],
-                places=[standing.place for standing in waiting_ones],
+                states=[each.state for each in positions],
+                positions=[each.place for each in positions],
             )
             if len(outcome.done) < len(plans):
-                # Their keys may have been made for nothing.
+                # Keys may have been created for plans that were refused.
                 await self._keys.free(connection, set(keys))
             return outcome
 
@@ -165,7 +165,7 @@ class Planner:
         plans: Sequence[Plan],
         *,
         states: Sequence[str] | None = None,
-        places: Sequence[int | None] | None = None,
+        positions: Sequence[int | None] | None = None,
     ) -> _Outcome:
         shards = sorted({plan.shard for plan in plans})
         fires = [fire for plan in plans for fire in plan.fires]
@@ -178,32 +178,32 @@ class Planner:
             *_plan_columns(plans),
             *fire_columns(fires),
             states,
-            places,
+            positions,
             *skip_columns(skips),
             states is not None,
         )
         outcome = _Outcome({}, set(), {}, set(), None)
         for row in found:
-            became, number = row[0], row[1]
-            if became == "done":
+            result, number = row[0], row[1]
+            if result == "done":
                 outcome.done[number - 1] = row
-            elif became == "led":
+            elif result == "led":
                 outcome.led.add(number)
-            elif became == "keyed":
+            elif result == "keyed":
                 outcome.keyed[number - 1] = row[2]
             else:
                 outcome.no_queue.add(number - 1)
         return outcome._replace(now=found[0][4] if found else None)
 
-    def _passed(self, plans: Sequence[Plan], outcome: _Outcome) -> None:
-        """After the commit: counts messages and wakes consumers."""
+    def _after_commit(self, plans: Sequence[Plan], outcome: _Outcome) -> None:
+        """Counts messages and wakes consumers."""
         ready: set[UUID] = set()
         for number, row in outcome.done.items():
             plan = plans[number]
             if not plan.fires:
                 continue
-            tallied = CounterKey(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
-            self._tallies.add(tallied, len(plan.fires))
+            key = CounterKey(row[2], plan.tenant, CounterName.SENT, row[3], str(plan.id))
+            self._counters.add(key, len(plan.fires))
             if row[2] not in ready and any(fire.visible_at <= row[4] for fire in plan.fires):
                 ready.add(row[2])
         if ready:
@@ -262,8 +262,8 @@ class Planner:
 
 
 def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
-    first_fires, last_fires = _places([len(plan.fires) for plan in plans])
-    first_skips, last_skips = _places([len(plan.skips) for plan in plans])
+    first_fires, last_fires = _ranges([len(plan.fires) for plan in plans])
+    first_skips, last_skips = _ranges([len(plan.skips) for plan in plans])
     return [
         [plan.tenant for plan in plans],
         [plan.id for plan in plans],
@@ -282,15 +282,15 @@ def _plan_columns(plans: Sequence[Plan]) -> list[list[Any]]:
     ]
 
 
-def _places(counts: Iterable[int]) -> tuple[list[int], list[int]]:
+def _ranges(counts: Iterable[int]) -> tuple[list[int], list[int]]:
     """The first and last index of each run of items, from 1."""
     first: list[int] = []
     last: list[int] = []
-    place = 0
+    index = 0
     for each in counts:
-        first.append(place + 1)
-        place += each
-        last.append(place)
+        first.append(index + 1)
+        index += each
+        last.append(index)
     return first, last
 
 
@@ -328,19 +328,19 @@ def _of_shard(row: Any) -> WaitingSchedule:
 
 
 def _result(plans: Sequence[Plan], led: Sequence[int], outcome: _Outcome) -> PlanResult:
-    numbers = {place: number for number, place in enumerate(led)}
+    numbers = {index: number for number, index in enumerate(led)}
     done: list[int] = []
     lost: list[int] = []
     stale: list[int] = []
     no_queue: list[int] = []
-    for place, plan in enumerate(plans):
-        number = numbers.get(place)
+    for index, plan in enumerate(plans):
+        number = numbers.get(index)
         if number in outcome.done:
-            done.append(place)
+            done.append(index)
         elif number is None or plan.shard not in outcome.led:
-            lost.append(place)
+            lost.append(index)
         elif number in outcome.no_queue:
-            no_queue.append(place)
+            no_queue.append(index)
         else:
-            stale.append(place)
+            stale.append(index)
     return PlanResult(tuple(done), tuple(lost), tuple(stale), tuple(no_queue))

@@ -1,4 +1,4 @@
-"""Schedules on PostgreSQL: the contract's noun over creator, changer and planner."""
+"""Schedules on PostgreSQL: reads them, and delegates to creator, changer and planner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tickwork.store.postgres.schedules.plan import Planner
 
 _FIRST_ID = UUID(int=0)
 _FIRST_TENANT, _LAST_TENANT = "", "\U0010ffff"
-_BEHIND_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
+_AFTER_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
 
 
 class PostgresSchedules:
@@ -85,7 +85,7 @@ class PostgresSchedules:
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
         check_limit(limit)
-        said = (
+        texts = (
             scope.tenant,
             selection.name,
             selection.calendar,
@@ -93,7 +93,7 @@ class PostgresSchedules:
             selection.name_prefix,
         )
         if selects_nothing(selection) or not all(
-            is_name(text) for text in said if text is not None
+            is_name(text) for text in texts if text is not None
         ):
             return ()
         after = None
@@ -156,27 +156,27 @@ def _listing(
     """The cheapest statement for a selection, and its parameters."""
     bounds = (scope.tenant or _FIRST_TENANT, scope.tenant or _LAST_TENANT)
     behind = (bounds[0], _FIRST_ID) if after is None else (after.tenant, after.id)
-    said = (selection.name, selection.calendar)
+    named = (selection.name, selection.calendar)
     more = (selection.owner, selection.name_prefix, selection.metadata)
     if selection.order is ScheduleOrder.NEXT_DUE:
         since = (None, _FIRST_ID) if after is None else (after.due_at, after.id)
-        values = (*bounds, *since, selection.before, selection.status, *said, limit, *more)
+        values = (*bounds, *since, selection.before, selection.status, *named, limit, *more)
         return SQL.schedules_by_due, values
     if selection.order is ScheduleOrder.NAME:
         last = "" if after is None else after.name
         if last is None or (after is not None and after.status is ScheduleStatus.DELETED):
-            last = _BEHIND_ALL_NAMES
+            last = _AFTER_ALL_NAMES
         else:
             behind = (behind[0], _FIRST_ID)
         return SQL.schedules_by_name, (
             *bounds,
             *behind,
             selection.status,
-            *said,
+            *named,
             limit,
             last,
             *more,
         )
     if selection.calendar is not None:
-        return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *said, limit, *more)
-    return SQL.schedules_by_id, (*bounds, *behind, selection.status, *said, limit, *more)
+        return SQL.schedules_of_calendar, (*bounds, *behind, selection.status, *named, limit, *more)
+    return SQL.schedules_by_id, (*bounds, *behind, selection.status, *named, limit, *more)

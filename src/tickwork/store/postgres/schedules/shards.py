@@ -137,7 +137,7 @@ class PostgresShards:
         values = (jump.microseconds, jump.known, jump.before, jump.after, ttl_seconds)
 
         async def work(connection: Connection) -> bool:
-            # All of them, in their order: some may have to be marked.
+            # Locks all shards in order, because some may have to be marked.
             await connection.execute(SQL.lock_shards, [*range(SHARDS)])
             return await connection.fetchval(SQL.set_clock, self._moment(), *values) is not None
 
@@ -147,7 +147,8 @@ class PostgresShards:
         check_system(scope)
 
         async def work(connection: Connection) -> JumpsApplied | None:
-            # By itself: what waits for a plan under way must see what that planned.
+            # A statement of its own: after waiting for a plan in progress, the next statement
+            # must see what it planned.
             led = await connection.fetchrow(SQL.unfollowed_jumps, grant.shard, grant.token)
             if led is None:
                 return None

@@ -1,6 +1,6 @@
 """Messages of slots on PostgreSQL: the columns they are stored from, and their withdrawal.
 
-Only messages that nobody has claimed, and that no other transaction has locked, can be withdrawn.
+Only messages that no worker has claimed and no other transaction has locked can be withdrawn.
 Locked rows are skipped, not waited for: a transaction that settles a message holds its row and may
 wait for the schedule, which we hold.
 """
@@ -70,7 +70,7 @@ async def take_planned(
 
 
 async def take_back(
-    connection: Connection, planned: Sequence[Planned], left: RemovedMessages
+    connection: Connection, planned: Sequence[Planned], removed: RemovedMessages
 ) -> None:
     """Deletes locked slots and notes the removed messages."""
     if planned:
@@ -79,8 +79,8 @@ async def take_back(
             [each.schedule[0] for each in planned],
             [each.message_id for each in planned],
         )
-        assert len(rows) == len(planned), "what is taken stays as it is"
-        left.take_back(rows)
+        assert len(rows) == len(planned), "locked rows do not change"
+        removed.take_back(rows)
 
 
 def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:

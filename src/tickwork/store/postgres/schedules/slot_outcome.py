@@ -96,10 +96,10 @@ class SlotOutcomes:
         rows = await connection.fetch(
             SQL.record_firings,
             self._moment(),
-            once([held.tenant for held, _ in chosen]),
-            [held.id for held, _ in chosen],
-            once([held.number for held, _ in chosen]),
-            once([held.holder for held, _ in chosen]),
+            once([claim.tenant for claim, _ in chosen]),
+            [claim.id for claim, _ in chosen],
+            once([claim.number for claim, _ in chosen]),
+            once([claim.holder for claim, _ in chosen]),
             ids,
             once([firing.status for firing in firings]),
             once([firing.reason for firing in firings]),
@@ -111,11 +111,11 @@ class SlotOutcomes:
         )
         recorded: dict[Claim, Recorded] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status in rows:
-            held, firing = chosen[number - 1]
-            recorded[held] = Recorded(
+            claim, firing = chosen[number - 1]
+            recorded[claim] = Recorded(
                 ids[number - 1],
                 firing,
-                (held.tenant, schedule_id),
+                (claim.tenant, schedule_id),
                 slot,
                 run,
                 finished_at,
@@ -127,13 +127,13 @@ class SlotOutcomes:
         self, connection: Connection, doubles: Iterable[Claim], recorded: Mapping[Claim, Recorded]
     ) -> None:
         """Deletes the records of duplicate events."""
-        known = [held for held in doubles if held in recorded]
+        known = [claim for claim in doubles if claim in recorded]
         if known:
             await connection.execute(
                 SQL.delete_duplicate_firings,
-                [held.tenant for held in known],
-                [recorded[held].firing_id for held in known],
-                [recorded[held].finished_at for held in known],
+                [claim.tenant for claim in known],
+                [recorded[claim].firing_id for claim in known],
+                [recorded[claim].finished_at for claim in known],
             )
 
     async def keys_to_take(self, connection: Connection, effects: Effects) -> set[Key]:
@@ -181,7 +181,7 @@ class SlotOutcomes:
 def effects_of(recorded: Mapping[Claim, Recorded], counted: Iterable[Claim]) -> Effects:
     """The effects of counted outcomes on their schedules, in the order of slots; schedules that
     do not change are left out."""
-    ended = [recorded[held] for held in counted if held in recorded]
+    ended = [recorded[claim] for claim in counted if claim in recorded]
     touched = {each.schedule for each in ended if each.shown is not None and not _is_usual(each)}
     if not touched:
         return {}

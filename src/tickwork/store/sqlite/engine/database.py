@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
-from tickwork.store.shared.waiting import aside
+from tickwork.store.shared.waiting import run_in_own_thread
 from tickwork.store.sqlite.engine.counters import MessageCounters
 from tickwork.store.sqlite.engine.file import DatabaseFile, ManagedConnection
 from tickwork.store.sqlite.engine.file_watch import FileWatcher
@@ -103,8 +103,8 @@ class Database:
 
     async def close(self) -> None:
         """Finishes accepted work. The writer closes last and leaves the file without a WAL."""
-        await aside(self._readers.close)
-        await aside(self._writer.close)
+        await run_in_own_thread(self._readers.close)
+        await run_in_own_thread(self._writer.close)
 
     async def _result(self, item: WorkItem[Result]) -> Result:
         try:

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwork.core.message.batch import ItemStatus, completion_event
 from tickwork.core.model import Scope
 from tickwork.errors import NotFound
-from tickwork.store.shared.counters import warn_untold
+from tickwork.store.shared.counters import warn_missing_completion_queue
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.send import PreparedMessages, QueueRow, find_queue, send_copies
@@ -68,7 +68,7 @@ def complete(transaction: Transaction, tenant: str, batch_id: bytes) -> bool:
         try:
             queue = find_queue(transaction, Scope(tenant), queue_name)
         except NotFound:
-            warn_untold(UUID(bytes=batch_id), queue_name)
+            warn_missing_completion_queue(UUID(bytes=batch_id), queue_name)
     if queue is None:
         send_copies(transaction, tenant, [event], is_exempt=True)
     elif PreparedMessages([event]).store(transaction, tenant, queue, is_exempt=True):

@@ -78,12 +78,12 @@ class SqliteBatches:
             for id_, reason, at in await self._database.read(work)
         )
 
-    async def cancel(self, scope: Scope, batch_id: UUID, *, is_told: bool = True) -> Batch:
+    async def cancel(self, scope: Scope, batch_id: UUID, *, publish_event: bool = True) -> Batch:
         name = (own_tenant(scope), batch_id.bytes)
 
         def close(transaction: Transaction) -> None:
             get_batch(transaction, scope, batch_id)
-            if is_told:
+            if publish_event:
                 transaction.execute(SQL.seal_batch, name)
             else:
                 transaction.execute(SQL.withdraw_batch, (*name, transaction.now))

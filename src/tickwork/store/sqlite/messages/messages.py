@@ -84,12 +84,12 @@ class SqliteMessages:
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         await self._settler.settle_jointly(scope, settlement, joined)
 
-    async def extend(self, scope: Scope, held: Claim, lease_seconds: float) -> bool:
+    async def extend(self, scope: Scope, claim: Claim, lease_seconds: float) -> bool:
         if faults := lease_faults(lease_seconds):
             raise InvalidInput(faults)
-        if not is_possible_claim(held) or not (scope.is_system or held.tenant == scope.tenant):
+        if not is_possible_claim(claim) or not (scope.is_system or claim.tenant == scope.tenant):
             return False
-        fence = (held.tenant, held.id.bytes, held.number, held.holder.bytes)
+        fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
 
         def work(transaction: Transaction) -> bool:
             lease_until = transaction.now + microseconds(lease_seconds)
