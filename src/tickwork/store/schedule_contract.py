@@ -91,7 +91,8 @@ class Schedules(Protocol):
         self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
     ) -> tuple[WaitingSchedule, ...]:
         """Returns the active schedules of a shard that have a next slot, by `look_at` and id, after
-        a given position; system only. A schedule that advances meanwhile may be returned twice."""
+        a given position; system only. A schedule that advances during the listing may be
+        returned twice."""
 
     async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
         """Returns when a leader must next look at a schedule of these shards; system only."""

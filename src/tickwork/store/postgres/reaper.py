@@ -87,12 +87,12 @@ class PostgresReaper:
         return reaped
 
     async def _end_nodes(self, connection: Connection) -> tuple[Reaped, Settled | None]:
-        taken = await connection.fetch(SQL.expired_nodes, self._moment(), NODES_PER_PASS)
-        node_ids = [row["id"] for row in taken]
+        expired = await connection.fetch(SQL.expired_nodes, self._moment(), NODES_PER_PASS)
+        node_ids = [row["id"] for row in expired]
         if not node_ids:
             return Reaped(), None
-        killers = await connection.fetch(SQL.lost_too_often, node_ids, LOST_CLAIMS_MAX)
-        settled = await self._end(connection, _dead(killers, REASON_WORKER_LOST))
+        lost = await connection.fetch(SQL.lost_too_often, node_ids, LOST_CLAIMS_MAX)
+        settled = await self._end(connection, _dead(lost, REASON_WORKER_LOST))
         back = await connection.fetch(SQL.give_back, node_ids, 1)
         await connection.execute(SQL.end_nodes, node_ids)
         settled.ended.ready.update(row["queue_id"] for row in back)
@@ -157,7 +157,7 @@ class PostgresReaper:
         if not found:
             return Reaped(), None
         await self._removal.take_keys(connection, found)
-        taken = await connection.fetch(
+        claimed = await connection.fetch(
             SQL.claim_expired,
             self._moment(),
             new_id(),
@@ -165,7 +165,7 @@ class PostgresReaper:
             [row["id"] for row in found],
         )
         # By position in the key: a dead-letter queue gets them in this order.
-        in_order = sorted(taken, key=lambda row: row["place"] or 0)
+        in_order = sorted(claimed, key=lambda row: row["place"] or 0)
         settled = await self._end(connection, _dead(in_order, REASON_EXPIRED))
         done = [in_order[index] for index in settled.ended.done]
         slots = sum(map(_is_unseen_slot, done))

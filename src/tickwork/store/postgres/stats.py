@@ -41,15 +41,15 @@ class PostgresStats:
         queue_id = await self._queues.id_of(scope, name)
         await self._flush()
         counts = await self._queues.counts(scope, name)
-        place = (self._moment(), queue_id, scope.tenant)
+        asked = (self._moment(), queue_id, scope.tenant)
 
         async def work(
             connection: Connection,
         ) -> tuple[float | None, list[asyncpg.Record], list[asyncpg.Record]]:
             return (
-                await connection.fetchval(SQL.oldest_visible, *place),
-                await connection.fetch(SQL.recent_minutes, *place, RECENT_MINUTES),
-                await connection.fetch(SQL.recent_kinds, *place, RECENT_KINDS_SECONDS),
+                await connection.fetchval(SQL.oldest_visible, *asked),
+                await connection.fetch(SQL.recent_minutes, *asked, RECENT_MINUTES),
+                await connection.fetch(SQL.recent_kinds, *asked, RECENT_KINDS_SECONDS),
             )
 
         oldest_age_seconds, minutes, kinds = await self._database.run(work)

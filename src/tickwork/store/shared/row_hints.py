@@ -1,7 +1,7 @@
 """Caches: the row ids of claimed messages, and encoded values that many schedules share.
 
-A claimed row stays in place until it is settled, so a settlement need not look it up. The row id is
-only a hint: the row is compared with the claim, and searched by its key if it does not match.
+A claimed row keeps its row id until it is settled, so a settlement need not look it up. It is only
+a hint: the row is compared with the claim, and searched by its key if it does not match.
 
 In a bulk create, many schedules have the same rule. What is stored of it is encoded once. The
 encoder may use everything but what is a schedule's own: id, name, idempotency key and its

@@ -1,6 +1,6 @@
 """New schedules on PostgreSQL: a few in one transaction, many by binary COPY.
 
-The transaction locks the target queues, so that none is deleted meanwhile. If the tenant has
+The transaction locks the target queues, so that none is deleted. If the tenant has
 limits, it locks the tenant's row, so that concurrent transactions agree on the number of schedules.
 
 Schedules of a bulk create differ in few columns. asyncpg would encode the equal values again for
@@ -180,7 +180,7 @@ class Creator:
         try:
             made = await self._create(scope, new)
         except _QueueGone:
-            # It was remembered and is gone; there may be another of that name.
+            # A cached queue was deleted. Another queue of that name may exist.
             made = await self._create(scope, new)
         self._wake(new)
         return made
@@ -189,7 +189,7 @@ class Creator:
         tenant = own_tenant(scope)
         names = {each.definition.queue for each in new}
         queue_ids = {name: await self._queue_id(tenant, name) for name in names}
-        # In one order everywhere: two transactions never wait for each other's keys.
+        # In a fixed order, so that concurrent transactions do not deadlock.
         ordered = sorted(new, key=lambda each: (str(each.idempotency_key), str(each.name), each.id))
         rows = _rows(tenant, ordered, queue_ids)
 

@@ -59,15 +59,16 @@ class PostgresShards:
                 if row["node"] == node_id and row["token"] < lowest and shard not in sharing.give_up
             ]
             moving = sorted((*sharing.give_up, *sharing.take, *earlier))
-            robbed = {seen[shard]["node"] for shard in sharing.take} - {None}
-            alive = await _still_alive(connection, robbed, now)
+            old_leaders = {seen[shard]["node"] for shard in sharing.take} - {None}
+            alive = await _still_alive(connection, old_leaders, now)
             if moving:
-                # Both at once and in a fixed order; then what was seen is compared.
+                # Locks all of them in a fixed order. The hand-over skips shards that have changed
+                # since they were read.
                 await connection.execute(SQL.lock_shards, moving)
                 given_up = [seen[shard] for shard in sharing.give_up]
                 await _hand_over(connection, given_up, None, now, lowest)
                 taken = [seen[shard] for shard in sharing.take if seen[shard]["node"] not in alive]
-                # What it leads under a token of an earlier epoch is taken anew, too.
+                # Shards that it leads under a token of an earlier epoch get a new token.
                 taken += [seen[shard] for shard in earlier]
                 await _hand_over(connection, taken, node_id, now, lowest)
                 seen = {row["shard"]: row for row in await connection.fetch(SQL.read_shards)}
@@ -84,17 +85,15 @@ class PostgresShards:
         check_system(scope)
 
         async def work(connection: Connection) -> int:
-            # Whoever holds just now comes first, and so does what it takes.
+            # Waits for a concurrent `hold` of this node, and then sees the shards it took.
             await connection.execute(SQL.lock_node, node_id)
             await connection.execute(SQL.drop_scheduler_role, node_id)
-            held = [
-                row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id
-            ]
-            if not held:
+            led = [row for row in await connection.fetch(SQL.read_shards) if row["node"] == node_id]
+            if not led:
                 return 0
-            await connection.execute(SQL.lock_shards, [row["shard"] for row in held])
+            await connection.execute(SQL.lock_shards, [row["shard"] for row in led])
             now = self._moment() or await connection.fetchval(SQL.read_clock)
-            return await _hand_over(connection, held, None, now, 0)
+            return await _hand_over(connection, led, None, now, 0)
 
         given_up = await self._database.transact(work)
         if given_up:
@@ -118,9 +117,9 @@ class PostgresShards:
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         check_system(scope)
-        shards, held = [each.shard for each in grants], [each.token for each in grants]
+        shards, granted = [each.shard for each in grants], [each.token for each in grants]
         noted = await self._database.run(
-            lambda connection: connection.fetch(SQL.note_zones, shards, held, tzdata)
+            lambda connection: connection.fetch(SQL.note_zones, shards, granted, tzdata)
         )
         return len(noted)
 

@@ -220,10 +220,10 @@ def _is_usual(ended: Recorded) -> bool:
 async def _rewind(connection: Connection, planned: Sequence[Planned], now: datetime) -> None:
     """Moves paused schedules back to their first withdrawn slot, and records those that are
     dropped, as `pause` decides."""
-    taken: dict[ScheduleKey, list[Withdrawn]] = {}
+    by_schedule: dict[ScheduleKey, list[Withdrawn]] = {}
     for each in planned:
-        taken.setdefault(each.schedule, []).append(each.withdrawn)
-    for named, withdrawn in taken.items():
+        by_schedule.setdefault(each.schedule, []).append(each.withdrawn)
+    for named, withdrawn in by_schedule.items():
         schedule = rows.schedule(await connection.fetchrow(SQL.get_schedule, *named))
         change = pause(schedule, withdrawn, now)
         await record_skips(connection, named, change.skips, now)
