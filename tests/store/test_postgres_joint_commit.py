@@ -19,7 +19,7 @@ from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Joined
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.engine.migrate import migrate
-from tickwork.store.postgres.messages.joint_commit import FLIGHTS_MAX, UNDONE_TRIES_MAX
+from tickwork.store.postgres.messages.joint_commit import FLIGHTS_MAX, ROLLBACK_ATTEMPTS_MAX
 from tickwork.store.shared.joint_commit import TOGETHER_MAX
 
 Write = Callable[[Any], Awaitable[Any]]
@@ -413,12 +413,12 @@ async def test_writes_undone_by_another_transaction_are_retried_a_bounded_number
 
         return write
 
-    assert await settle_at_once(store, undone(UNDONE_TRIES_MAX - 1)) == [None]
-    assert (calls, await entries(own)) == (UNDONE_TRIES_MAX, ["done"])
+    assert await settle_at_once(store, undone(ROLLBACK_ATTEMPTS_MAX - 1)) == [None]
+    assert (calls, await entries(own)) == (ROLLBACK_ATTEMPTS_MAX, ["done"])
     calls = 0
     (answer,) = await settle_at_once(store, undone(1_000))
     assert isinstance(answer, asyncpg.DeadlockDetectedError)
-    assert (calls, await entries(own)) == (UNDONE_TRIES_MAX, ["done"])
+    assert (calls, await entries(own)) == (ROLLBACK_ATTEMPTS_MAX, ["done"])
 
 
 async def test_each_write_runs_in_its_callers_context(

@@ -95,7 +95,7 @@ class PostgresReaper:
         settled = await self._end(connection, _dead(lost, REASON_WORKER_LOST))
         back = await connection.fetch(SQL.give_back, node_ids, 1)
         await connection.execute(SQL.end_nodes, node_ids)
-        settled.ended.ready.update(row["queue_id"] for row in back)
+        settled.ended.queues_to_wake.update(row["queue_id"] for row in back)
         return Reaped(tuple(node_ids), len(back), len(settled.ended.done)), settled
 
     async def _end_leases(
@@ -156,7 +156,7 @@ class PostgresReaper:
         """Records dead letters for messages that have expired, if they still wait."""
         if not found:
             return Reaped(), None
-        await self._removal.take_keys(connection, found)
+        await self._removal.lock_keys(connection, found)
         claimed = await connection.fetch(
             SQL.claim_expired,
             self._moment(),

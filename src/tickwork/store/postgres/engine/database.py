@@ -196,7 +196,7 @@ class Database:
                 raise  # Not a failure of the database: the caller handles it.
             except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
                 known = as_store_error(error)
-                # A deadlock rolls the transaction back, so a retry is always is_repeatable.
+                # A deadlock rolls the transaction back, so a retry is always safe.
                 is_repeatable = repeatable or isinstance(error, asyncpg.TransactionRollbackError)
                 if (
                     not is_repeatable

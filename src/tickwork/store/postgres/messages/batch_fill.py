@@ -1,8 +1,8 @@
-"""Filling batches on PostgreSQL by COPY, in chunks.
+"""Fills batches on PostgreSQL: stores their items by COPY in chunks and then seals the batch.
 
-The batch's row has the number of stored items. It rises in the transaction that stores a chunk,
-which locks the row. So a repeat knows where to continue: after a lost answer, in another process,
-or beside a concurrent filler.
+The row of a batch has the number of stored items. The transaction that stores a chunk locks the row
+and updates the number. So a retry continues after the last chunk, even after a lost reply, in
+another process, or at the same time as another filler.
 """
 
 from __future__ import annotations
@@ -30,61 +30,65 @@ PIECE_ITEMS = 5_000
 """Maximum number of items stored, or cancelled, in one transaction."""
 
 ITEMS_PER_TURN = 250
-"""Number of items checked before other tasks get a turn."""
+"""Number of items to check before yielding to other tasks."""
 
 
 class PreparedBatch(NamedTuple):
-    """A batch with all its items, as a group."""
+    """A batch with all its items, stored together or not at all."""
 
     id: UUID
     group: Group
     completion_queue: str | None
 
 
-async def store_whole(
+async def store_batches(
     connection: Connection,
     now: datetime | None,
-    wholes: Sequence[PreparedBatch],
+    batches: Sequence[PreparedBatch],
     sender: Sender,
-    room: BacklogChange,
+    backlog: BacklogChange,
 ) -> list[Group]:
-    """Stores batches with all their items in a transaction, unless they exist; returns what was
-    stored. `Conflict` if an id belongs to another batch or message. The caller writes the
-    backlog change."""
-    # In one order everywhere: whoever makes the same ones does not wait for us crosswise.
-    wholes = [whole for _, whole in sorted(_each_once(wholes).items())]
+    """Stores batches with all their items, unless they exist; returns what was stored. `Conflict`
+    if the id of a batch or an item is in use. The caller writes the backlog change."""
+    # Sorted, so that two transactions that store the same batches do not deadlock.
+    batches = [prepared for _, prepared in sorted(_by_id(batches).items())]
     rows = await connection.fetch(
         SQL.store_whole_batches,
         now,
-        [whole.group.tenant for whole in wholes],
-        [whole.id for whole in wholes],
-        [whole.group.queue_id for whole in wholes],
-        [whole.completion_queue for whole in wholes],
-        [len(whole.group.messages) for whole in wholes],
+        [prepared.group.tenant for prepared in batches],
+        [prepared.id for prepared in batches],
+        [prepared.group.queue_id for prepared in batches],
+        [prepared.completion_queue for prepared in batches],
+        [len(prepared.group.messages) for prepared in batches],
     )
     others = [str(row["id"]) for row in rows if not row["is_new"] and not row["is_same"]]
     if others:
-        raise Conflict(f"another batch's: {', '.join(others)}")
+        raise Conflict(f"batch id {', '.join(others)} is already in use by another batch")
     fresh = {(row["tenant"], row["id"]) for row in rows if row["is_new"]}
-    groups = [whole.group for whole in wholes if (whole.group.tenant, whole.id) in fresh]
+    groups = [
+        prepared.group for prepared in batches if (prepared.group.tenant, prepared.id) in fresh
+    ]
     groups = [group for group in groups if group.messages]
     if not groups:
         return []
     items = {(group.tenant, item.id) for group in groups for item in group.messages}
-    stored = await sender.store(connection, groups, new_id(), room, says_which=True)
+    stored = await sender.store(connection, groups, new_id(), backlog, returns_ids=True)
     known = {(group.tenant, item.id) for group in stored for item in group.messages}
     if known != items or len(items) < sum(len(group.messages) for group in groups):
         raise Conflict("an item has the id of another message")
     return stored
 
 
-def _each_once(wholes: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:
-    """Batches by tenant and id; `Conflict` if two with the same id differ."""
+def _by_id(batches: Sequence[PreparedBatch]) -> dict[tuple[str, UUID], PreparedBatch]:
+    """Returns batches by tenant and id; `Conflict` if two with the same id differ."""
     named: dict[tuple[str, UUID], PreparedBatch] = {}
-    for whole in wholes:
-        group, known = whole.group, named.setdefault((whole.group.tenant, whole.id), whole).group
+    for prepared in batches:
+        group, known = (
+            prepared.group,
+            named.setdefault((prepared.group.tenant, prepared.id), prepared).group,
+        )
         if (known.queue_id, len(known.messages)) != (group.queue_id, len(group.messages)):
-            raise Conflict(f"another batch's: {whole.id}")
+            raise Conflict(f"batch id {prepared.id} is already in use by another batch")
     return named
 
 
@@ -105,23 +109,23 @@ class BatchFiller:
     async def fill(
         self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
     ) -> None:
-        """Stores the missing items. For a sealed batch it only compares the number of items."""
+        """Stores the missing items. Of a sealed batch it only compares the number of items."""
         source = iter(items)
-        # Before anything is stored: of a batch whose beginning is refused nothing is left.
+        # Checked before anything is stored: a batch whose first chunk is refused leaves nothing.
         first = await _next_piece(source, 0)
         row = await self._open(tenant, batch, queue)
         stored, total = row["stored"], row["total"]
         if total is None:
-            place, piece = stored, first[stored:]
+            start, piece = stored, first[stored:]
             if not piece:
-                place = len(first) + _skip(source, stored - len(first))
-                piece = await _next_piece(source, place)
-            await self._fill(_Filling(tenant, batch.id, queue), piece, source, place)
+                start = len(first) + _skip(source, stored - len(first))
+                piece = await _next_piece(source, start)
+            await self._fill(_Filling(tenant, batch.id, queue), piece, source, start)
         elif _skip(chain(first, source), total + 1) != total:
-            raise Conflict(f"batch {batch.id} is whole or was given up, and has {total} items")
+            raise Conflict(f"batch {batch.id} is already sealed with {total} items")
 
     async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
-        """Creates the batch, or returns its progress."""
+        """Creates the batch if it does not exist, and returns its progress."""
 
         async def work(connection: Connection) -> asyncpg.Record | None:
             await connection.execute(
@@ -131,7 +135,7 @@ class BatchFiller:
 
         row = await self._database.run(work)
         if row is None or row["queue_id"] != queue.id:
-            raise Conflict(f"batch {batch.id} is of another queue, or long over; take a new id")
+            raise Conflict(f"batch {batch.id} belongs to another queue or was pruned; use a new id")
         return row
 
     async def _fill(
@@ -139,75 +143,76 @@ class BatchFiller:
         filling: _Filling,
         piece: Sequence[NewMessage],
         source: Iterator[NewMessage],
-        place: int,
+        start: int,
     ) -> None:
-        """Stores a chunk that starts at an index, and then the rest."""
+        """Stores a chunk whose first item has index `start`, then the other items, and seals the
+        batch."""
         while piece:
-            storing = asyncio.create_task(self._store_piece(filling, piece, place))
-            place += len(piece)
+            storing = asyncio.create_task(self._store_piece(filling, piece, start))
+            start += len(piece)
             try:
-                # Meanwhile: the server has its own work to do.
-                piece = await _next_piece(source, place)
+                # Prepares the next chunk while the server stores this one.
+                piece = await _next_piece(source, start)
             finally:
                 await storing
-        is_whole = await self._database.run(
+        is_sealed = await self._database.run(
             lambda connection: connection.fetchval(
-                SQL.seal_filled_batch, filling.tenant, filling.id, place
+                SQL.seal_filled_batch, filling.tenant, filling.id, start
             )
         )
-        if not is_whole:
-            raise Conflict(f"batch {filling.id} has other items than the {place} given")
+        if not is_sealed:
+            raise Conflict(f"batch {filling.id} does not have exactly the {start} items given")
 
     async def _store_piece(
-        self, filling: _Filling, piece: Sequence[NewMessage], place: int
+        self, filling: _Filling, piece: Sequence[NewMessage], start: int
     ) -> None:
-        """Stores the items from an index on, except for those already stored."""
-        stop = place + len(piece)
+        """Stores items, except for those already stored. The first item has index `start`."""
+        stop = start + len(piece)
 
         async def work(connection: Connection) -> Group:
             row = await connection.fetchrow(
                 SQL.fill_batch, self._moment(), filling.tenant, filling.id, stop
             )
             if row is None:
-                raise Conflict(f"the filling of batch {filling.id} was given up")
-            fresh = tuple(piece[max(row["stored"] - place, 0) :])
+                raise Conflict(f"batch {filling.id} is already sealed")
+            fresh = tuple(piece[max(row["stored"] - start, 0) :])
             queue = filling.queue
             group = Group(filling.tenant, queue.id, queue.name, fresh, batch_id=filling.id)
             if fresh:
-                room = BacklogChange()
-                await self._sender.copy_in(connection, group, room)
+                backlog = BacklogChange()
+                await self._sender.copy_in(connection, group, backlog)
                 if row["has_ended"]:
                     await _check_none_ended(connection, group)
-                await change_backlog(connection, room)
+                await change_backlog(connection, backlog)
             return group
 
         try:
             group = await self._database.transact(work)
-        except asyncpg.UniqueViolationError as taken:
+        except asyncpg.UniqueViolationError as error:
             raise Conflict(
-                f"an id among the items {place} to {stop - 1} is in use: {taken.detail}"
+                f"an id among the items {start} to {stop - 1} is in use: {error.detail}"
             ) from None
-        self._sender.passed([group])
+        self._sender.after_commit([group])
 
 
 def _skip(source: Iterable[NewMessage], count: int) -> int:
-    """Skips up to `count` items and returns how many there were."""
+    """Skips up to `count` items; returns how many there were."""
     return sum(1 for _ in islice(source, count))
 
 
-async def _next_piece(source: Iterator[NewMessage], place: int) -> tuple[NewMessage, ...]:
-    """The next chunk of items; `InvalidInput` if one is invalid."""
+async def _next_piece(source: Iterator[NewMessage], start: int) -> tuple[NewMessage, ...]:
+    """The next chunk of items, from index `start` on; `InvalidInput` if one of them is invalid."""
     piece: list[NewMessage] = []
     while some := tuple(islice(source, min(ITEMS_PER_TURN, PIECE_ITEMS - len(piece)))):
-        for index, item in enumerate(some, place + len(piece)):
+        for index, item in enumerate(some, start + len(piece)):
             check_item(item, index)
         piece += some
         await asyncio.sleep(0)
-    check_item_count(place + len(piece))
+    check_item_count(start + len(piece))
     return tuple(piece)
 
 
 async def _check_none_ended(connection: Connection, group: Group) -> None:
     ids = [item.id for item in group.messages]
     if await connection.fetchval(SQL.has_ended_items, group.tenant, group.batch_id, ids):
-        raise Conflict(f"an item has the id of one of batch {group.batch_id} that has ended")
+        raise Conflict("an item has the id of an item of this batch that has ended")

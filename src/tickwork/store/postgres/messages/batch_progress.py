@@ -1,6 +1,7 @@
-"""Progress of batches on PostgreSQL: items are counted as they end, and batches are completed.
+"""Counts ended items of batches on PostgreSQL, and completes batches.
 
-A batch is completed after the commit that ended its last item. The sweep completes what was missed.
+A batch is completed after the commit that ended its last item. If that fails, the sweep completes
+it.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from tickwork.store.shared.counters import warn_missing_completion_queue
 COMPLETIONS_MAX = 100
 """Maximum number of batches completed in one transaction."""
 
-TRIES_MAX = 2
-"""Maximum number of tries. The cached queue of a completion event may be gone; the second try
-looks it up."""
+ATTEMPTS_MAX = 2
+"""Maximum number of attempts. The cached queue of a completion event may be deleted; the second
+attempt looks it up again."""
 
-_NOWHERE = UUID(int=0)
-_START = ("", _NOWHERE)
+_NO_QUEUE = UUID(int=0)
+_START = ("", _NO_QUEUE)
 
 
 class EndedItem(NamedTuple):
-    """An item that will not run again: `completed`, or `failed` for a reason."""
+    """An item of a batch, and how it ended."""
 
     tenant: str
     batch_id: UUID
@@ -63,10 +64,10 @@ class BatchProgress:
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._sender, self._subscriptions = queues, sender, subscriptions
-        self._swept: tuple[str, UUID] = _START
+        self._sweep_cursor: tuple[str, UUID] = _START
 
     async def end_items(self, connection: Connection, items: Sequence[EndedItem]) -> None:
-        """Counts items as ended, in the transaction that removes their messages."""
+        """Records and counts ended items, in the transaction that removes their messages."""
         kinds: dict[tuple[str, UUID, str, str | None], list[UUID]] = {}
         for tenant, batch_id, item_id, status, reason in items:
             kinds.setdefault((tenant, batch_id, status, reason), []).append(item_id)
@@ -84,9 +85,10 @@ class BatchProgress:
         )
 
     async def complete(self, batches: Collection[tuple[str, UUID]]) -> int:
-        """After a commit: completes batches whose items have all ended, and returns their number.
+        """Completes those of the batches whose items have all ended, after the commit; returns how
+        many.
 
-        Each publishes its event once. If the database refuses now, the sweep repeats it.
+        Each publishes its event once. If the database is unavailable, the sweep repeats it.
         """
         try:
             return await self._complete(batches)
@@ -103,20 +105,20 @@ class BatchProgress:
             lambda connection: connection.fetch(
                 SQL.uncompleted_batches,
                 self._moment(),
-                *self._swept,
+                *self._sweep_cursor,
                 BATCH_FILLING_SECONDS_MAX,
                 limit,
             )
         )
         seen = [(row["tenant"], row["id"]) for row in found]
-        self._swept = seen[-1] if len(seen) == limit else _START
-        left = [(row["tenant"], row["id"]) for row in found if row["is_left"]]
-        if left:
+        self._sweep_cursor = seen[-1] if len(seen) == limit else _START
+        abandoned = [(row["tenant"], row["id"]) for row in found if row["is_left"]]
+        if abandoned:
             await self._database.run(
                 lambda connection: connection.execute(
                     SQL.seal_abandoned_batches,
                     self._moment(),
-                    *_columns(left),
+                    *_columns(abandoned),
                     BATCH_FILLING_SECONDS_MAX,
                 )
             )
@@ -130,7 +132,7 @@ class BatchProgress:
         )
         completed = 0
         while ended := list(islice(found, COMPLETIONS_MAX)):
-            for _ in range(TRIES_MAX):
+            for _ in range(ATTEMPTS_MAX):
                 events = {(row["tenant"], row["id"]): await self._event(row) for row in ended}
                 try:
                     completed += await self._complete_with(events)
@@ -148,33 +150,36 @@ class BatchProgress:
         ) -> tuple[Sequence[tuple[str, UUID]], Sequence[Group]]:
             rows = await connection.fetch(SQL.complete_batches, self._moment(), *_columns(events))
             names = [(row["tenant"], row["id"]) for row in rows]
-            return names, await self._tell(connection, [events[name] for name in names])
+            return names, await self._store_events(connection, [events[name] for name in names])
 
-        completed, told = await self._database.transact(work)
-        self._sender.passed(told)
+        completed, stored = await self._database.transact(work)
+        self._sender.after_commit(stored)
         for name in completed:
             group = events[name].group
-            if group.queue_id == _NOWHERE and group.queue:
+            if group.queue_id == _NO_QUEUE and group.queue:
                 warn_missing_completion_queue(name[1], group.queue)
         return len(completed)
 
-    async def _tell(self, connection: Connection, parcels: Sequence[Parcel]) -> Sequence[Group]:
-        """Stores events and returns what was stored. An event that still waits in its queue, of
-        a pruned batch with the same id, is not stored again."""
-        room = BacklogChange()
-        told: Sequence[Group] = ()
-        asked = [each for each in parcels if each.group.queue_id != _NOWHERE]
-        if asked:
-            told = await self._sender.store_parcels(connection, asked, new_id(), room)
-        unasked = [each for each in parcels if each.group.queue_id == _NOWHERE]
-        copies = [copy for each in unasked for copy in each.copies_of(each.group)]
+    async def _store_events(
+        self, connection: Connection, parcels: Sequence[Parcel]
+    ) -> Sequence[Group]:
+        """Stores completion events and returns what was stored. Skips an event that is still in its
+        queue because an earlier batch had the same id."""
+        backlog = BacklogChange()
+        stored: Sequence[Group] = ()
+        with_queue = [each for each in parcels if each.group.queue_id != _NO_QUEUE]
+        if with_queue:
+            stored = await self._sender.store_parcels(connection, with_queue, new_id(), backlog)
+        without_queue = [each for each in parcels if each.group.queue_id == _NO_QUEUE]
+        copies = [copy for each in without_queue for copy in each.copies_of(each.group)]
         if copies:
-            told = [*told, *await self._sender.store(connection, copies, new_id(), room)]
-        await change_backlog(connection, room)
-        return told
+            stored = [*stored, *await self._sender.store(connection, copies, new_id(), backlog)]
+        await change_backlog(connection, backlog)
+        return stored
 
     async def _event(self, row: asyncpg.Record) -> Parcel:
-        """The completion event with its queue, if that exists, and its subscribers."""
+        """Returns the completion event of a batch, with its subscribers and its queue if that
+        exists."""
         event = completion_event(
             row["id"], total=row["total"], completed=row["completed"], failed=row["failed"]
         )
@@ -183,7 +188,7 @@ class BatchProgress:
             with suppress(NotFound):
                 queue_id = await self._queues.id_of(Scope(tenant), queue)
         return await self._sender.with_subscribers(
-            Group(tenant, queue_id or _NOWHERE, queue or "", (event,), is_exempt=True)
+            Group(tenant, queue_id or _NO_QUEUE, queue or "", (event,), is_exempt=True)
         )
 
 

@@ -1,9 +1,9 @@
-"""Batches on PostgreSQL: filled by COPY, counted in stripes, completed once.
+"""Batches on PostgreSQL: create, read, list and cancel.
 
-An item is a message until it ends. Then it is a row of its own, and is counted in a stripe of its
-batch, in the transaction that removes the message. After the commit, the transaction checks whether
-it ended the last item: of several that end the last items concurrently, the last to commit sees all
-of them. After a crash the sweep completes the batch.
+An item is a message until it ends. The transaction that removes the message stores the item as a
+row and counts it in a stripe of its batch. After the commit, the caller checks whether all items
+have ended: of several concurrent transactions, the last to commit sees all items. After a crash the
+sweep completes the batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PIECES_MAX = BATCH_ITEMS_MAX // PIECE_ITEMS + 1
 
 
 class PostgresBatches:
-    """Batches of messages."""
+    """Batches of messages with exact progress."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class PostgresBatches:
         sender: Sender,
         progress: BatchProgress,
         keys: Keys,
-        tallies: Counters,
+        counters: Counters,
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._sender, self._progress = queues, sender, progress
-        self._keys, self._tallies = keys, tallies
+        self._keys, self._counters = keys, counters
         self._filler = BatchFiller(database, moment, sender)
 
     async def create(self, scope: Scope, batch: NewBatch, items: Iterable[NewMessage]) -> Batch:
@@ -119,7 +119,7 @@ class PostgresBatches:
             else:
                 await connection.execute(SQL.withdraw_batch, self._moment(), tenant, batch_id)
 
-        # Sealed first: what is not stored by now will not be.
+        # Sealed first: no items are stored after this.
         await self._database.run(close)
         last = await self._cancel_piece(tenant, batch_id, None)
         for _ in range(PIECES_MAX):
@@ -130,43 +130,44 @@ class PostgresBatches:
         return await self.get(scope, batch_id)
 
     async def _cancel_piece(self, tenant: str, batch_id: UUID, after: UUID | None) -> UUID | None:
-        """Cancels some items by id; returns the last id if there may be more."""
+        """Deletes a chunk of unclaimed items, ordered by id; returns the last id if there may
+        be more."""
 
         async def work(connection: Connection) -> tuple[Sequence[Any], Sequence[Any], set[UUID]]:
             waiting = await connection.fetch(
                 SQL.waiting_items, tenant, batch_id, after, PIECE_ITEMS
             )
             keys = {Key(tenant, row["queue_id"], row["key"]) for row in waiting if row["key"]}
-            # The keys before their messages: whoever lets the next one go has the key already.
+            # Locks keys before messages: a transaction that unblocks a message locks the key first.
             if keys:
                 await self._keys.lock(connection, keys)
-            gone = await connection.fetch(
+            removed = await connection.fetch(
                 SQL.cancel_items, tenant, batch_id, [row["id"] for row in waiting]
             )
-            woken = await self._keys.free(connection, keys)
+            queues_to_wake = await self._keys.unblock(connection, keys)
             await self._progress.end_items(
                 connection,
                 [
                     EndedItem(tenant, batch_id, row["id"], ItemStatus.FAILED, REASON_CANCELLED)
-                    for row in gone
+                    for row in removed
                 ],
             )
-            room = BacklogChange()
-            for row in gone:
+            backlog = BacklogChange()
+            for row in removed:
                 if row["bytes"] is not None:
-                    room.free(row["queue_id"], row["bytes"])
-            await change_backlog(connection, room)
-            return waiting, gone, woken
+                    backlog.free(row["queue_id"], row["bytes"])
+            await change_backlog(connection, backlog)
+            return waiting, removed, queues_to_wake
 
-        waiting, gone, woken = await self._database.transact(work)
-        self._tallies.add_all(
+        waiting, removed, queues_to_wake = await self._database.transact(work)
+        self._counters.add_all(
             CounterKey(
                 row["queue_id"], tenant, CounterName.PURGED, row["type"] or "", row["source"] or ""
             )
-            for row in gone
+            for row in removed
         )
-        if woken:
-            self._sender.wake(woken)
+        if queues_to_wake:
+            self._sender.wake(queues_to_wake)
         return waiting[-1]["id"] if len(waiting) == PIECE_ITEMS else None
 
 

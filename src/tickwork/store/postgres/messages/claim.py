@@ -1,8 +1,8 @@
-"""Claims on PostgreSQL: one statement over the lanes whose turn it is.
+"""Claims messages on PostgreSQL, in one statement for the tenants that are next in turn.
 
-Deleted rows stay in the index until they are vacuumed, and a long transaction elsewhere can prevent
-that. A claim from the start of the index would read them all. So a claim starts where the last one
-found messages, and from the very start once in a while, for messages that returned or were
+Deleted rows stay in the index until a vacuum, which a long transaction elsewhere can prevent. A
+claim from the start of the index would read them all. So a claim starts where the last one found
+messages. About once a second it starts from the beginning, to find messages that were retried or
 committed late.
 """
 
@@ -42,18 +42,18 @@ RINGS_MAX = 10_000
 LOOK_FROM_START_SECONDS = 1.0
 
 ROUNDS_MAX = 1_000
-"""Maximum number of rounds of a claim that finds only messages whose event is done."""
+"""Maximum number of rounds in which a claim finds only duplicates."""
 
 Ask = Callable[..., Awaitable[list[Any]]]
-"""Runs a statement, alone or in a transaction."""
+"""Runs a statement, in its own transaction or in an open one."""
 
 _VISIBLE_AND_ID, _PRIORITY = attrgetter("visible_at", "id"), attrgetter("priority")
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLACK = timedelta(seconds=1)
 
 
-class _Position:
-    """Where the claims of one queue stand."""
+class _ClaimState:
+    """The claims from one queue: whose turn is next, and where to start in the index."""
 
     def __init__(self) -> None:
         self.ring = Ring()
@@ -61,19 +61,19 @@ class _Position:
         self.look_from_start_at = float("-inf")
 
 
-class _Handed(NamedTuple):
-    """Claimed messages, and those of them whose event is done."""
+class _Claimed(NamedTuple):
+    """Claimed messages, and the ids of those that are duplicates of a done event."""
 
     messages: tuple[Message, ...] = ()
-    done: frozenset[UUID] = frozenset()
+    duplicates: frozenset[UUID] = frozenset()
 
-    def with_more(self, more: _Handed) -> _Handed:
-        """Both together."""
-        return _Handed(self.messages + more.messages, self.done | more.done)
+    def with_more(self, more: _Claimed) -> _Claimed:
+        """Returns the messages of both."""
+        return _Claimed(self.messages + more.messages, self.duplicates | more.duplicates)
 
 
 class _Share(NamedTuple):
-    """How many messages a tenant may get from its lanes, which are numbered from 1."""
+    """How many messages a tenant may get. `first` and `last` number its portions from 1."""
 
     tenant: str
     quota: int
@@ -81,8 +81,9 @@ class _Share(NamedTuple):
     last: int
 
 
-class _Terms(NamedTuple):
-    """How statements are run, and the queue's limits: `cap` is the number of claims of a tenant."""
+class _Limits(NamedTuple):
+    """How to run statements, and the queue's limits. `cap` is the maximum number of claims of a
+    tenant."""
 
     ask: Ask
     has_claim_limits: bool = False
@@ -97,141 +98,147 @@ class Claimer:
     ) -> None:
         self._database, self._moment, self._queues = database, moment, queues
         self._settler = settler
-        self._positions: dict[tuple[UUID, str | None], _Position] = {}
+        self._states: dict[tuple[UUID, str | None], _ClaimState] = {}
 
     @property
     def _is_virtual(self) -> bool:
-        """Whether the clock is virtual. Then nothing is cached for a time."""
+        """Whether the clock is virtual. Then nothing is cached."""
         return self._moment() is not None
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
-        """Claims messages. Those whose event is done are acked, and the claim continues."""
+        """Claims messages. Acks duplicates of done events and continues behind them."""
         check_claim(request)
         queue = await self._queues.remembered(scope, request.queue)
         found: tuple[Message, ...] = ()
         for _ in range(ROUNDS_MAX):
             rest = structs.replace(request, limit=request.limit - len(found))
-            handed = await self._hand_out(scope, queue, rest)
-            if not handed.done:
-                found += handed.messages
+            claimed = await self._claim_once(scope, queue, rest)
+            if not claimed.duplicates:
+                found += claimed.messages
                 break
-            found += tuple(each for each in handed.messages if each.id not in handed.done)
-            await self._ack_unseen([each for each in handed.messages if each.id in handed.done])
+            found += tuple(each for each in claimed.messages if each.id not in claimed.duplicates)
+            await self._ack_duplicates(
+                [each for each in claimed.messages if each.id in claimed.duplicates]
+            )
             if len(found) == request.limit or (found and request.separate):
-                break  # What may be in one answer is not for a second one to add to.
+                break  # A separate claim must not add the messages of a second statement.
         if not found and await self._has_changed(queue, request):
             self._queues.forget({queue.id})
             return await self.claim(scope, request)
         return _in_order(found)
 
-    async def _hand_out(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Handed:
-        claim = self._claim_apart if request.separate else self._claim_in_turn
+    async def _claim_once(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Claimed:
+        claim = self._claim_suspects if request.separate else self._claim_shares
         if not queue.settings.has_claim_limits:
-            return await claim(scope, queue.id, request, _Terms(self._ask))
+            return await claim(scope, queue.id, request, _Limits(self._ask))
 
-        async def work(connection: Connection) -> _Handed:
+        async def work(connection: Connection) -> _Claimed:
             row = await connection.fetchrow(SQL.lock_queue_for_claim, self._moment(), queue.id)
             if row is None:
-                return _Handed()
+                return _Claimed()
             settings, now, spent_until = rows.settings(row), row["now"], row["spent_until"]
             rate, allowed = settings.rate_per_second, request.limit
             if rate is not None:
                 allowed = min(allowed, allowance(spent_until, now, rate))
             if allowed == 0 or not settings.has_claim_limits:
-                return _Handed()
-            terms = _Terms(connection.fetch, has_claim_limits=True, cap=settings.tenant_claimed_max)
-            handed = await claim(scope, queue.id, structs.replace(request, limit=allowed), terms)
-            if rate is not None and handed.messages:
-                spent = spend(spent_until, now, rate, len(handed.messages))
+                return _Claimed()
+            limits = _Limits(
+                connection.fetch, has_claim_limits=True, cap=settings.tenant_claimed_max
+            )
+            claimed = await claim(scope, queue.id, structs.replace(request, limit=allowed), limits)
+            if rate is not None and claimed.messages:
+                spent = spend(spent_until, now, rate, len(claimed.messages))
                 await connection.execute(SQL.spend_rate, queue.id, spent)
-            return handed
+            return claimed
 
-        # Not repeated: an answer that got lost may have handed something out already.
+        # Not repeated: if the reply was lost, the messages may be claimed already.
         return await self._database.transact(work, repeatable=False)
 
-    async def _ack_unseen(self, messages: Sequence[Message]) -> None:
-        """Acks messages whose event is done."""
+    async def _ack_duplicates(self, messages: Sequence[Message]) -> None:
+        """Acks messages whose event is done, without returning them."""
         endings = tuple(Ending(claim=message.current_claim, fate=Fate.ACK) for message in messages)
         await self._settler.settle(SYSTEM, Settlement(endings))
 
-    async def _claim_in_turn(
-        self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
-    ) -> _Handed:
-        """Claims each tenant's share, and then the rest from any tenant.
+    async def _claim_shares(
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest, limits: _Limits
+    ) -> _Claimed:
+        """Claims each tenant's share first, and then the rest from any tenant.
 
-        Fewer messages than asked for means that all lanes were searched.
+        A result shorter than the limit means that every tenant was looked at.
         """
-        position = self._position(queue_id, scope.tenant)
-        looked = self._is_virtual or not position.ring.is_fresh(monotonic())
-        if looked:
-            await self._look(scope, queue_id, position, terms)
-        from_start = self._begins_at_start(position)
-        portions = position.ring.portions(request.limit)
-        found = await self._take(queue_id, position, request, portions, terms, from_start)
-        saw_everything = looked and position.ring.is_single and from_start
-        if len(found.messages) == request.limit or saw_everything:
+        state = self._state(queue_id, scope.tenant)
+        has_looked = self._is_virtual or not state.ring.is_fresh(monotonic())
+        if has_looked:
+            await self._refresh_ring(scope, queue_id, state, limits)
+        from_start = self._is_start_due(state)
+        portions = state.ring.portions(request.limit)
+        found = await self._claim_from(queue_id, state, request, portions, limits, from_start)
+        has_seen_all = has_looked and state.ring.is_single and from_start
+        if len(found.messages) == request.limit or has_seen_all:
             return found
-        await self._look(scope, queue_id, position, terms)
-        for share in (position.ring.portions, position.ring.everything):
+        await self._refresh_ring(scope, queue_id, state, limits)
+        for share in (state.ring.portions, state.ring.everything):
             rest = structs.replace(request, limit=request.limit - len(found.messages))
-            more = await self._take(
-                queue_id, position, rest, share(rest.limit), terms, from_start=True
+            more = await self._claim_from(
+                queue_id, state, rest, share(rest.limit), limits, from_start=True
             )
             found = found.with_more(more)
-            if len(found.messages) == request.limit or position.ring.is_single:
+            if len(found.messages) == request.limit or state.ring.is_single:
                 break
         if len(found.messages) < request.limit:
-            position.ring.expire()
+            state.ring.expire()
         return found
 
-    async def _look(self, scope: Scope, queue_id: UUID, position: _Position, terms: _Terms) -> None:
+    async def _refresh_ring(
+        self, scope: Scope, queue_id: UUID, state: _ClaimState, limits: _Limits
+    ) -> None:
         began = monotonic()
-        look_from = position.ring.look_from
-        lanes = await terms.ask(
+        look_from = state.ring.look_from
+        lanes = await limits.ask(
             SQL.ready_tenants, self._moment(), queue_id, scope.tenant, look_from, LANES_MAX, False
         )
         now = monotonic()
-        position.ring.refresh(
+        state.ring.refresh(
             [TenantLane(*lane) for lane in lanes], looked_at_seconds=now, took_seconds=now - began
         )
 
-    def _begins_at_start(self, position: _Position) -> bool:
-        return self._is_virtual or monotonic() >= position.look_from_start_at
+    def _is_start_due(self, state: _ClaimState) -> bool:
+        return self._is_virtual or monotonic() >= state.look_from_start_at
 
-    async def _take(
+    async def _claim_from(
         self,
         queue_id: UUID,
-        position: _Position,
+        state: _ClaimState,
         request: ClaimRequest,
         portions: list[Portion],
-        terms: _Terms,
+        limits: _Limits,
         from_start: bool,
-    ) -> _Handed:
+    ) -> _Claimed:
         if not portions:
-            return _Handed()
+            return _Claimed()
         began = monotonic()
         if from_start:
-            position.low_water.clear()
-        found = await self._claim_portions(queue_id, position, request, portions, terms)
+            state.low_water.clear()
+        found = await self._claim_portions(queue_id, state, request, portions, limits)
         if from_start:
             took = monotonic() - began
-            position.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
+            state.look_from_start_at = began + max(LOOK_FROM_START_SECONDS, took / LOOKING_SHARE)
         for lane, visible_at in _oldest(found.messages, portions).items():
-            position.low_water[lane] = visible_at - _SLACK
+            state.low_water[lane] = visible_at - _SLACK
         return found
 
     async def _claim_portions(
         self,
         queue_id: UUID,
-        position: _Position,
+        state: _ClaimState,
         request: ClaimRequest,
         portions: list[Portion],
-        terms: _Terms,
-    ) -> _Handed:
+        limits: _Limits,
+    ) -> _Claimed:
         shares = _shares(portions)
-        # Not repeated: an answer that got lost may have handed something out already. The
-        # holder finds out with `Nodes.give_back_unknown`.
-        found = await terms.ask(
+        # Not repeated: if the reply was lost, the messages may be claimed already. The holder
+        # releases them with `Nodes.give_back_unknown`.
+        found = await limits.ask(
             SQL.claim,
             self._moment(),
             queue_id,
@@ -242,35 +249,35 @@ class Claimer:
             [share.first for share in shares],
             [share.last for share in shares],
             [portion.lane.priority for portion in portions],
-            [position.low_water.get(_place(portion), _BEGINNING) for portion in portions],
+            [state.low_water.get(_lane_of(portion), _EPOCH) for portion in portions],
             request.limit,
-            terms.has_claim_limits,
-            terms.cap,
+            limits.has_claim_limits,
+            limits.cap,
         )
-        return self._handed(found)
+        return self._decode(found)
 
-    async def _claim_apart(
-        self, scope: Scope, queue_id: UUID, request: ClaimRequest, terms: _Terms
-    ) -> _Handed:
-        found = await terms.ask(
+    async def _claim_suspects(
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest, limits: _Limits
+    ) -> _Claimed:
+        found = await limits.ask(
             SQL.claim_suspects,
             self._moment(),
             queue_id,
             request.holder,
             request.lease_seconds,
             scope.tenant,
-            terms.has_claim_limits,
-            terms.cap,
+            limits.has_claim_limits,
+            limits.cap,
             request.limit,
         )
-        return self._handed(found)
+        return self._decode(found)
 
-    def _handed(self, found: Sequence[Any]) -> _Handed:
-        """Decodes rows of a message, whether its event is done, and its row id."""
+    def _decode(self, found: Sequence[Any]) -> _Claimed:
+        """Decodes rows of a message, its row id, and whether its event is done."""
         messages = rows.messages(found)
         self._settler.sightings.note([each.id for each in messages], [row["at"] for row in found])
-        done = [row["id"] for row in found if row["is_done"]]
-        return _Handed(messages, frozenset(done))
+        duplicates = [row["id"] for row in found if row["is_done"]]
+        return _Claimed(messages, frozenset(duplicates))
 
     async def _ask(self, statement: str, *values: Any) -> list[Any]:
         return await self._database.run(
@@ -278,8 +285,8 @@ class Claimer:
         )
 
     async def _has_changed(self, queue: Queue, request: ClaimRequest) -> bool:
-        """An empty claim means an empty queue, an expired node, or a queue that has gained or
-        lost limits."""
+        """An empty result means: no messages, an expired node, or claim limits that changed since
+        the queue was cached."""
         node_id = request.holder if request.lease_seconds is None else None
         row = await self._database.run(
             lambda connection: connection.fetchrow(
@@ -290,21 +297,21 @@ class Claimer:
             raise NodeExpired(request.holder)
         return row["has_claim_limits"] not in (queue.settings.has_claim_limits, None)
 
-    def _position(self, queue_id: UUID, tenant: str | None) -> _Position:
-        position = self._positions.get((queue_id, tenant))
-        if position is None:
-            if len(self._positions) >= RINGS_MAX:
-                self._positions.clear()
-            position = self._positions[queue_id, tenant] = _Position()
-        return position
+    def _state(self, queue_id: UUID, tenant: str | None) -> _ClaimState:
+        state = self._states.get((queue_id, tenant))
+        if state is None:
+            if len(self._states) >= RINGS_MAX:
+                self._states.clear()
+            state = self._states[queue_id, tenant] = _ClaimState()
+        return state
 
 
 def _oldest(
     found: Sequence[Message], portions: Sequence[Portion]
 ) -> dict[tuple[str, int], datetime]:
-    """Since when the first message of each lane has been visible."""
+    """Returns when the oldest message of each tenant and priority became visible."""
     if found and len(portions) == 1:
-        return {_place(portions[0]): min([message.visible_at for message in found])}
+        return {_lane_of(portions[0]): min([message.visible_at for message in found])}
     oldest: dict[tuple[str, int], datetime] = {}
     for message in found:
         lane, visible_at = (message.tenant, message.priority), message.visible_at
@@ -312,23 +319,23 @@ def _oldest(
     return oldest
 
 
-def _place(portion: Portion) -> tuple[str, int]:
+def _lane_of(portion: Portion) -> tuple[str, int]:
     return portion.lane.tenant, portion.lane.priority
 
 
 def _shares(portions: Sequence[Portion]) -> list[_Share]:
-    """The portions by tenant: more priorities do not give a tenant a larger share."""
+    """Groups the portions by tenant: many priorities do not make a tenant's share larger."""
     shares: list[_Share] = []
-    for place, portion in enumerate(portions, 1):
+    for number, portion in enumerate(portions, 1):
         if shares and shares[-1].tenant == portion.lane.tenant:
-            shares[-1] = shares[-1]._replace(last=place)
+            shares[-1] = shares[-1]._replace(last=number)
         else:
-            shares.append(_Share(portion.lane.tenant, portion.quota, place, place))
+            shares.append(_Share(portion.lane.tenant, portion.quota, number, number))
     return shares
 
 
 def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Highest priority first, and within it the oldest visible first."""
+    """Sorts messages by priority, and within a priority by age."""
     ordered = sorted(messages, key=_VISIBLE_AND_ID)
-    ordered.sort(key=_PRIORITY, reverse=True)  # Which leaves equals as they are.
+    ordered.sort(key=_PRIORITY, reverse=True)  # The sort is stable.
     return tuple(ordered)

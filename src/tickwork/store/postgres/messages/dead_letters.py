@@ -1,8 +1,8 @@
-"""Dead letters on PostgreSQL.
+"""Dead letters on PostgreSQL: list, edit, replay and discard them.
 
-Dead letters are picked first and then resolved, in one transaction. Rows that another transaction
-has picked are skipped: concurrent replays of one queue share the work, and no dead letter is sent
-twice.
+One transaction selects and locks dead letters, and then resolves them. Rows locked by another
+transaction are skipped (SKIP LOCKED): concurrent replays of one queue share the work, and no dead
+letter is replayed twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
 
-_LOCKED = " FOR UPDATE SKIP LOCKED"
+_SKIP_LOCKED = " FOR UPDATE SKIP LOCKED"
 
 _FIELDS = DeadLetter.__struct_fields__
 _CONTENT_TYPE, _RESOLUTION = _FIELDS.index("content_type"), _FIELDS.index("resolution")
@@ -45,15 +45,15 @@ _RESOLUTIONS: dict[str | None, Resolution | None] = {None: None} | {
 }
 
 
-class _Picked(NamedTuple):
-    """Dead letters by tenant and id, oldest first."""
+class _Selected(NamedTuple):
+    """Tenants and ids of selected dead letters, oldest first."""
 
     tenants: list[str]
     ids: list[UUID]
 
 
 class PostgresDeadLetters:
-    """Dead letters."""
+    """Messages that will not be delivered again unless they are replayed."""
 
     def __init__(
         self,
@@ -61,10 +61,10 @@ class PostgresDeadLetters:
         moment: Moment,
         queues: PostgresQueues,
         sender: Sender,
-        tallies: Counters,
+        counters: Counters,
     ) -> None:
         self._database, self._moment = database, moment
-        self._queues, self._sender, self._tallies = queues, sender, tallies
+        self._queues, self._sender, self._counters = queues, sender, counters
 
     async def list(
         self, scope: Scope, queue: str, selection: Selection, *, after: UUID | None = None
@@ -73,10 +73,10 @@ class PostgresDeadLetters:
         queue_id = await self._queues.id_of(scope, queue)
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
-            picked = await _pick(connection, scope, queue_id, selection, after=after)
-            return await connection.fetch(SQL.read_dead_letters, *picked)
+            selected = await _select(connection, scope, queue_id, selection, after=after)
+            return await connection.fetch(SQL.read_dead_letters, *selected)
 
-        return tuple(_letter(row) for row in await self._database.transact(work))
+        return tuple(_dead_letter(row) for row in await self._database.transact(work))
 
     async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
         row = None
@@ -88,7 +88,7 @@ class PostgresDeadLetters:
             )
         if row is None:
             raise NotFound("dead letter", dead_letter_id)
-        return _letter(row)
+        return _dead_letter(row)
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
@@ -102,12 +102,12 @@ class PostgresDeadLetters:
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
     ) -> DeadLetter:
         check_body(body)
-        letter = await self.get(scope, dead_letter_id)
+        dead_letter = await self.get(scope, dead_letter_id)
         row = await self._database.run(
             lambda connection: connection.fetchrow(
                 SQL.edit_dead_letter,
                 self._moment(),
-                letter.tenant,
+                dead_letter.tenant,
                 dead_letter_id,
                 body,
                 content_type,
@@ -115,7 +115,7 @@ class PostgresDeadLetters:
         )
         if row is None:
             raise Conflict(f"dead letter {dead_letter_id} is resolved already")
-        return _letter(row)
+        return _dead_letter(row)
 
     async def replay(
         self, scope: Scope, queue: str, selection: Selection, pace: Pace
@@ -125,21 +125,24 @@ class PostgresDeadLetters:
         queue_id = await self._queues.id_of(scope, queue)
 
         async def work(connection: Connection) -> tuple[list[Replayed], list[Group]]:
-            picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
-            ids = [new_id() for _ in picked.ids]
-            rows = await connection.fetch(SQL.replay_dead_letters, self._moment(), *picked, ids)
-            letters = sorted(map(_letter, rows), key=lambda letter: (letter.failed_at, letter.id))
-            groups = _groups(letters, pace, queue)
+            selected = await _select(connection, scope, queue_id, selection, lock=_SKIP_LOCKED)
+            ids = [new_id() for _ in selected.ids]
+            rows = await connection.fetch(SQL.replay_dead_letters, self._moment(), *selected, ids)
+            dead_letters = sorted(
+                map(_dead_letter, rows),
+                key=lambda dead_letter: (dead_letter.failed_at, dead_letter.id),
+            )
+            groups = _groups(dead_letters, pace, queue)
             if groups:
-                room = BacklogChange()
-                await self._sender.store(connection, groups, new_id(), room)
-                await change_backlog(connection, room)
-            return [_replayed(letter) for letter in letters], groups
+                backlog = BacklogChange()
+                await self._sender.store(connection, groups, new_id(), backlog)
+                await change_backlog(connection, backlog)
+            return [_replayed(dead_letter) for dead_letter in dead_letters], groups
 
-        # Not to be repeated by itself: a repeat would pick others.
+        # Not repeated: a second run would select other dead letters.
         replayed, groups = await self._database.transact(work, repeatable=False)
-        self._sender.passed(groups)
-        self._tallies.add_all(
+        self._sender.after_commit(groups)
+        self._counters.add_all(
             CounterKey(
                 group.queue_id, group.tenant, CounterName.REPLAYED, m.type or "", m.source or ""
             )
@@ -153,11 +156,11 @@ class PostgresDeadLetters:
         queue_id = await self._queues.id_of(scope, queue)
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
-            picked = await _pick(connection, scope, queue_id, selection, lock=_LOCKED)
-            return await connection.fetch(SQL.discard_dead_letters, self._moment(), *picked)
+            selected = await _select(connection, scope, queue_id, selection, lock=_SKIP_LOCKED)
+            return await connection.fetch(SQL.discard_dead_letters, self._moment(), *selected)
 
-        gone = await self._database.transact(work, repeatable=False)
-        self._tallies.add_all(
+        discarded = await self._database.transact(work, repeatable=False)
+        self._counters.add_all(
             CounterKey(
                 queue_id,
                 row["tenant"],
@@ -165,12 +168,12 @@ class PostgresDeadLetters:
                 row["type"] or "",
                 row["source"] or "",
             )
-            for row in gone
+            for row in discarded
         )
-        return len(gone)
+        return len(discarded)
 
 
-async def _pick(
+async def _select(
     connection: Connection,
     scope: Scope,
     queue_id: UUID,
@@ -178,18 +181,24 @@ async def _pick(
     *,
     after: UUID | None = None,
     lock: str = "",
-) -> _Picked:
-    """Picks the selected open dead letters, oldest first, in a transaction."""
-    fitting = (selection.reason, selection.fingerprint, selection.type)
-    if not all(text is None or _can_be_stored(text) for text in fitting):
-        return _Picked([], [])
-    place: tuple[datetime | None, UUID | None] = (None, None)
+) -> _Selected:
+    """Returns the selected open dead letters, oldest first."""
+    filters = (selection.reason, selection.fingerprint, selection.type)
+    if not all(text is None or _is_storable(text) for text in filters):
+        return _Selected([], [])
+    position: tuple[datetime | None, UUID | None] = (None, None)
     if after is not None:
         found = await connection.fetchrow(SQL.dead_letter_position, scope.tenant, after)
         if found is None:
             raise NotFound("dead letter", after)
-        place = (found["failed_at"], after)
-    wanted: tuple[Any, ...] = (queue_id, *place, *fitting, selection.limit, selection.failed_before)
+        position = (found["failed_at"], after)
+    wanted: tuple[Any, ...] = (
+        queue_id,
+        *position,
+        *filters,
+        selection.limit,
+        selection.failed_before,
+    )
     if selection.ids is not None:
         statement, wanted = (
             SQL.pick_dead_letters_by_id,
@@ -201,33 +210,33 @@ async def _pick(
         statement = SQL.pick_dead_letters
     await connection.execute(CUSTOM_PLAN)
     rows = await connection.fetch(statement + lock, *wanted)
-    return _Picked([row["tenant"] for row in rows], [row["id"] for row in rows])
+    return _Selected([row["tenant"] for row in rows], [row["id"] for row in rows])
 
 
-def _can_be_stored(text: str) -> bool:
-    """Whether a text can be stored; if not, no search is needed."""
+def _is_storable(text: str) -> bool:
+    """Whether a text can be stored in the database; one that cannot need not be looked up."""
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _groups(letters: Sequence[DeadLetter], pace: Pace, queue: str) -> list[Group]:
-    """The messages that dead letters become, by tenant."""
+def _groups(dead_letters: Sequence[DeadLetter], pace: Pace, queue: str) -> list[Group]:
+    """Returns the messages that replay dead letters, grouped by tenant and queue."""
     messages: dict[tuple[str, UUID], list[NewMessage]] = {}
-    for place, letter in enumerate(letters):
-        assert letter.replayed_as is not None
-        delay = pace.first_after_seconds + place * pace.spacing_seconds
-        message = replay_of(letter, message_id=letter.replayed_as, delay_seconds=delay)
-        messages.setdefault((letter.tenant, letter.queue_id), []).append(message)
+    for index, dead_letter in enumerate(dead_letters):
+        assert dead_letter.replayed_as is not None
+        delay = pace.first_after_seconds + index * pace.spacing_seconds
+        message = replay_of(dead_letter, message_id=dead_letter.replayed_as, delay_seconds=delay)
+        messages.setdefault((dead_letter.tenant, dead_letter.queue_id), []).append(message)
     return [
         Group(tenant, queue_id, queue, tuple(own)) for (tenant, queue_id), own in messages.items()
     ]
 
 
-def _replayed(letter: DeadLetter) -> Replayed:
-    assert letter.replayed_as is not None
-    return Replayed(letter.id, letter.replayed_as)
+def _replayed(dead_letter: DeadLetter) -> Replayed:
+    assert dead_letter.replayed_as is not None
+    return Replayed(dead_letter.id, dead_letter.replayed_as)
 
 
-def _letter(row: Any) -> DeadLetter:
+def _dead_letter(row: Any) -> DeadLetter:
     values = list(row)
     values[_CONTENT_TYPE] = _CONTENT_TYPES[values[_CONTENT_TYPE]]
     values[_RESOLUTION] = _RESOLUTIONS[values[_RESOLUTION]]

@@ -1,9 +1,9 @@
-"""Order per key on PostgreSQL.
+"""Ordered delivery per key on PostgreSQL.
 
-A key of a queue has a row while it has messages. A send to the key updates that row; a removal
-locks it first. So the two exclude each other: a message that is sent while its predecessor is
-removed is either seen by the removal, or finds no key. The row counts positions. Only the earliest
-message of a key is not blocked.
+A key has a row in its queue while it has messages. A send updates this row, and a removal locks it.
+So they exclude each other: a removal either sees a message that is sent at the same time, or the
+send finds no key. The row counts positions. The message with the lowest position is ready; the
+others are blocked.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Key(NamedTuple):
 
 
 class KeyPosition(NamedTuple):
-    """The state and the position of a new message."""
+    """The state of a new message, and its position within its key."""
 
     state: State
-    place: int | None
+    position: int | None
 
 
 UNKEYED = KeyPosition(State.READY, None)
@@ -43,10 +43,12 @@ class Keys:
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
 
-    async def place(self, connection: Connection, keys: Iterable[Key | None]) -> list[KeyPosition]:
-        """Reserves positions for messages with these keys, in order, and locks the keys.
+    async def reserve(
+        self, connection: Connection, keys: Iterable[Key | None]
+    ) -> list[KeyPosition]:
+        """Locks the keys and reserves a position for each message, in order.
 
-        If a message is then not stored, the key must be freed: it may have none.
+        If a message is then not stored, call `unblock` for its key: the key may have no messages.
         """
         wanted = list(keys)
         counted = Counter(key for key in wanted if key is not None)
@@ -57,43 +59,43 @@ class Keys:
         )
         last = {Key(row[0], row[1], row[2]): row[3] for row in reserved}
         following = {key: last[key] - messages for key, messages in counted.items()}
-        standings: list[KeyPosition] = []
+        positions: list[KeyPosition] = []
         for key in wanted:
             if key is None:
-                standings.append(UNKEYED)
+                positions.append(UNKEYED)
                 continue
             following[key] += 1
             is_first = following[key] == 1
-            standings.append(
+            positions.append(
                 KeyPosition(State.READY if is_first else State.BLOCKED, following[key])
             )
-        return standings
+        return positions
 
-    async def free(
+    async def unblock(
         self,
         connection: Connection,
         keys: Collection[tuple[str, UUID, str]],
         *,
         behind_run: Collection[tuple[str, UUID, str]] = (),
     ) -> set[UUID]:
-        """Unblocks the next message of each key; returns the queues that have ready messages.
-        `behind_run`: keys whose earliest message ran, and was not just removed.
+        """Unblocks the next message of each key. Returns the queues of unblocked messages.
 
-        Two statements: the second sees what was sent while the first waited.
+        `behind_run` are the keys whose first message was handled, not just removed. It takes two
+        statements, because the second sees messages that were sent while the first waited.
         """
         if not keys:
             return set()
         await self.lock(connection, keys)
-        freed = sorted(set(keys))
-        has_run = [key in behind_run for key in freed]
-        promoted = await connection.fetch(
-            SQL.unblock_keys, self._moment(), *_columns(freed), has_run
+        ordered = sorted(set(keys))
+        has_run = [key in behind_run for key in ordered]
+        unblocked = await connection.fetch(
+            SQL.unblock_keys, self._moment(), *_columns(ordered), has_run
         )
-        return {row["queue_id"] for row in promoted}
+        return {row["queue_id"] for row in unblocked}
 
-    async def take(self, connection: Connection, keys: Collection[Key]) -> None:
-        """Locks all keys that a transaction needs, before any other use; one by one they could
-        deadlock. Keys that were created but not used must be freed."""
+    async def lock_or_create(self, connection: Connection, keys: Collection[Key]) -> None:
+        """Locks all keys that a transaction needs, and creates missing ones. Locking them in one
+        statement avoids deadlocks. Call `unblock` for keys that were created but not used."""
         await connection.execute(SQL.lock_or_create_keys, *_columns(sorted(set(keys))))
 
     async def lock(self, connection: Connection, keys: Collection[tuple[str, UUID, str]]) -> None:

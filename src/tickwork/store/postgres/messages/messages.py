@@ -1,4 +1,4 @@
-"""Messages on PostgreSQL: the contract's noun over sender, claimer and settler."""
+"""Messages on PostgreSQL: send, claim, settle, read and delete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.claim import Claimer
 from tickwork.store.postgres.messages.send import Sender
 from tickwork.store.postgres.messages.settle import Settler
-from tickwork.store.postgres.messages.system_events import tell
+from tickwork.store.postgres.messages.system_events import publish
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.fair_shares import LANES_MAX
 
@@ -65,7 +65,7 @@ class PostgresMessages:
 
     async def tell(self, scope: Scope, event: NewMessage) -> int:
         check_message(event)
-        return await tell(self._database, self._sender, scope, event)
+        return await publish(self._database, self._sender, scope, event)
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         return await self._claimer.claim(scope, request)

@@ -1,8 +1,8 @@
-"""Removal of messages on PostgreSQL, and what follows from it: an ack, a death, a purge, a
-deletion.
+"""What has to be done when messages are removed: acked, dead, purged or deleted.
 
-In the same transaction the next message of each key is unblocked, batches count their items, and
-the backlog shrinks. After the commit consumers are woken, batches are completed, and counters rise.
+In the transaction that removes them, the next message of their key is unblocked, their batch counts
+them, and their bytes are freed. After the commit, consumers are woken, batches are completed and
+counters are added.
 """
 
 from __future__ import annotations
@@ -39,68 +39,68 @@ class RemovedMessage(NamedTuple):
     key: str | None
     batch_id: UUID | None
     bytes: int | None
-    passing: CounterName
+    counter: CounterName
     reason: str | None = None
 
 
 Kind = tuple[str, UUID, str | None, str | None]
-"""What messages are counted by: their first columns."""
+"""Tenant, queue id, type and source: messages are counted by these columns."""
 
 _KIND, _KEY, _BATCH_ID, _BYTES, _COLUMNS = (
-    RemovedMessage._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "passing")
+    RemovedMessage._fields.index(field) for field in ("id", "key", "batch_id", "bytes", "counter")
 )
 
 
 class RemovedMessages:
-    """Messages removed together: how many of each kind, and those that have side effects."""
+    """Messages removed in one transaction: counts by kind, and the messages whose removal has
+    effects."""
 
     def __init__(self) -> None:
-        self.passed: Counter[tuple[Kind, CounterName]] = Counter()
-        self.gone: list[RemovedMessage] = []
+        self.counts: Counter[tuple[Kind, CounterName]] = Counter()
+        self.with_effects: list[RemovedMessage] = []
 
-    def add(self, rows: Sequence[Any], passing: CounterName, reason: str | None = None) -> None:
-        """Adds rows that a statement returned; their first columns are those of
-        `RemovedMessage`."""
+    def add(self, rows: Sequence[Any], counter: CounterName, reason: str | None = None) -> None:
+        """Adds rows of a statement whose first columns are those of `RemovedMessage`."""
         for kind, messages in Counter([row[:_KIND] for row in rows]).items():
-            self.passed[kind, passing] += messages
-        self._note(rows, passing, reason)
+            self.counts[kind, counter] += messages
+        self._add_affected(rows, counter, reason)
 
-    def take_back(self, rows: Sequence[Any]) -> None:
-        """Adds withdrawn slots, which are not counted."""
-        self._note(rows, CounterName.PURGED, None)
+    def add_withdrawn(self, rows: Sequence[Any]) -> None:
+        """Adds messages of withdrawn slots, which are not counted."""
+        self._add_affected(rows, CounterName.PURGED, None)
 
-    def _note(self, rows: Sequence[Any], passing: CounterName, reason: str | None) -> None:
-        self.gone += [
-            RemovedMessage(*row[:_COLUMNS], passing, reason)  # type: ignore[call-arg]
+    def _add_affected(self, rows: Sequence[Any], counter: CounterName, reason: str | None) -> None:
+        self.with_effects += [
+            RemovedMessage(*row[:_COLUMNS], counter, reason)  # type: ignore[call-arg]
             for row in rows
             if row[_KEY] is not None or row[_BATCH_ID] is not None or row[_BYTES] is not None
         ]
 
 
 class AfterCommit(NamedTuple):
-    """The work after the commit."""
+    """What to do after the commit: counts to add, queues to wake, batches that may be complete."""
 
-    passed: Counter[tuple[Kind, CounterName]]
+    counts: Counter[tuple[Kind, CounterName]]
     queues: frozenset[UUID]
     batches: frozenset[tuple[str, UUID]]
 
 
 class Removal:
-    """Carries out what follows from a removal."""
+    """Does what has to follow a removal."""
 
     def __init__(
         self,
         moment: Moment,
         batches: BatchProgress,
         wakeups: PostgresWakeups,
-        tallies: Counters,
+        counters: Counters,
     ) -> None:
-        self._batches, self._wakeups, self._tallies = batches, wakeups, tallies
+        self._batches, self._wakeups, self._counters = batches, wakeups, counters
         self._keys = Keys(moment)
 
-    async def take_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
-        """Locks the keys of waiting messages before the messages: a transaction that unblocks
-        the next one locks the key first, too."""
+    async def lock_keys(self, connection: Connection, waiting: Sequence[Any]) -> None:
+        """Locks the keys of waiting messages. Call it before locking the messages: a transaction
+        that unblocks a message locks the key first, too."""
         keys = {
             Key(row["tenant"], row["queue_id"], row["key"])
             for row in waiting
@@ -109,63 +109,64 @@ class Removal:
         if keys:
             await self._keys.lock(connection, keys)
 
-    async def follow(
+    async def apply_effects(
         self,
         connection: Connection,
-        left: RemovedMessages,
-        room: BacklogChange,
+        removed: RemovedMessages,
+        backlog: BacklogChange,
         more_keys: Collection[Key] = (),
     ) -> AfterCommit:
-        """Runs in the transaction that removed them. Always in this order, to avoid deadlocks:
-        keys, counts, backlog."""
-        gone = left.gone
-        behind_run = keys_of(each for each in gone if was_handled(each.passing, each.reason))
-        keys = keys_of(gone).union(more_keys)
-        queues = await self._keys.free(connection, keys, behind_run=behind_run)
+        """Unblocks keys, counts items of batches and frees bytes, in the transaction that removed
+        the messages. The order avoids deadlocks."""
+        affected = removed.with_effects
+        behind_run = keys_of(each for each in affected if was_handled(each.counter, each.reason))
+        keys = keys_of(affected).union(more_keys)
+        queues = await self._keys.unblock(connection, keys, behind_run=behind_run)
         ended = [
             EndedItem(each.tenant, each.batch_id, each.id, _status(each), each.reason)
-            for each in gone
+            for each in affected
             if each.batch_id is not None
         ]
         if ended:
             await self._batches.end_items(connection, ended)
-        for each in gone:
+        for each in affected:
             if each.bytes is not None:
-                room.free(each.queue_id, each.bytes)
-        await change_backlog(connection, room)
+                backlog.free(each.queue_id, each.bytes)
+        await change_backlog(connection, backlog)
         batches = frozenset((each.tenant, each.batch_id) for each in ended)
-        return AfterCommit(left.passed, frozenset(queues), batches)
+        return AfterCommit(removed.counts, frozenset(queues), batches)
 
-    async def finish(self, aftermath: AfterCommit) -> None:
-        """Runs after the commit. The reaper repeats a completion that fails here."""
-        for (kind, passing), messages in aftermath.passed.items():
+    async def finish(self, after_commit: AfterCommit) -> None:
+        """Counts, wakes consumers and completes batches, after the commit. The reaper repeats a
+        completion that fails."""
+        for (kind, counter), messages in after_commit.counts.items():
             tenant, queue_id, type_, source = kind
-            tallied = CounterKey(queue_id, tenant, passing, type_ or "", source or "")
-            self._tallies.add(tallied, messages)
-        if aftermath.queues:
-            self._wakeups.notify(aftermath.queues)
-        if aftermath.batches:
+            counter_key = CounterKey(queue_id, tenant, counter, type_ or "", source or "")
+            self._counters.add(counter_key, messages)
+        if after_commit.queues:
+            self._wakeups.notify(after_commit.queues)
+        if after_commit.batches:
             with suppress(StoreError):
-                await self._batches.complete(aftermath.batches)
+                await self._batches.complete(after_commit.batches)
 
 
-def keys_of(gone: Iterable[RemovedMessage]) -> set[Key]:
-    """The keys of removed messages."""
-    return {Key(each.tenant, each.queue_id, each.key) for each in gone if each.key is not None}
+def keys_of(affected: Iterable[RemovedMessage]) -> set[Key]:
+    """Returns the keys of removed messages."""
+    return {Key(each.tenant, each.queue_id, each.key) for each in affected if each.key is not None}
 
 
-def _status(gone: RemovedMessage) -> ItemStatus:
-    return ItemStatus.COMPLETED if gone.passing is CounterName.DONE else ItemStatus.FAILED
+def _status(affected: RemovedMessage) -> ItemStatus:
+    return ItemStatus.COMPLETED if affected.counter is CounterName.DONE else ItemStatus.FAILED
 
 
 PURGED_AT_ONCE = 5_000
 
 
 class Purger:
-    """Deletes messages."""
+    """Deletes messages that are not claimed."""
 
-    def __init__(self, database: Database, moment: Moment, leaving: Removal) -> None:
-        self._database, self._moment, self._leaving = database, moment, leaving
+    def __init__(self, database: Database, moment: Moment, removal: Removal) -> None:
+        self._database, self._moment, self._removal = database, moment, removal
 
     async def purge(self, scope: Scope, queue_id: UUID) -> int:
         """Deletes the waiting messages of a queue, in chunks. Messages sent meanwhile stay."""
@@ -180,37 +181,39 @@ class Purger:
 
         purged = 0
         while True:
-            found, gone = await self._delete(find, REASON_PURGED)
-            purged += gone
+            found, affected = await self._delete(find, REASON_PURGED)
+            purged += affected
             if found < PURGED_AT_ONCE:
                 return purged
 
     async def delete(self, scope: Scope, queue_id: UUID, message_id: UUID) -> bool:
         """Deletes a message that is not claimed."""
-        _, gone = await self._delete(
+        _, affected = await self._delete(
             lambda connection: connection.fetch(
                 SQL.waiting_message, queue_id, message_id, scope.tenant
             ),
             REASON_DELETED,
         )
-        return gone > 0
+        return affected > 0
 
     async def _delete(
         self, find: Callable[[Connection], Awaitable[Sequence[Any]]], reason: str
     ) -> tuple[int, int]:
-        """Deletes the messages that are found, if they still wait; returns how many were found
-        and deleted."""
+        """Deletes the messages that `find` returns, unless they were claimed since. Returns how
+        many were found and how many deleted."""
 
         async def work(connection: Connection) -> tuple[int, AfterCommit]:
             found = await find(connection)
-            await self._leaving.take_keys(connection, found)
+            await self._removal.lock_keys(connection, found)
             rows = await connection.fetch(
                 SQL.delete_messages, [row["tenant"] for row in found], [row["id"] for row in found]
             )
-            left = RemovedMessages()
-            left.add(rows, CounterName.PURGED, reason)
-            return len(found), await self._leaving.follow(connection, left, BacklogChange())
+            removed = RemovedMessages()
+            removed.add(rows, CounterName.PURGED, reason)
+            return len(found), await self._removal.apply_effects(
+                connection, removed, BacklogChange()
+            )
 
-        found, aftermath = await self._database.transact(work, repeatable=False)
-        await self._leaving.finish(aftermath)
-        return found, aftermath.passed.total()
+        found, after_commit = await self._database.transact(work, repeatable=False)
+        await self._removal.finish(after_commit)
+        return found, after_commit.counts.total()

@@ -1,8 +1,8 @@
-"""Sends on PostgreSQL: groups of messages in one statement, or COPY in bulk.
+"""Sends messages on PostgreSQL: groups in one statement, or many by COPY.
 
-Messages without a key, for queues without a cap, need one statement that commits by itself. Other
-sends are one transaction: they reserve positions in their keys, store the messages, and add their
-bytes to the backlog.
+Messages without a key, for queues without a cap, are stored by one statement that commits by
+itself. Other sends are one transaction: it reserves positions in keys, stores the messages, and
+adds their bytes to the backlog.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tickwork.store.shared.group_commit import Coalescer
 BULK_MESSAGES = 5_000
 
 INSERTS_MAX = 2
-"""Maximum number of tries. The first locks the queues, so that within a transaction the second
-knows their caps."""
+"""Maximum number of attempts. The first locks the queues, so that in a transaction their caps
+cannot change before the second."""
 
 _SENT = tuple(column.name for column in SENT)
 _sent_values = compiled("m", f"({SENT_VALUES})")
 _record = compiled(
-    "group, standing, now, visible_at, expires_at, m",
-    "(group.tenant, group.queue_id, group.batch_id, standing.state, standing.place, now, "
+    "group, position, now, visible_at, expires_at, m",
+    "(group.tenant, group.queue_id, group.batch_id, position.state, position.position, now, "
     f"visible_at, expires_at, {SENT_VALUES})",
 )
 _COPIED = (
@@ -55,10 +55,8 @@ _COPIED = (
 
 
 class Group(Struct, frozen=True):
-    """Messages for one queue, stored all or none.
-
-    An exempt group ignores the queue's cap.
-    """
+    """Messages for one queue, stored together or not at all. An exempt group ignores the queue's
+    cap."""
 
     tenant: str
     queue_id: UUID
@@ -68,7 +66,7 @@ class Group(Struct, frozen=True):
     is_exempt: bool = False
 
     def keyed(self) -> list[Key | None]:
-        """The keys of its messages."""
+        """Returns the key of each message."""
         return [
             None if message.key is None else Key(self.tenant, self.queue_id, message.key)
             for message in self.messages
@@ -76,7 +74,7 @@ class Group(Struct, frozen=True):
 
 
 class Parcel(Struct, frozen=True):
-    """A caller's messages and their subscribers: queues with patterns."""
+    """Messages for one queue, with the queues that subscribe to them and their patterns."""
 
     group: Group
     subscribers: dict[tuple[UUID, str], list[str]] = {}
@@ -100,22 +98,22 @@ class Sender:
         queues: PostgresQueues,
         subscriptions: PostgresSubscriptions,
         wakeups: PostgresWakeups,
-        tallies: Counters,
+        counters: Counters,
     ) -> None:
         self._database, self._moment = database, moment
         self._queues, self._subscriptions = queues, subscriptions
-        self._wakeups, self._tallies = wakeups, tallies
+        self._wakeups, self._counters = wakeups, counters
         self._keys = Keys(moment)
         self._capped: set[UUID] = set()
         self._coalescer: Coalescer[Parcel, None] = Coalescer(self._commit, flights_max=2)
 
     async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Stores messages durably, in a group with other sends."""
+        """Stores messages, together with the sends of other callers."""
         if messages:
             try:
                 await self._submit(scope, queue, messages)
             except NotFound:
-                # It was remembered and is gone; there may be another of that name.
+                # The cached queue was deleted. There may be a new one with this name.
                 await self._submit(scope, queue, messages)
 
     async def _submit(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
@@ -123,7 +121,7 @@ class Sender:
         await self._coalescer.submit(parcel, len(messages))
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
-        """Returns the messages for their queue, with their subscribers."""
+        """Looks up the queue and the subscribers of messages."""
         return await self.with_subscribers(await self.group(scope, queue, messages))
 
     async def group(
@@ -133,7 +131,7 @@ class Sender:
         messages: Sequence[NewMessage],
         batch_id: UUID | None = None,
     ) -> Group:
-        """Returns the messages for their queue; `NotFound` if it does not exist."""
+        """Looks up the queue of messages; `NotFound` if it does not exist."""
         queue_id = await self._queues.id_of(scope, queue)
         tenant = own_tenant(scope)
         return Group(tenant, queue_id, queue, tuple(messages), batch_id)
@@ -143,7 +141,7 @@ class Sender:
         return (await self.with_subscribers(group)).copies_of(group)
 
     async def with_subscribers(self, group: Group) -> Parcel:
-        """Finds the subscribers of a group."""
+        """Looks up the subscribers of a group."""
         types = {message.type for message in group.messages if message.type is not None}
         subscribers: dict[tuple[UUID, str], list[str]] = {}
         if types:
@@ -163,7 +161,7 @@ class Sender:
             try:
                 await self._copy(await self.parcel(scope, queue, piece))
             except NotFound:
-                # As with `send`: there may be another of that name, or one subscriber less.
+                # A cached queue or subscriber was deleted. Look them up again.
                 await self._copy(await self.parcel(scope, queue, piece))
             stored += len(piece)
         return stored
@@ -172,16 +170,16 @@ class Sender:
         await self._coalescer.drain()
 
     async def _commit(self, parcels: Sequence[Parcel]) -> list[None]:
-        self.passed(await self._store_alone(parcels, new_id()))
+        self.after_commit(await self._store_parcels_alone(parcels, new_id()))
         return [None] * len(parcels)
 
-    async def _store_alone(self, parcels: Sequence[Parcel], receipt: UUID) -> list[Group]:
+    async def _store_parcels_alone(self, parcels: Sequence[Parcel], receipt: UUID) -> list[Group]:
         """Stores parcels, in one statement if possible."""
 
         async def work(connection: Connection) -> list[Group]:
-            room = BacklogChange()
-            stored = await self.store_parcels(connection, parcels, receipt, room)
-            await change_backlog(connection, room)
+            backlog = BacklogChange()
+            stored = await self.store_parcels(connection, parcels, receipt, backlog)
+            await change_backlog(connection, backlog)
             return stored
 
         if not self._needs_transaction(parcels):
@@ -198,15 +196,19 @@ class Sender:
         )
 
     async def store_parcels(
-        self, connection: Connection, parcels: Sequence[Parcel], receipt: UUID, room: BacklogChange
+        self,
+        connection: Connection,
+        parcels: Sequence[Parcel],
+        receipt: UUID,
+        backlog: BacklogChange,
     ) -> list[Group]:
-        """Stores parcels, and copies of the messages that are new; returns what was stored.
+        """Stores parcels, and copies of their new messages for subscribers.
 
-        The caller writes the backlog change at the end.
+        Returns what was stored. The caller writes the backlog change at the end of the transaction.
         """
         has_copies = any(parcel.subscribers for parcel in parcels)
         groups = [parcel.group for parcel in parcels]
-        stored = await self.store(connection, groups, receipt, room, says_which=has_copies)
+        stored = await self.store(connection, groups, receipt, backlog, returns_ids=has_copies)
         if not has_copies:
             return stored
         copies = [
@@ -215,7 +217,7 @@ class Sender:
             for copy in parcel.copies_of(group)
         ]
         if copies:
-            stored += await self.store(connection, copies, new_id(), room)
+            stored += await self.store(connection, copies, new_id(), backlog)
         return stored
 
     async def store(
@@ -223,26 +225,26 @@ class Sender:
         connection: Connection,
         groups: Sequence[Group],
         receipt: UUID,
-        room: BacklogChange,
+        backlog: BacklogChange,
         *,
-        says_which: bool = False,
+        returns_ids: bool = False,
     ) -> list[Group]:
         """Stores groups; `NotFound` if a queue is gone. The caller writes the backlog change.
 
         With keys, or for a queue with a cap, it must run in a transaction. Returns the new messages
-        of each group, exactly if `says_which`.
+        of each group, exactly if `returns_ids`.
         """
         keys = [key for group in groups for key in group.keyed()]
-        standings = await self._keys.place(connection, keys)
-        rows = await self._insert(connection, groups, receipt, standings, says_which=says_which)
+        positions = await self._keys.reserve(connection, keys)
+        rows = await self._insert(connection, groups, receipt, positions, returns_ids=returns_ids)
         if any(keys) and sum(row["messages"] or 0 for row in rows) < len(keys):
-            # Some were there already: their key may have been made for nothing.
-            await self._keys.free(connection, [key for key in keys if key is not None])
+            # Some messages existed already, so their key may have been created without messages.
+            await self._keys.unblock(connection, [key for key in keys if key is not None])
         sizes = {row["id"]: row["bytes"] for row in rows if row["is_capped"] and row["messages"]}
         for group in {group.queue_id: group for group in groups}.values():
             if group.queue_id in sizes:
                 size = sizes[group.queue_id]
-                room.take(group.queue_id, group.queue, size, is_exempt=group.is_exempt)
+                backlog.take(group.queue_id, group.queue, size, is_exempt=group.is_exempt)
         return _stored(groups, rows)
 
     async def _insert(
@@ -250,11 +252,11 @@ class Sender:
         connection: Connection,
         groups: Sequence[Group],
         receipt: UUID,
-        standings: Sequence[KeyPosition],
+        positions: Sequence[KeyPosition],
         *,
-        says_which: bool = False,
+        returns_ids: bool = False,
     ) -> list[asyncpg.Record]:
-        """Runs the statement, and again if a queue has gained or lost a cap."""
+        """Stores messages. Repeats the statement if a queue has gained or lost a cap."""
         queue_ids = {group.queue_id for group in groups}
         for _ in range(INSERTS_MAX):
             capped = queue_ids & self._capped
@@ -262,19 +264,19 @@ class Sender:
                 SQL.send,
                 self._moment(),
                 receipt,
-                says_which or bool(capped),
+                returns_ids or bool(capped),
                 list(queue_ids),
                 list(capped),
-                *_columns(groups, standings),
+                *_columns(groups, positions),
             )
             if len(found) < len(queue_ids):
                 self._queues.forget(queue_ids)
                 self._subscriptions.forget()
                 raise NotFound("queue", ", ".join(sorted({group.queue for group in groups})))
-            really = {row["id"] for row in found if row["is_capped"]}
-            if really == capped:
+            capped_now = {row["id"] for row in found if row["is_capped"]}
+            if capped_now == capped:
                 return found
-            self._capped = (self._capped - queue_ids) | really
+            self._capped = (self._capped - queue_ids) | capped_now
             if not connection.is_in_transaction():
                 break
         raise _CapUnknown
@@ -283,42 +285,42 @@ class Sender:
         group = parcel.group
 
         async def work(connection: Connection) -> list[Group]:
-            room, copies = BacklogChange(), parcel.copies_of(group)
-            await self.copy_in(connection, group, room)
-            stored = await self.store(connection, copies, new_id(), room) if copies else []
-            await change_backlog(connection, room)
+            backlog, copies = BacklogChange(), parcel.copies_of(group)
+            await self.copy_in(connection, group, backlog)
+            stored = await self.store(connection, copies, new_id(), backlog) if copies else []
+            await change_backlog(connection, backlog)
             return [group, *stored]
 
         try:
             stored = await self._database.transact(work, repeatable=False)
         except asyncpg.UniqueViolationError:
-            # Some are there already: the slower way leaves those alone.
-            stored = await self._store_alone([parcel], new_id())
-        self.passed(stored)
+            # Some messages exist already. The INSERT skips these.
+            stored = await self._store_parcels_alone([parcel], new_id())
+        self.after_commit(stored)
 
-    async def copy_in(self, connection: Connection, group: Group, room: BacklogChange) -> None:
+    async def copy_in(self, connection: Connection, group: Group, backlog: BacklogChange) -> None:
         """Stores a group by COPY in a transaction; raises the driver's error if an id is in use.
         The caller writes the backlog change."""
         await self._insert(connection, [_without_messages(group)], new_id(), ())
-        standings = await self._keys.place(connection, group.keyed())
+        positions = await self._keys.reserve(connection, group.keyed())
         now = self._moment() or await connection.fetchval(SQL.read_clock)
         await connection.copy_records_to_table(
-            "tickwork_messages", records=_records(group, standings, now), columns=_COPIED
+            "tickwork_messages", records=_records(group, positions, now), columns=_COPIED
         )
         if group.queue_id in self._capped:
             size = sum(len(message.body) for message in group.messages)
-            room.take(group.queue_id, group.queue, size, is_exempt=group.is_exempt)
+            backlog.take(group.queue_id, group.queue, size, is_exempt=group.is_exempt)
 
-    def passed(self, groups: Iterable[Group]) -> None:
-        """After the commit: counts the messages and wakes consumers."""
+    def after_commit(self, groups: Iterable[Group]) -> None:
+        """Counts the messages and wakes consumers, after the commit."""
         groups = list(groups)
         sent = Counter(
             CounterKey(group.queue_id, group.tenant, CounterName.SENT, m.type or "", m.source or "")
             for group in groups
             for m in group.messages
         )
-        for tallied, messages in sent.items():
-            self._tallies.add(tallied, messages)
+        for counter, messages in sent.items():
+            self._counters.add(counter, messages)
         self.wake({group.queue_id for group in groups})
 
     def wake(self, queue_ids: Iterable[UUID]) -> None:
@@ -327,19 +329,20 @@ class Sender:
 
 
 class _CapUnknown(Exception):
-    """A queue has gained or lost a cap: nothing was stored."""
+    """A queue has gained or lost a cap since it was cached. Nothing was stored."""
 
 
 def _stored(groups: Sequence[Group], rows: Sequence[asyncpg.Record]) -> list[Group]:
-    """The new messages of each group; all of them if the statement does not say which."""
-    names = {row["id"]: zip(row["tenants"] or (), row["ids"] or (), strict=True) for row in rows}
-    said = {row["id"] for row in rows if row["ids"] is not None or not row["messages"]}
-    new = {(queue_id, *name): True for queue_id in said for name in names[queue_id]}
+    """Returns the new messages of each group, or all of them if the statement returned no ids."""
+    new_ids = {row["id"]: zip(row["tenants"] or (), row["ids"] or (), strict=True) for row in rows}
+    queues_with_ids = {row["id"] for row in rows if row["ids"] is not None or not row["messages"]}
+    new = {(queue_id, *name): True for queue_id in queues_with_ids for name in new_ids[queue_id]}
     stored: list[Group] = []
     for group in groups:
         sent, own = group.messages, (group.queue_id, group.tenant)
-        if group.queue_id in said:
-            sent = tuple([each for each in sent if new.pop((*own, each.id), False)])  # Each once.
+        if group.queue_id in queues_with_ids:
+            # Of two messages with one id at most one is stored.
+            sent = tuple([each for each in sent if new.pop((*own, each.id), False)])
         stored.append(group if sent is group.messages else structs.replace(group, messages=sent))
     return stored
 
@@ -358,8 +361,8 @@ def _without_messages(group: Group) -> Group:
     return Group(group.tenant, group.queue_id, group.queue, ())
 
 
-def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[Sequence[Any]]:
-    """The messages of all groups as columns."""
+def _columns(groups: Sequence[Group], positions: Sequence[KeyPosition]) -> list[Sequence[Any]]:
+    """Returns the messages of all groups as columns."""
     pairs = [(group, message) for group in groups for message in group.messages]
     messages = [message for _, message in pairs]
     sent = zip(*map(_sent_values, messages), strict=True) if messages else [()] * len(_SENT)
@@ -367,8 +370,8 @@ def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[
         [group.tenant for group, _ in pairs],
         [group.queue_id for group, _ in pairs],
         [group.batch_id for group, _ in pairs],
-        [standing.state for standing in standings],
-        [standing.place for standing in standings],
+        [position.state for position in positions],
+        [position.position for position in positions],
         [m.delay_seconds for m in messages],
         [m.expires_after_seconds for m in messages],
         *sent,
@@ -376,10 +379,10 @@ def _columns(groups: Sequence[Group], standings: Sequence[KeyPosition]) -> list[
 
 
 def _records(
-    group: Group, standings: Sequence[KeyPosition], now: datetime
+    group: Group, positions: Sequence[KeyPosition], now: datetime
 ) -> Iterable[tuple[Any, ...]]:
-    for m, standing in zip(group.messages, standings, strict=True):
+    for m, position in zip(group.messages, positions, strict=True):
         visible_at = now + timedelta(seconds=m.delay_seconds) if m.delay_seconds else now
         expiry = m.expires_after_seconds
         expires_at = None if expiry is None else visible_at + timedelta(seconds=expiry)
-        yield _record(group, standing, now, visible_at, expires_at, m)
+        yield _record(group, position, now, visible_at, expires_at, m)

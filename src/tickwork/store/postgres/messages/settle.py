@@ -1,4 +1,4 @@
-"""Settlements on PostgreSQL: those of many callers in one transaction."""
+"""Settles messages on PostgreSQL: the settlements of many callers in one transaction."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from tickwork.store.shared.group_commit import Coalescer
 class Settler:
     """Settles claims."""
 
-    def __init__(self, database: Database, sender: Sender, ender: EndingWriter) -> None:
-        self._database, self._sender, self._ender = database, sender, ender
+    def __init__(self, database: Database, sender: Sender, ending_writer: EndingWriter) -> None:
+        self._database, self._sender, self._ending_writer = database, sender, ending_writer
         self._coalescer: Coalescer[Settlement, SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
-        self._joiner = JointSettler(database, ender, self._caused)
-        self.sightings = ender.sightings
+        self._joiner = JointSettler(database, ending_writer, self._caused)
+        self.sightings = ending_writer.sightings
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
         check_settlement(settlement)
-        strange = {ending.claim for ending in settlement.endings if not _is_own(scope, ending)}
+        foreign = {ending.claim for ending in settlement.endings if not _is_own(scope, ending)}
         own = settlement.endings
-        if strange:
-            own = tuple(ending for ending in own if ending.claim not in strange)
+        if foreign:
+            own = tuple(ending for ending in own if ending.claim not in foreign)
         result = SettleResult()
         if own:
             items = sum(len(batch.items) for ending in own for batch in ending.batches)
             result = await self._coalescer.submit(Settlement(own), len(own) + items)
-        if not strange:
+        if not foreign:
             return result
-        refused = strange.union(result.refused)
-        held = (ending.claim for ending in settlement.endings)
-        return structs.replace(result, refused=tuple(each for each in held if each in refused))
+        refused = foreign.union(result.refused)
+        claims = (ending.claim for ending in settlement.endings)
+        return structs.replace(result, refused=tuple(each for each in claims if each in refused))
 
     async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         check_settlement(settlement)
         endings = settlement.endings
-        if strange := [ending.claim.id for ending in endings if not _is_own(scope, ending)]:
-            raise ClaimLost(strange)
+        if foreign := [ending.claim.id for ending in endings if not _is_own(scope, ending)]:
+            raise ClaimLost(foreign)
         try:
             await self._joiner.settle(endings, joined)
         except NotFound:
@@ -70,7 +70,7 @@ class Settler:
         try:
             return await self._carry_out(settlements)
         except NotFound:
-            # A queue that was remembered is gone; there may be another, or one subscriber less.
+            # A cached queue or subscriber was deleted. Look them up again.
             return await self._carry_out(settlements)
 
     async def _carry_out(self, settlements: Sequence[Settlement]) -> list[SettleResult]:
@@ -79,12 +79,11 @@ class Settler:
         if ended is None or len(ended.done) < len(endings):
             ended = await self._settle_rest(endings, ended)
         stops = [*accumulate(len(settlement.endings) for settlement in settlements)]
-        return [ended.result(endings, *places) for places in pairwise([0, *stops])]
+        return [ended.result(endings, *bounds) for bounds in pairwise([0, *stops])]
 
     async def _ack_plain(self, endings: Sequence[Ending]) -> EndedMessages | None:
-        """The common case in one statement: acks without side effects other than a slot's
-        success. If any has another side effect, nothing is done. Returns None if the outcome is
-        unknown."""
+        """The fast path: acks without key, batch or cap, in one statement. Returns None if it is
+        unknown whether they were stored."""
         if any(
             ending.fate is not Fate.ACK
             or ending.sends
@@ -95,11 +94,12 @@ class Settler:
             return EndedMessages.nothing()
         try:
             settled = await self._database.run(
-                lambda connection: self._ender.ack_plain(connection, endings), repeatable=False
+                lambda connection: self._ending_writer.ack_plain(connection, endings),
+                repeatable=False,
             )
         except StoreUnavailable:
             return None
-        await self._ender.finish(settled)
+        await self._ending_writer.finish(settled)
         return settled.ended
 
     async def _settle_rest(
@@ -107,59 +107,64 @@ class Settler:
     ) -> EndedMessages:
         """Settles the remaining claims in one transaction."""
         before = known or EndedMessages.nothing()
-        rest = [place for place in range(len(endings)) if place not in before.done]
-        left = [endings[place] for place in rest]
-        caused = await self._caused(left)
+        rest = [index for index in range(len(endings)) if index not in before.done]
+        remaining = [endings[index] for index in rest]
+        caused = await self._caused(remaining)
 
         async def work(connection: Connection) -> Settled:
-            return await self._ender.carry_out(connection, left, caused)
+            return await self._ending_writer.carry_out(connection, remaining, caused)
 
-        # An answer may get lost after the commit: then ask again, and believe a refusal only where
-        # somebody else may really have got the message.
-        is_sure = known is not None
+        # The reply may be lost after the commit. Then run it again, and check the claims that the
+        # second run refuses: the first run may have settled them.
+        is_outcome_known = known is not None
         try:
-            settled = await self._database.transact(work, repeatable=not is_sure)
+            settled = await self._database.transact(work, repeatable=not is_outcome_known)
         except StoreUnavailable:
-            if not is_sure:
+            if not is_outcome_known:
                 raise
-            is_sure = False
+            is_outcome_known = False
             settled = await self._database.transact(work)
-        ended = settled.ended if is_sure else await self._with_own(left, settled.ended)
-        await self._ender.finish(settled)
+        ended = (
+            settled.ended
+            if is_outcome_known
+            else await self._with_settled_before(remaining, settled.ended)
+        )
+        await self._ending_writer.finish(settled)
         return before._replace(
-            done=before.done.union(rest[place] for place in ended.done),
-            duplicates=before.duplicates.union(rest[place] for place in ended.duplicates),
+            done=before.done.union(rest[index] for index in ended.done),
+            duplicates=before.duplicates.union(rest[index] for index in ended.duplicates),
         )
 
-    async def _with_own(self, endings: Sequence[Ending], ended: EndedMessages) -> EndedMessages:
-        """Counts refused claims as settled if their node was never ended: the lost answer was a
-        success."""
-        refused = [place for place in range(len(endings)) if place not in ended.done]
-        holders = list({endings[place].claim.holder for place in refused})
-        still = await self._database.run(
+    async def _with_settled_before(
+        self, endings: Sequence[Ending], ended: EndedMessages
+    ) -> EndedMessages:
+        """If the node is still alive, an earlier call settled the refused claims."""
+        refused = [index for index in range(len(endings)) if index not in ended.done]
+        holders = list({endings[index].claim.holder for index in refused})
+        found = await self._database.run(
             lambda connection: connection.fetch(SQL.nodes_not_ended, holders)
         )
-        alive = {row["id"] for row in still}
-        own = {place for place in refused if endings[place].claim.holder in alive}
+        alive = {row["id"] for row in found}
+        own = {index for index in refused if endings[index].claim.holder in alive}
         return ended._replace(done=ended.done | own)
 
     async def _caused(self, endings: Sequence[Ending]) -> CausedMessages:
-        """Finds the queues and subscribers of what the endings send."""
+        """Looks up the queues and subscribers of the messages that the endings send."""
         sends: dict[int, list[Parcel]] = {}
         batches: dict[int, list[PreparedBatch]] = {}
-        for place, ending in enumerate(endings):
+        for index, ending in enumerate(endings):
             scope = Scope(ending.claim.tenant)
             for send in ending.sends:
                 parcel = await self._sender.parcel(scope, send.queue, [send.message])
-                sends.setdefault(place, []).append(parcel)
+                sends.setdefault(index, []).append(parcel)
             for batch in ending.batches:
                 group = await self._sender.group(scope, batch.queue, batch.items, batch.id)
-                whole = PreparedBatch(batch.id, group, batch.completion_queue)
-                batches.setdefault(place, []).append(whole)
+                prepared = PreparedBatch(batch.id, group, batch.completion_queue)
+                batches.setdefault(index, []).append(prepared)
         return CausedMessages(sends, batches)
 
 
 def _is_own(scope: Scope, ending: Ending) -> bool:
     """Whether the scope can have this claim."""
-    held = ending.claim
-    return is_possible_claim(held) and (scope.is_system or held.tenant == scope.tenant)
+    claim = ending.claim
+    return is_possible_claim(claim) and (scope.is_system or claim.tenant == scope.tenant)

@@ -1,7 +1,8 @@
-"""The statements of a settlement on PostgreSQL.
+"""Statements of a settlement on PostgreSQL: endings in bulk, each checked against its fence.
 
-First the attempts at slots are recorded. Then rows whose claims are valid are deleted or made
-ready. Only for those rows the effects follow: schedules, sends, keys, counters.
+First the attempts of slots are recorded. Then the rows that are still claimed are deleted or made
+ready again. Then the effects of these rows happen, and only theirs: schedules, sends, keys and
+counters.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.backlog import BacklogChange
-from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_whole
+from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_batches
 from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages, keys_of
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
-from tickwork.store.postgres.messages.system_events import death_events
+from tickwork.store.postgres.messages.system_events import dead_letter_events
 from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
 from tickwork.store.postgres.schedules.slot_outcome import (
     SlotOutcomes,
@@ -36,12 +37,12 @@ from tickwork.store.shared.row_hints import RowHints
 T = TypeVar("T")
 
 LOOKS_MAX = 3
-"""Maximum number of tries. A row that moves during the search, because its lease is extended, is
-missed: search again."""
+"""Maximum number of searches for claimed rows. A search misses a row whose lease is extended at
+the same time."""
 
 
 class CausedMessages(NamedTuple):
-    """Messages and batches that endings send, by index."""
+    """Messages and batches that endings send, by the index of the ending."""
 
     sends: Mapping[int, Sequence[Parcel]]
     batches: Mapping[int, Sequence[PreparedBatch]]
@@ -51,119 +52,131 @@ NOTHING = CausedMessages({}, {})
 
 
 class EndedMessages(NamedTuple):
-    """Which endings counted, and which of them were duplicates, by index."""
+    """Which endings were carried out, and which of them were duplicates, by index; and their
+    effects."""
 
     done: set[int]
     duplicates: set[int]
-    left: RemovedMessages
-    back: list[CounterKey]
-    moved: list[Group]
-    ready: set[UUID]
-    buried: list[Any]
+    removed: RemovedMessages
+    retried: list[CounterKey]
+    dead_letter_sends: list[Group]
+    queues_to_wake: set[UUID]
+    dead_rows: list[Any]
 
     @classmethod
     def nothing(cls) -> EndedMessages:
-        """Nothing has ended."""
+        """Returns a result without endings."""
         return cls(set(), set(), RemovedMessages(), [], [], set(), [])
 
     def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
-        """The result for some of the endings."""
+        """Returns the result of the endings from index `start` to before `stop`."""
         if len(self.done) == len(endings) and not self.duplicates:
             return SettleResult()
-        places = range(start, stop)
+        indexes = range(start, stop)
         return SettleResult(
-            tuple(endings[place].claim for place in places if place not in self.done),
-            tuple(endings[place].claim for place in places if place in self.duplicates),
+            tuple(endings[index].claim for index in indexes if index not in self.done),
+            tuple(endings[index].claim for index in indexes if index in self.duplicates),
         )
 
 
 class Settled(NamedTuple):
-    """Endings that were carried out, and the work after the commit."""
+    """Endings that were carried out, and what to do after the commit."""
 
     ended: EndedMessages
     sent: Sequence[Group]
-    aftermath: AfterCommit
+    after_commit: AfterCommit
 
 
 class EndingWriter:
     """Carries out endings."""
 
-    def __init__(self, moment: Moment, sender: Sender, leaving: Removal, tallies: Counters) -> None:
+    def __init__(
+        self, moment: Moment, sender: Sender, removal: Removal, counters: Counters
+    ) -> None:
         self._moment, self._sender, self._keys = moment, sender, Keys(moment)
-        self._leaving, self._tallies, self._slots = leaving, tallies, SlotOutcomes(moment)
+        self._removal, self._counters, self._slots = removal, counters, SlotOutcomes(moment)
         self.sightings: RowHints[tuple[int, int]] = RowHints()
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
         """Carries out endings. Of several endings of one claim the first counts."""
-        places: dict[Claim, int] = {}
-        for place, ending in enumerate(endings):
-            places.setdefault(ending.claim, place)
+        indexes: dict[Claim, int] = {}
+        for index, ending in enumerate(endings):
+            indexes.setdefault(ending.claim, index)
         recorded = await self._slots.record(
-            connection, [endings[place] for place in places.values()]
+            connection, [endings[index] for index in indexes.values()]
         )
         ended = EndedMessages.nothing()
         for _ in range(LOOKS_MAX):
-            left = [place for place in places.values() if place not in ended.done]
-            if not left:
+            remaining = [index for index in indexes.values() if index not in ended.done]
+            if not remaining:
                 break
-            await self._end(connection, endings, left, ended)
-        doubles = [endings[place].claim for place in ended.duplicates]
-        await self._slots.forget(connection, doubles, recorded)
+            await self._end(connection, endings, remaining, ended)
+        doubled = [endings[index].claim for index in ended.duplicates]
+        await self._slots.forget(connection, doubled, recorded)
         counted = ended.done - ended.duplicates
-        effects = effects_of(recorded, [endings[place].claim for place in sorted(counted)])
-        parcels, wholes = _of(counted, caused.sends), _of(counted, caused.batches)
-        behind = await self._slots.keys_to_take(connection, effects)
-        needed = await self._take_keys(
-            connection, parcels, wholes, ended, behind=behind, has_effects=bool(effects)
+        effects = effects_of(recorded, [endings[index].claim for index in sorted(counted)])
+        parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
+        withdrawable = await self._slots.keys_to_take(connection, effects)
+        needed = await self._lock_keys(
+            connection,
+            parcels,
+            batches,
+            ended,
+            withdrawable=withdrawable,
+            has_effects=bool(effects),
         )
         paused: list[ScheduleKey] = []
         if effects:
-            has_more, paused = await self._slots.carry_out(connection, effects, behind, ended.left)
-            ended.ready.update({SCHEDULES_TOPIC} if has_more else ())
-        if ended.buried:
+            has_more, paused = await self._slots.carry_out(
+                connection, effects, withdrawable, ended.removed
+            )
+            ended.queues_to_wake.update({SCHEDULES_TOPIC} if has_more else ())
+        if ended.dead_rows:
             died = paused_by(recorded, effects, paused)
-            ended.moved.extend(await death_events(connection, ended.buried, died))
-        room, sent = BacklogChange(), list[Group]()
-        # What died comes before what is sent with its end, where both have the same key.
-        if ended.moved:
-            sent += await self._sender.store(connection, ended.moved, new_id(), room)
+            ended.dead_letter_sends.extend(
+                await dead_letter_events(connection, ended.dead_rows, died)
+            )
+        backlog, sent = BacklogChange(), list[Group]()
+        # With equal keys, a dead message precedes the messages that its ending sends.
+        if ended.dead_letter_sends:
+            sent += await self._sender.store(connection, ended.dead_letter_sends, new_id(), backlog)
         if parcels:
-            sent += await self._sender.store_parcels(connection, parcels, new_id(), room)
-        if wholes:
-            sent += await store_whole(connection, self._moment(), wholes, self._sender, room)
-        aftermath = await self._leaving.follow(connection, ended.left, room, needed)
-        empty = {(each.group.tenant, each.id) for each in wholes if not each.group.messages}
-        return Settled(ended, sent, aftermath._replace(batches=aftermath.batches | empty))
+            sent += await self._sender.store_parcels(connection, parcels, new_id(), backlog)
+        if batches:
+            sent += await store_batches(connection, self._moment(), batches, self._sender, backlog)
+        after_commit = await self._removal.apply_effects(connection, ended.removed, backlog, needed)
+        empty = {(each.group.tenant, each.id) for each in batches if not each.group.messages}
+        return Settled(ended, sent, after_commit._replace(batches=after_commit.batches | empty))
 
-    async def _take_keys(
+    async def _lock_keys(
         self,
         connection: Connection,
         parcels: Sequence[Parcel],
-        wholes: Sequence[PreparedBatch],
+        batches: Sequence[PreparedBatch],
         ended: EndedMessages,
         *,
-        behind: set[Key],
+        withdrawable: set[Key],
         has_effects: bool,
     ) -> set[Key]:
-        """Locks the keys of what is sent and removed, all at once and before schedules; returns
-        the keys of sends and those of slots that may be withdrawn."""
+        """Locks all keys that this transaction sends to or unblocks, before it locks schedules.
+        Returns the keys of sends and of slots that may be withdrawn."""
         groups = [
             group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
-        groups += [whole.group for whole in wholes]
-        keyed = [key for group in (*groups, *ended.moved) for key in group.keyed()]
-        needed = {key for key in keyed if key is not None} | behind
-        if groups or ended.moved or behind or has_effects:
-            keys = needed | keys_of(ended.left.gone)
+        groups += [batch.group for batch in batches]
+        keyed = [key for group in (*groups, *ended.dead_letter_sends) for key in group.keyed()]
+        needed = {key for key in keyed if key is not None} | withdrawable
+        if groups or ended.dead_letter_sends or withdrawable or has_effects:
+            keys = needed | keys_of(ended.removed.with_effects)
             if keys:
-                await self._keys.take(connection, keys)
+                await self._keys.lock_or_create(connection, keys)
         return needed
 
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, including successes of slots; nothing if any has other side
-        effects, or occurs twice."""
+        """Acks in one statement, including successes of slots. Does nothing if an ack has other
+        effects or occurs twice."""
         ended = EndedMessages.nothing()
         tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
@@ -183,70 +196,70 @@ class EndingWriter:
             ended.done.update([number - 1 for number in row["numbers"]])
             ended.duplicates.update([number - 1 for number in row["doubles"] or ()])
             kind = (row["tenant"], row["queue_id"], row["type"], row["source"])
-            ended.left.passed[kind, CounterName.DONE] += len(row["numbers"])
-        return Settled(ended, (), AfterCommit(ended.left.passed, frozenset(), frozenset()))
+            ended.removed.counts[kind, CounterName.DONE] += len(row["numbers"])
+        return Settled(ended, (), AfterCommit(ended.removed.counts, frozenset(), frozenset()))
 
     async def finish(self, settled: Settled) -> None:
-        """Runs after the commit."""
+        """Counts, wakes consumers and completes batches, after the commit."""
         if settled.sent:
-            self._sender.passed(settled.sent)
-        for tallied, messages in Counter(settled.ended.back).items():
-            self._tallies.add(tallied, messages)
-        if settled.ended.ready:
-            self._sender.wake(settled.ended.ready)
-        await self._leaving.finish(settled.aftermath)
+            self._sender.after_commit(settled.sent)
+        for counter, messages in Counter(settled.ended.retried).items():
+            self._counters.add(counter, messages)
+        if settled.ended.queues_to_wake:
+            self._sender.wake(settled.ended.queues_to_wake)
+        await self._removal.finish(settled.after_commit)
 
     async def _end(
         self,
         connection: Connection,
         endings: Sequence[Ending],
-        left: Sequence[int],
+        remaining: Sequence[int],
         ended: EndedMessages,
     ) -> None:
         by_fate: dict[Fate, list[int]] = {}
-        for place in left:
-            by_fate.setdefault(endings[place].fate, []).append(place)
+        for index in remaining:
+            by_fate.setdefault(endings[index].fate, []).append(index)
         if acks := by_fate.get(Fate.ACK):
             await self._ack(connection, endings, acks, ended)
         if backs := by_fate.get(Fate.RETRY, []) + by_fate.get(Fate.RELEASE, []):
             await self._put_back(connection, endings, backs, ended)
         if dead := by_fate.get(Fate.DEAD):
-            await self._bury(connection, endings, dead, ended)
+            await self._make_dead(connection, endings, dead, ended)
 
     async def _ack(
         self,
         connection: Connection,
         endings: Sequence[Ending],
-        places: Sequence[int],
+        indexes: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, places))
-        _acked(acked, endings, places, ended)
+        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, indexes))
+        _add_acked(acked, endings, indexes, ended)
 
     async def _put_back(
         self,
         connection: Connection,
         endings: Sequence[Ending],
-        places: Sequence[int],
+        indexes: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        """Makes messages ready again whose claims are valid."""
-        chosen = [endings[place] for place in places]
-        back = await connection.fetch(
+        """Makes messages that are still claimed ready again."""
+        chosen = [endings[index] for index in indexes]
+        retried = await connection.fetch(
             SQL.retry,
             self._moment(),
-            *_fences(endings, places),
+            *_fences(endings, indexes),
             [ending.delay_seconds for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
             [ending.error for ending in chosen],
         )
-        for row in back:
-            place = places[row["number"] - 1]
-            ended.done.add(place)
-            if endings[place].delay_seconds == 0:
-                ended.ready.add(row["queue_id"])
-            if endings[place].fate is Fate.RETRY:
-                ended.back.append(
+        for row in retried:
+            index = indexes[row["number"] - 1]
+            ended.done.add(index)
+            if endings[index].delay_seconds == 0:
+                ended.queues_to_wake.add(row["queue_id"])
+            if endings[index].fate is Fate.RETRY:
+                ended.retried.append(
                     CounterKey(
                         row["queue_id"],
                         row["tenant"],
@@ -256,53 +269,53 @@ class EndingWriter:
                     )
                 )
 
-    async def _bury(
+    async def _make_dead(
         self,
         connection: Connection,
         endings: Sequence[Ending],
-        places: Sequence[int],
+        indexes: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        """Moves messages whose claims are valid to the dead letters, and on to the dead-letter
+        """Makes dead letters of messages that are still claimed, and notes those for a dead-letter
         queue."""
-        chosen = [endings[place] for place in places]
-        buried = await connection.fetch(
+        chosen = [endings[index] for index in indexes]
+        dead_rows = await connection.fetch(
             SQL.record_dead_letters,
             self._moment(),
-            *_fences(endings, places),
+            *_fences(endings, indexes),
             [new_id() for _ in chosen],
             [ending.reason or "failed" for ending in chosen],
             [ending.error for ending in chosen],
             [fingerprint(ending.error) for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
         )
-        for row in sorted(buried, key=lambda row: row["number"]):
-            ended.done.add(places[row["number"] - 1])
-            ended.left.add([row], CounterName.DEAD, row["reason"])
+        for row in sorted(dead_rows, key=lambda row: row["number"]):
+            ended.done.add(indexes[row["number"] - 1])
+            ended.removed.add([row], CounterName.DEAD, row["reason"])
             if row["onward_id"] is not None:
-                ended.moved.append(_onward(row))
-        ended.buried.extend(buried)
+                ended.dead_letter_sends.append(_for_dead_letter_queue(row))
+        ended.dead_rows.extend(dead_rows)
 
 
-def _of(places: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
-    """What was caused at these indexes, in order."""
-    return [each for place in sorted(places & caused.keys()) for each in caused[place]]
+def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
+    """Returns the messages or batches that the endings at these indexes send, in order."""
+    return [each for index in sorted(indexes & caused.keys()) for each in caused[index]]
 
 
-def _acked(
-    rows: Sequence[Any], endings: Sequence[Ending], places: Sequence[int], ended: EndedMessages
+def _add_acked(
+    rows: Sequence[Any], endings: Sequence[Ending], indexes: Sequence[int], ended: EndedMessages
 ) -> None:
-    """Notes acked messages."""
-    ended.done.update([places[row["number"] - 1] for row in rows])
-    ended.duplicates.update([places[row["number"] - 1] for row in rows if not row["fresh"]])
-    reasons = [skip_reason(endings[places[row["number"] - 1]]) for row in rows]
+    """Adds acked messages to the result."""
+    ended.done.update([indexes[row["number"] - 1] for row in rows])
+    ended.duplicates.update([indexes[row["number"] - 1] for row in rows if not row["fresh"]])
+    reasons = [skip_reason(endings[indexes[row["number"] - 1]]) for row in rows]
     for reason in set(reasons):
         alike = [row for row, own in zip(rows, reasons, strict=True) if own == reason]
-        ended.left.add(alike, CounterName.DONE, reason)
+        ended.removed.add(alike, CounterName.DONE, reason)
 
 
-def _onward(row: Any) -> Group:
-    """A dead message as a new message of the dead-letter queue."""
+def _for_dead_letter_queue(row: Any) -> Group:
+    """Returns a dead message as a new message for the dead-letter queue."""
     message = NewMessage(
         id=row["id"],
         body=row["body"],
@@ -320,15 +333,15 @@ def _onward(row: Any) -> Group:
 
 
 def _fences(
-    endings: Sequence[Ending], places: Sequence[int]
+    endings: Sequence[Ending], indexes: Sequence[int]
 ) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
-    return _columns([endings[place].claim for place in places])
+    return _columns([endings[index].claim for index in indexes])
 
 
-def _columns(held: Sequence[Claim]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
+def _columns(claims: Sequence[Claim]) -> tuple[list[str], list[UUID], list[int], list[UUID]]:
     return (
-        [each.tenant for each in held],
-        [each.id for each in held],
-        [each.number for each in held],
-        [each.holder for each in held],
+        [each.tenant for each in claims],
+        [each.id for each in claims],
+        [each.number for each in claims],
+        [each.holder for each in claims],
     )

@@ -1,4 +1,4 @@
-"""Subscriptions on PostgreSQL, cached briefly: every send needs them."""
+"""Subscriptions on PostgreSQL, cached for a second because every send reads them."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.queues import PostgresQueues
 
-REMEMBERED_SECONDS = 1.0
-"""Seconds to cache subscriptions. Another process may change them."""
+CACHED_SUBSCRIPTIONS_SECONDS = 1.0
+"""Seconds to cache subscriptions, which other processes may change."""
 
-REMEMBERED_MAX = 10_000
-"""Maximum number of subscriptions cached for all tenants. With more, they are cached by tenant."""
+CACHED_SUBSCRIPTIONS_MAX = 10_000
+"""Maximum number of subscriptions to cache for all tenants. If there are more, each tenant's are
+read when they are needed."""
 
 
-class _Known(NamedTuple):
-    """Cached subscriptions: of all tenants, or (`is_whole` False) of those that were read."""
+class _Cache(NamedTuple):
+    """Cached subscriptions: of all tenants (`is_complete`), or of those that were read."""
 
     of: dict[str | None, tuple[Subscription, ...]]
-    is_whole: bool
+    is_complete: bool
     until_monotonic: float
 
 
-_NOTHING_KNOWN = _Known({}, is_whole=False, until_monotonic=0.0)
+_EMPTY_CACHE = _Cache({}, is_complete=False, until_monotonic=0.0)
 
 
 class PostgresSubscriptions:
-    """Subscriptions of queues."""
+    """Which queues get copies of which types."""
 
     def __init__(self, database: Database, moment: Moment, queues: PostgresQueues) -> None:
         self._database, self._moment, self._queues = database, moment, queues
-        self._known = _NOTHING_KNOWN
-        self._forgotten = 0
+        self._cache = _EMPTY_CACHE
+        self._generation = 0
 
     async def put(self, scope: Scope, types: str, queue: str) -> Subscription:
         check_subscription(types)
         target = await self._queues.get(scope, queue)
         try:
-            subscribed = await self._database.run(
+            is_stored = await self._database.run(
                 lambda connection: connection.fetchval(
                     SQL.put_subscription, scope.tenant, types, target.id, SUBSCRIPTIONS_MAX
                 )
             )
         except asyncpg.ForeignKeyViolationError:
             raise NotFound("queue", queue) from None
-        if not subscribed:
+        if not is_stored:
             raise Conflict(
                 f"there are {SUBSCRIPTIONS_MAX} subscriptions already; delete some first"
             )
@@ -73,37 +74,37 @@ class PostgresSubscriptions:
         names = (queue,) if scope.tenant is None else (queue, scope.tenant)
         if any(pattern_faults(types)) or not all(is_name(name) for name in names):
             return False
-        ended = await self._database.run(
+        deleted = await self._database.run(
             lambda connection: connection.fetchval(
                 SQL.delete_subscription, scope.tenant, types, queue
             ),
             repeatable=False,
         )
         self.forget()
-        return ended is not None
+        return deleted is not None
 
     async def of(self, tenant: str) -> tuple[Subscription, ...]:
         """Returns the subscriptions that apply to a tenant's messages: its own and the system's."""
         if self._moment() is not None:
             return await self._read(tenant)
-        known, forgotten = self._known, self._forgotten
-        if known.until_monotonic < monotonic():
-            known = await self._read_all()
-            # What was read before a change is not remembered after it.
-            if forgotten == self._forgotten:
-                self._known = known
-        if known.is_whole:
-            return known.of.get(tenant, ()) + known.of.get(None, ())
-        if tenant not in known.of:
-            if len(known.of) >= REMEMBERED_MAX:
-                known.of.clear()
-            known.of[tenant] = await self._read(tenant)
-        return known.of[tenant]
+        cache, generation = self._cache, self._generation
+        if cache.until_monotonic < monotonic():
+            cache = await self._read_all()
+            # Not cached if a change has cleared the cache since the read.
+            if generation == self._generation:
+                self._cache = cache
+        if cache.is_complete:
+            return cache.of.get(tenant, ()) + cache.of.get(None, ())
+        if tenant not in cache.of:
+            if len(cache.of) >= CACHED_SUBSCRIPTIONS_MAX:
+                cache.of.clear()
+            cache.of[tenant] = await self._read(tenant)
+        return cache.of[tenant]
 
     def forget(self) -> None:
         """Clears the cache."""
-        self._known = _NOTHING_KNOWN
-        self._forgotten += 1
+        self._cache = _EMPTY_CACHE
+        self._generation += 1
 
     async def _read(self, tenant: str) -> tuple[Subscription, ...]:
         found = await self._database.run(
@@ -111,21 +112,21 @@ class PostgresSubscriptions:
         )
         return tuple(_subscription(row) for row in found)
 
-    async def _read_all(self) -> _Known:
-        until = monotonic() + REMEMBERED_SECONDS
+    async def _read_all(self) -> _Cache:
+        until = monotonic() + CACHED_SUBSCRIPTIONS_SECONDS
         found = await self._database.run(
-            lambda connection: connection.fetch(SQL.all_subscriptions, REMEMBERED_MAX + 1)
+            lambda connection: connection.fetch(SQL.all_subscriptions, CACHED_SUBSCRIPTIONS_MAX + 1)
         )
-        if len(found) > REMEMBERED_MAX:
-            return _Known({}, is_whole=False, until_monotonic=until)
-        return _Known(_by_tenant(found), is_whole=True, until_monotonic=until)
+        if len(found) > CACHED_SUBSCRIPTIONS_MAX:
+            return _Cache({}, is_complete=False, until_monotonic=until)
+        return _Cache(_by_tenant(found), is_complete=True, until_monotonic=until)
 
 
 def _by_tenant(found: Iterable[Any]) -> dict[str | None, tuple[Subscription, ...]]:
-    known: dict[str | None, list[Subscription]] = {}
+    cache: dict[str | None, list[Subscription]] = {}
     for row in found:
-        known.setdefault(row["tenant"], []).append(_subscription(row))
-    return {tenant: tuple(own) for tenant, own in known.items()}
+        cache.setdefault(row["tenant"], []).append(_subscription(row))
+    return {tenant: tuple(own) for tenant, own in cache.items()}
 
 
 def _subscription(row: Any) -> Subscription:

@@ -1,4 +1,4 @@
-"""System events on PostgreSQL: events without a queue, copied to subscribers."""
+"""System events on PostgreSQL: published to subscribers, without a queue of their own."""
 
 from __future__ import annotations
 
@@ -24,51 +24,53 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.schedules.slot_outcome import Paused
 
-_NOWHERE = UUID(int=0)
+_NO_QUEUE = UUID(int=0)
 
 
-async def tell(database: Database, sender: Sender, scope: Scope, event: NewMessage) -> int:
-    """Copies an event to the queues that subscribe to it, and returns their number."""
-    own = Group(own_tenant(scope), _NOWHERE, "", (event,))
+async def publish(database: Database, sender: Sender, scope: Scope, event: NewMessage) -> int:
+    """Copies an event to the queues that subscribe to it; returns how many."""
+    own = Group(own_tenant(scope), _NO_QUEUE, "", (event,))
     try:
-        return await _tell(database, sender, own)
+        return await _publish(database, sender, own)
     except NotFound:
-        # A subscriber that was remembered is gone.
-        return await _tell(database, sender, own)
+        # A cached subscriber was deleted. Look them up again.
+        return await _publish(database, sender, own)
 
 
-async def _tell(database: Database, sender: Sender, own: Group) -> int:
+async def _publish(database: Database, sender: Sender, own: Group) -> int:
     copies = [structs.replace(each, is_exempt=True) for each in await sender.copies(own)]
     if not copies:
         return 0
 
     async def work(connection: Connection) -> list[Group]:
-        room = BacklogChange()
-        stored = await sender.store(connection, copies, new_id(), room)
-        await change_backlog(connection, room)
+        backlog = BacklogChange()
+        stored = await sender.store(connection, copies, new_id(), backlog)
+        await change_backlog(connection, backlog)
         return stored
 
-    sender.passed(await database.transact(work))
+    sender.after_commit(await database.transact(work))
     return len(copies)
 
 
-async def death_events(
-    connection: Connection, buried: Sequence[Any], paused: Sequence[Paused]
+async def dead_letter_events(
+    connection: Connection, dead_rows: Sequence[Any], paused: Sequence[Paused]
 ) -> list[Group]:
-    """Returns the copies for subscribers of messages that died, as `record_dead_letters` returned
-    them, and of schedules that were paused by that. Store them in the same transaction."""
-    tenants = [*{row["tenant"] for row in buried}]
+    """Returns the events of new dead letters (rows of `record_dead_letters`) and of the schedules
+    that they paused, as copies for subscribers. Store them in the same transaction."""
+    tenants = [*{row["tenant"] for row in dead_rows}]
     found = await connection.fetch(SQL.subscriptions_among, tenants)
-    wanted = [row for row in found if matches_system_event(row["types"])]
-    if not wanted:
+    subscribers_found = [row for row in found if matches_system_event(row["types"])]
+    if not subscribers_found:
         return []
     events: dict[str, list[NewMessage]] = {}
-    for row in buried:
+    for row in dead_rows:
         events.setdefault(row["tenant"], []).extend(dead_message_events(_death(row)))
     for each in paused:
-        told = schedule_paused_event(*each.schedule, each.slot, each.error)
-        events.setdefault(each.schedule[0], []).append(told)
-    return [group for tenant, own in events.items() for group in _groups(tenant, own, wanted)]
+        event = schedule_paused_event(*each.schedule, each.slot, each.error)
+        events.setdefault(each.schedule[0], []).append(event)
+    return [
+        group for tenant, own in events.items() for group in _groups(tenant, own, subscribers_found)
+    ]
 
 
 def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any]) -> list[Group]:

@@ -160,7 +160,7 @@ class Changer:
             fires = change.fires
             if limits is not None and becomes_active(ScheduleStatus(row["status"]), change.status):
                 await check_number(connection, limits)
-        after_commit = await self._removal.follow(connection, left, room, keys)
+        after_commit = await self._removal.apply_effects(connection, left, room, keys)
         return _Changed(schedule, after_commit, row["queue_id"], fires, row["type"], now)
 
     async def _take_keys(self, connection: Connection, tenant: str, schedule_id: UUID) -> set[Key]:
@@ -171,7 +171,7 @@ class Changer:
         if own is not None:
             keys.add(own)
         if keys:
-            await self._keys.take(connection, keys)
+            await self._keys.lock_or_create(connection, keys)
         return keys
 
     async def _take_planned(
@@ -218,7 +218,7 @@ class Changer:
         if not fires:
             return
         key = _key(row)
-        positions = await self._keys.place(connection, [key] * len(fires))
+        positions = await self._keys.reserve(connection, [key] * len(fires))
         target = await connection.fetchrow(
             SQL.fire_slots,
             now,
@@ -226,7 +226,7 @@ class Changer:
             row["id"],
             *fire_columns(fires),
             [each.state for each in positions],
-            [each.place for each in positions],
+            [each.position for each in positions],
         )
         if target is None:
             raise NotFound("queue", row["queue"])

@@ -136,17 +136,17 @@ class Planner:
 
         async def work(connection: Connection) -> _Outcome:
             of_fires = [key for key, plan in zip(keys, plans, strict=True) for _ in plan.fires]
-            positions = await self._keys.place(connection, of_fires)
+            positions = await self._keys.reserve(connection, of_fires)
             outcome = await self._write(
                 connection,
                 tokens,
                 plans,
                 states=[each.state for each in positions],
-                positions=[each.place for each in positions],
+                positions=[each.position for each in positions],
             )
             if len(outcome.done) < len(plans):
                 # Keys may have been created for plans that were refused.
-                await self._keys.free(connection, set(keys))
+                await self._keys.unblock(connection, set(keys))
             return outcome
 
         after = await self._database.transact(work)

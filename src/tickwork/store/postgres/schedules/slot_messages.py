@@ -80,7 +80,7 @@ async def take_back(
             [each.message_id for each in planned],
         )
         assert len(rows) == len(planned), "locked rows do not change"
-        removed.take_back(rows)
+        removed.add_withdrawn(rows)
 
 
 def _columns(schedules: Collection[ScheduleKey]) -> tuple[list[str], list[UUID]]:
