@@ -185,10 +185,10 @@ def test_texts_and_bytes_are_no_way_around_a_type(
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        (Nothing, "cannot be Nothing: nothing in JSON becomes a Nothing"),
-        (list[Nothing], "nothing in JSON becomes a Nothing; make a dataclass of it"),
-        (HasNothing, "cannot be HasNothing: nothing in JSON becomes a Nothing"),
-        (HasModel, "cannot be HasModel: .*make all of it Pydantic models or dataclasses"),
+        (Nothing, "cannot be Nothing: Nothing cannot be decoded from JSON"),
+        (list[Nothing], "Nothing cannot be decoded from JSON; make it a dataclass"),
+        (HasNothing, "cannot be HasNothing: Nothing cannot be decoded from JSON"),
+        (HasModel, "cannot be HasModel: .*use only Pydantic models and dataclasses in it"),
         (Data | HasData, "more than one dataclass"),
     ],
 )
@@ -284,21 +284,21 @@ def test_a_handlers_annotation_says_what_it_is_given(
 @pytest.mark.parametrize(
     ("handler", "generic", "said"),
     [
-        (_the_payload, Message, "given a Message, and not a Struct; .* Write Message[Struct]"),
+        (_the_payload, Message, "receives a Message, not a Struct; .* Write Message[Struct]"),
         (_the_payload, MessageBatch, "Write MessageBatch[Struct]"),
         (_maybe_the_payload, Message, "Write Message[Struct]"),
-        (_typed, MessageBatch, "given a MessageBatch, .* Write MessageBatch[Struct]"),
-        (_of_batches, Message, "given a Message, .* Write Message[list[int]]"),
+        (_typed, MessageBatch, "receives a MessageBatch, .* Write MessageBatch[Struct]"),
+        (_of_batches, Message, "receives a Message, .* Write Message[list[int]]"),
         (_of_our_own, Message, "not a OurMessage; .* Write Message[Struct]"),
         (_a_dict, Message, "Write Message[dict[str, int]]"),
-        (_of_two, Message, "Write Message[…] with what it carries"),
+        (_of_two, Message, "Write Message[…] with the type of the body"),
         (_any_batch, Message, "not a MessageBatch; .* Write Message[…]"),
     ],
 )
-def test_a_handler_that_says_it_is_given_something_else_is_refused(
+def test_a_handler_annotated_with_another_type_is_refused(
     handler: Callable[..., Any], generic: type, said: str
 ) -> None:
-    """Nobody would have checked what it is given."""
+    """Its messages would not be validated."""
     said = re.escape(said).replace(r"\.\*", ".*")
     with pytest.raises(InvalidInput, match=said) as refused:
         declared_payload(handler, generic)
@@ -312,7 +312,7 @@ def test_a_handler_that_says_it_is_given_something_else_is_refused(
 def test_a_type_that_only_a_type_checker_sees_is_refused_by_name(
     handler: Callable[..., Any], generic: type
 ) -> None:
-    """Messages of any shape would come in unchecked."""
+    """Its messages would not be validated."""
     with pytest.raises(InvalidInput, match=r"no 'OnlyForCheckers' .*TYPE_CHECKING"):
         declared_payload(handler, generic)
 

@@ -348,7 +348,7 @@ def test_plain_values_may_stand_for_a_type(declared: Any, value: Any, meant: Any
         (Cat, Cat.model_construct(lives="many"), r"valid integer.* `\$\.lives`"),
         (Mixed, Mixed(-1), r"greater than 0 - at `\$\.number`"),
         (Checked, {"number": -1}, r"greater than 0 - at `\$\.number`"),
-        (Raw, Raw(data=b"\xff"), "cannot be said in JSON"),
+        (Raw, Raw(data=b"\xff"), "cannot be encoded as JSON"),
         (Order, Special(1, NOON, Decimal(1)), "does not fit Order"),
         (list[Order], [Special(1, NOON, Decimal(1))], "does not fit list"),
         (Order, Order(1, NOON, Decimal(1), meta=NOON), r"a datetime .* as str - at `\$\.meta`"),

@@ -229,7 +229,7 @@ async def test_who_awaits_a_statement_is_told_that_nothing_is_written_yet(
         await work.send("x")
         await h.drain()
         (dead,) = await h.dead("work")
-        assert "Write rows.execute(…) without await" in (dead.error or "")
+        assert "Call rows.execute(…) without await" in (dead.error or "")
 
 
 async def await_a_statement(message: Message[Any]) -> None:

@@ -71,11 +71,11 @@ def execute_a_number(message: Message[Any]) -> None:
     message.transaction().execute(5)  # type: ignore[arg-type]
 
 
-def execute_half_a_character(message: Message[Any]) -> None:
+def execute_lone_surrogate(message: Message[Any]) -> None:
     message.transaction().execute("SELECT '\ud800'")
 
 
-def write_half_a_character(message: Message[Any]) -> None:
+def write_lone_surrogate(message: Message[Any]) -> None:
     message.transaction().execute(message.body, "a\ud800")
 
 
@@ -83,9 +83,9 @@ def write_half_a_character(message: Message[Any]) -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (execute_a_number, "TypeError: a statement is a text, not int"),
-        (execute_half_a_character, "ValueError: the statement has half a character at position 8"),
-        (write_half_a_character, "surrogates not allowed|value 1 has half a character"),
+        (execute_a_number, "TypeError: a statement must be a str, not int"),
+        (execute_lone_surrogate, "ValueError: the statement has a lone surrogate at position 8"),
+        (write_lone_surrogate, "surrogates not allowed|value 1 has a lone surrogate"),
     ],
 )
 async def test_what_no_database_can_be_sent_is_an_error_like_any_other(

@@ -1,8 +1,7 @@
-"""The work under way: what a handler sends, writes and starts belongs to it until it ends.
+"""One run of a handler: collects its sends, batches, rows and background tasks until it ends.
 
-Inside a handler nothing goes out by itself. What it sends is kept here, and commits with the
-end of its message or not at all. The context carries it, so that a plain `queue.send(…)` deep
-inside a handler knows where it belongs.
+Sends of a handler are collected here and commit with the settlement of its message, or not at all.
+A context variable holds the current run, so a plain `queue.send(…)` deep inside a handler finds it.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 SENDS_MAX = 10_000
-"""As many messages as one handler may send: they are one transaction."""
+"""Maximum number of messages one handler may send. They are stored in one transaction."""
 
 
 class HandlerEnded(TickworkError):
-    """A word or a send of a handler that has ended: it belongs to nothing any more."""
+    """A call that belongs to a handler was made after the handler had ended."""
 
     code = "handler_ended"
 
     def __init__(self) -> None:
         super().__init__(
-            "the handler that this belongs to has ended, or was stopped because it took too "
-            "long; await it there, or start it with app.background(…), which ends before its "
-            "handler does"
+            "the handler has ended or timed out; await this inside the handler, or start it with "
+            "app.background(…)"
         )
 
     def _made_of(self) -> tuple[object, ...]:
@@ -40,14 +38,14 @@ class HandlerEnded(TickworkError):
 
 
 class TooManySends(TickworkError):
-    """A handler that sends without end."""
+    """A handler sent more than `SENDS_MAX` messages."""
 
     code = "too_many_sends"
 
     def __init__(self) -> None:
         super().__init__(
-            f"a handler may send at most {SENDS_MAX} messages: they commit together. "
-            "Make a batch instead"
+            f"a handler may send at most {SENDS_MAX} messages, because they commit "
+            "together; use app.batch(…) instead"
         )
 
     def _made_of(self) -> tuple[object, ...]:
@@ -55,15 +53,15 @@ class TooManySends(TickworkError):
 
 
 class BatchNotStored(TickworkError):
-    """A batch that a handler made, asked for before it is there."""
+    """A batch made by a handler was read before it was stored."""
 
     code = "batch_not_stored"
 
     def __init__(self, batch_id: str) -> None:
         self.batch_id = batch_id
         super().__init__(
-            f"batch {batch_id} commits with the message that is being handled, and is not there "
-            "before; look at it later, by its id, or use app.batch(…, detached=True)"
+            f"batch {batch_id} is stored with the message's ack and cannot be read yet; read it "
+            "later by its id, or use app.batch(…, detached=True)"
         )
 
     def _made_of(self) -> tuple[object, ...]:
@@ -71,13 +69,13 @@ class BatchNotStored(TickworkError):
 
 
 NOTHING_AWAITED = (
-    "on PostgreSQL a function for rows must be `async def`, or return what is to be awaited: what "
-    "nobody awaits writes nothing"
+    "on PostgreSQL a function passed to rows.run(…) must be `async def` or return an awaitable; "
+    "otherwise its statements are not executed"
 )
 
 
 class Write(NamedTuple):
-    """A write of the caller's own: the how manyeth, by which block, and what is to be done."""
+    """One write of the handler: its number, the block it belongs to, and the function."""
 
     number: int
     rows: Rows
@@ -85,7 +83,7 @@ class Write(NamedTuple):
 
 
 class Written:
-    """What a handler wants written with the end of a message, by all its blocks, in order."""
+    """The writes to execute when a message is settled, of all blocks, in order."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
@@ -93,7 +91,7 @@ class Written:
         self.has_ended = False
 
     def end(self) -> None:
-        """Nothing can be added any more."""
+        """Refuses further writes."""
         self.has_ended = True
 
     @property
@@ -101,7 +99,7 @@ class Written:
         return not self.writes
 
     def joined(self, connection: Any) -> Awaitable[None] | None:
-        """All of them, in order, as the store calls them."""
+        """Executes all writes in order; called by the store in its transaction."""
         if hasattr(connection, "fetchrow"):
             return self._await_all(connection)
         for write in self.writes:
@@ -117,27 +115,26 @@ class Written:
                 raise TypeError(NOTHING_AWAITED)
             await wanted
             if not connection.is_in_transaction():
-                return  # It ended what it is in: the store says so; more would stand by itself.
+                return  # It ended the transaction; the store raises. More would commit separately.
 
 
 class Noted:
-    """What a write is while its handler runs. Whoever awaits it takes it for done, and would look
-    for its result or its error here; so it is told."""
+    """The result of recording a write. Awaiting it raises, because the write happens later and its
+    result or error is not available in the handler."""
 
     def __await__(self) -> NoReturn:
         raise TypeError(
-            "there is nothing to await: rows are noted here, and written with the message's ack, "
-            "after the handler. Write rows.execute(…) without await; a statement that fails then "
-            "makes the message fail"
+            "there is nothing to await: rows are written with the message's ack, after the "
+            "handler. Call rows.execute(…) without await; if the statement fails, the message fails"
         )
 
 
 class Rows:
-    """The rows of a handler's own: they commit with its message's end, or not at all.
+    """Rows of the handler that commit with the settlement of its message, or not at all.
 
-    Nothing is written yet when these return; it happens in one short transaction after the
-    handler, behind the fence of its claim. What a `with` block (or `async with`, which is the
-    same) noted is dropped if the block raises, also when its handler goes on.
+    The methods only record what to write. It is written in one short transaction after the handler,
+    fenced by its claim. If a `with` (or `async with`) block raises, its writes are dropped, even if
+    the handler catches the error.
     """
 
     def __init__(self, written: Written | None = None) -> None:
@@ -145,12 +142,12 @@ class Rows:
         self._begun: list[int] = []
 
     def execute(self, statement: str, *values: Any) -> Noted:
-        """One statement, in the database's own dialect and with its placeholders. One that is no
-        text, or that no database can be sent, is refused here."""
+        """Records one statement, in the dialect and with the placeholders of the database. Raises
+        if it is not a text or cannot be encoded."""
         check_statement(statement)
 
         def write(connection: Any) -> Awaitable[None] | None:
-            if hasattr(connection, "fetchrow"):  # asyncpg takes values one by one, and awaits.
+            if hasattr(connection, "fetchrow"):  # asyncpg takes values one by one and is awaited.
                 done: Awaitable[None] = connection.execute(statement, *values)
                 return done
             connection.execute(statement, values)
@@ -159,8 +156,9 @@ class Rows:
         return self._note(write)
 
     def run(self, write: Callable[[Any], Awaitable[None] | None]) -> Noted:
-        """A function that is given the connection: asyncpg's, awaited, or SQLite's, plain and
-        on the writer's thread. It must be short, must not commit, and may be called again."""
+        """Records a function that takes the connection: on PostgreSQL asyncpg's, awaited; on SQLite
+        a plain call in the writer's thread. It must be short, must not commit, and may be called
+        again."""
         return self._note(write)
 
     def __enter__(self) -> Rows:
@@ -170,7 +168,7 @@ class Rows:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         begun = self._begun.pop()
         if kind is not None:
-            # Of the others nothing is dropped: blocks may run side by side.
+            # Keep the writes of other blocks: blocks may run concurrently.
             self._written.writes[:] = [
                 each
                 for each in self._written.writes
@@ -196,28 +194,28 @@ _NOTED = Noted()
 
 
 def check_statement(statement: object) -> None:
-    """`TypeError` or `ValueError` for what a driver fails to send, with its connection."""
+    """Raises `TypeError` or `ValueError` for a statement that would break the connection."""
     if not isinstance(statement, str):
         raise TypeError(
-            f"a statement is a text, not {type(statement).__name__}: write "
+            f"a statement must be a str, not {type(statement).__name__}: write "
             'rows.execute("INSERT …", value, …), or rows.run(…) for a function'
         )
     check_text("the statement", statement)
 
 
 def check_text(name: str, text: str) -> None:
-    """`ValueError` for a text that is none in UTF-8."""
+    """Raises `ValueError` for a text that cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{name} has half a character at position {error.start}, {text[error.start]!r}, which "
-            "no database takes; replace it, such as by text.encode(errors='replace').decode()"
+            f"{name} has a lone surrogate at position {error.start}, {text[error.start]!r}, which "
+            "cannot be stored; replace it, for example by text.encode(errors='replace').decode()"
         ) from None
 
 
 def keep(send: Send, kept: list[Send]) -> None:
-    """Keeps a message with others; what cannot be stored later is refused now, where it is sent."""
+    """Adds a message to those kept. Raises now if it could not be stored later."""
     if len(kept) >= SENDS_MAX:
         raise TooManySends
     check_message(send.message)
@@ -227,11 +225,13 @@ def keep(send: Send, kept: list[Send]) -> None:
 def _refuse(wanted: Awaitable[None]) -> None:
     if isinstance(wanted, Coroutine):
         wanted.close()
-    raise TypeError("on SQLite a write is a plain function: there is nothing to await")
+    raise TypeError(
+        "on SQLite a function passed to rows.run(…) must be a plain function, not awaitable"
+    )
 
 
 class Made(NamedTuple):
-    """What a handler sent, and the batches that it made."""
+    """The messages a handler sent and the batches it made."""
 
     sends: tuple[Send, ...] = ()
     batches: tuple[BatchWithItems, ...] = ()
@@ -244,9 +244,11 @@ NOTHING_MADE = Made()
 
 
 class Handling:
-    """One invocation of a handler; `given` is what it was given, until it ends. Without
-    `has_store` it runs where no database is. Its `loop` is the one in which a coroutine is awaited,
-    and with it what it starts; a plain function has none."""
+    """One run of a handler. `given` is its argument, None after the end.
+
+    Without `has_store` it runs in a process without a database. `loop` is the event loop of a
+    coroutine handler and of its background tasks; a plain function has none.
+    """
 
     __slots__ = (
         "_background",
@@ -271,12 +273,12 @@ class Handling:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def send(self, send: Send) -> None:
-        """Keeps a message until the end."""
+        """Keeps a message until the handler ends."""
         self._check_open()
         keep(send, self._sends)
 
     def batch(self, batch: BatchWithItems) -> None:
-        """Keeps a batch until the end."""
+        """Keeps a batch until the handler ends."""
         self._check_open()
         items = self._items + (len(batch.items) or 1)
         items_bytes = self._items_bytes + sum(len(item.body) for item in batch.items)
@@ -286,29 +288,31 @@ class Handling:
 
     @property
     def cause(self) -> Message | None:
-        """The one message that is handled; None if there are several."""
+        """The message being handled; None for a batch of messages."""
         return getattr(self.given, "stored", None)
 
     @property
     def compose(self) -> object:
-        """What makes the messages of the app whose handler it is."""
+        """The object that composes messages of the handler's app."""
         return getattr(self.given, "compose", None)
 
     def room(self) -> int:
-        """How many items of batches it may still make."""
+        """Number of batch items the handler may still add."""
         return ENDING_ITEMS_MAX - self._items
 
     def number_batch(self) -> int:
-        """The number of one more batch that is made here, in whichever way."""
+        """The number of the next batch made in this run, detached or not."""
         self._check_open()
         self._batches_named += 1
         return self._batches_named
 
     def detached_id(self, number: int) -> UUID | None:
-        """The id of a batch that is stored at once: the same one when the message is handled
-        again. None if nothing stays the same then: batches of messages are put together anew."""
+        """The id of a detached batch: the same when the message is retried. None for a batch of
+        messages, because a retry may group other messages."""
         if not self.has_store:
-            fault = "needs the database, which is not in this process; use isolation='task'"
+            fault = (
+                "needs the database, which a handler process does not have; use isolation='task'"
+            )
             raise InvalidInput([FieldError("detached", fault)])
         if self.cause is None:
             return None
@@ -319,15 +323,15 @@ class Handling:
             raise HandlerEnded
 
     def background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Starts work that ends before the handler is settled; what it raises, the handler did."""
+        """Starts a task that finishes before the message is settled; its error fails the run."""
         if self.has_ended:
             work.close()
             raise HandlerEnded
         if self.loop is None or self.loop is not _running_loop():
             work.close()
             fault = (
-                "is not possible in a plain function, nor in an event loop of your own: nobody "
-                "would wait for it there. Await it, or make the handler `async def`"
+                "works only in the event loop of an `async def` handler; await the work, or make "
+                "the handler `async def`"
             )
             raise InvalidInput([FieldError("background", fault)])
         task = asyncio.create_task(work)
@@ -336,11 +340,11 @@ class Handling:
 
     @property
     def has_background(self) -> bool:
-        """Whether anything was started in the background."""
+        """Whether background tasks were started."""
         return bool(self._background)
 
     async def finish(self) -> None:
-        """Waits for what was started in the background; raises what the first of it raised."""
+        """Waits for the background tasks; raises the first error of one."""
         while self._background:
             done, _ = await asyncio.wait(self._background, return_when=asyncio.FIRST_EXCEPTION)
             self._background -= done
@@ -348,7 +352,7 @@ class Handling:
                 raise error
 
     async def abandon(self) -> None:
-        """Stops what still runs in the background, and waits until it has ended."""
+        """Cancels the remaining background tasks and waits until they have finished."""
         left, self._background = self._background, set()
         for task in left:
             task.cancel()
@@ -356,7 +360,7 @@ class Handling:
             _raised((await asyncio.wait(left))[0])
 
     def end(self) -> Made:
-        """Nothing can be added any more; returns what was sent and made."""
+        """Refuses further calls; returns the sends and batches."""
         self.has_ended, self.given = True, None
         for task in self._background:
             task.cancel()
@@ -373,7 +377,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _raised(tasks: Iterable[asyncio.Task[Any]]) -> list[BaseException]:
-    """What they raised; to be cancelled is nothing raised."""
+    """The errors of finished tasks. A cancelled task has none."""
     errors = [task.exception() for task in tasks if not task.cancelled()]
     return [error for error in errors if error is not None]
 
@@ -382,15 +386,15 @@ _current: ContextVar[Handling | None] = ContextVar("tickwork_handling", default=
 
 
 def current_handling() -> Handling | None:
-    """The handler we are in, if we are in one."""
+    """The run of the handler that called this; None outside handlers."""
     return _current.get()
 
 
 def enter(handling: Handling) -> Token[Handling | None]:
-    """From here on, in this context, we are in this handler, until we `leave` with the answer."""
+    """Makes a run the current one in this context; pass the result to `leave`."""
     return _current.set(handling)
 
 
 def leave(before: Token[Handling | None]) -> None:
-    """We are where we were before. What was started meanwhile has a context of its own."""
+    """Restores the previous run. Tasks started meanwhile have their own context."""
     _current.reset(before)

@@ -1,13 +1,12 @@
-"""Payloads: bodies as the types an app declares, checked on the way out and on the way in.
+"""Payloads: message bodies as the types an app declares, validated when sent and when received.
 
-A type is anything msgspec knows (a struct, a dataclass, a TypedDict, `list[int]` …), or that is
-made of Pydantic models; without one a body is plain JSON values, a text or bytes, as it was sent.
-What is sent as a type is read back first: it arrives equal, or it is refused with the field.
+A type is anything msgspec supports (a struct, a dataclass, a TypedDict, `list[int]` …) or a type
+made of Pydantic models. Without a type a body is plain JSON values, a text or bytes.
 
-Arriving: whether what is read is what was sent, and where it is not.
-
-`==` says yes fast; when it says no this says where, and knows the cases in which `==` is wrong:
-types that are compared by identity, hours that a clock shows twice, and what is not a number.
+A typed body is decoded again before it is sent. If the result differs, the send is refused and the
+error names the field. `==` decides the common case. If it says no, `lost` finds the field and
+handles the cases in which `==` is wrong: types compared by identity, local times that occur twice,
+and NaN.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _ABSENT = object()
 
 
 def lost(sent: Any, came: Any, at: str = "$") -> str | None:
-    """What of a value does not arrive, without telling the value: it may be a secret; None if
-    everything does."""
+    """The part of a value that would not arrive as sent; None if all of it does. The text does not
+    contain the value, which may be secret."""
     if sent == came:
         return None
     kind = type(sent)
@@ -60,7 +59,7 @@ def _first_lost(parts: Iterable[tuple[str, Any, Any]]) -> str | None:
 
 
 def _fields(value: Any) -> Iterable[str] | None:
-    """The names of what a struct, a dataclass or a model is made of; None if it is none."""
+    """The field names of a struct, a dataclass or a model; None for other values."""
     kind = type(value)
     if (names := getattr(kind, "__struct_fields__", None)) is not None:
         return tuple(names)
@@ -77,26 +76,26 @@ def _field(value: Any, name: str) -> Any:
 
 def _is_same(sent: Any, came: Any) -> bool:
     if isinstance(sent, datetime) and sent.tzinfo and came.tzinfo:
-        # In an hour that is there twice, one zone's time is never equal to another's.
+        # A local time that occurs twice never equals a time in another zone.
         return bool(sent.astimezone(UTC) == came.astimezone(UTC))
     if sent != sent and came != came:
-        return True  # That is how NaN is known.
+        return True  # Both are NaN.
     compares: object = type(sent).__eq__
-    return compares is object.__eq__  # They look the same, and nobody can say more.
+    return compares is object.__eq__  # Compared by identity: nothing more can be compared.
 
 
 T = TypeVar("T")
 
-FAULTS_TOLD_MAX = 5
-"""Of so many fields of one body it is told what is wrong with them."""
+FAULTS_SHOWN_MAX = 5
+"""Maximum number of field errors shown for one body."""
 
-_JSON = ContentType.JSON  # To look a member up costs as much as to write a small body.
+_JSON = ContentType.JSON  # Looking up an enum member costs as much as encoding a small body.
 _BY_NAME_ONLY = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 _PLAIN = (dict, list, str, int, float, bool, NoneType)
 _BYTES = (bytes, bytearray, memoryview)
 _plain = msgspec.json.Decoder().decode
 _PYDANTIC = ("__pydantic_core_schema__", "__get_pydantic_core_schema__")
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)  # With what does not fit.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)  # DecodeError includes ValidationError.
 
 
 class PayloadInvalid(Exception):
@@ -104,7 +103,7 @@ class PayloadInvalid(Exception):
 
 
 class Payload(Generic[T]):
-    """How bodies of a type are written and read; `InvalidInput` for a type that cannot be."""
+    """Encodes and decodes bodies of a type. Raises `InvalidInput` for an unsupported type."""
 
     def __init__(self, declared: Any = Any) -> None:
         self.declared = declared
@@ -113,7 +112,7 @@ class Payload(Generic[T]):
         self._write, self._read, self._take = codec.write, codec.read, codec.take
 
     def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
-        """The bytes of a body; `InvalidInput` if it does not fit, or would not arrive as it is."""
+        """The bytes of a body; `InvalidInput` if it does not fit or would not arrive as sent."""
         if self.is_plain:
             return encode_body(value, content_type)
         try:
@@ -121,18 +120,18 @@ class Payload(Generic[T]):
                 return self._write(value)
             encoded = encode_body(value, content_type)
             self.decode(encoded, content_type)
-        except Exception as error:  # A type of the app's own raises what it likes in its checks.
+        except Exception as error:  # Validators of the app may raise anything.
             raise self.refused(error) from _unexpected(error)
         return encoded
 
     def refused(self, error: Exception) -> InvalidInput:
-        """What the sender of a body is told, when to read it as this type raised this."""
+        """The error for the sender of a body whose decoding raised `error`."""
         if isinstance(error, InvalidInput):
             return error
-        said = str(error)
+        fault = str(error)
         if not isinstance(error, PayloadInvalid):
-            said = f"does not fit {_name(self.declared)}: {type(error).__name__}: {said}"
-        return InvalidInput([FieldError("body", said)])
+            fault = f"does not fit {_name(self.declared)}: {type(error).__name__}: {fault}"
+        return InvalidInput([FieldError("body", fault)])
 
     def decode(self, body: bytes, content_type: ContentType) -> T:
         """The payload of a body; `PayloadInvalid` if it does not fit."""
@@ -148,14 +147,14 @@ class Payload(Generic[T]):
 
 
 class ReadAs(Payload[T]):
-    """What a queue declares, where a handler reads it as another type: it has to fit both."""
+    """The type of a queue whose handler reads another type: a body has to fit both."""
 
     def __init__(self, sent: Payload[T], read: Payload[Any]) -> None:
         super().__init__(sent.declared)
         self._reader = read
 
     def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
-        """The bytes of a body; `InvalidInput` if it fits only one of them."""
+        """The bytes of a body; `InvalidInput` unless it fits both types."""
         encoded = super().encode(value, content_type)
         try:
             self._reader.decode(encoded, content_type)
@@ -165,33 +164,32 @@ class ReadAs(Payload[T]):
 
 
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
-    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` if it says
-    nothing.
+    """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` without an
+    annotation.
 
-    `InvalidInput` if there is no such `T` when the program runs, or if it says something else than
-    what it is given: messages would come in as whatever they are, and nobody would have checked
-    them. A decorator's wrapper that says nothing of its own has the type of what it wraps, and may
-    give that anything.
+    Raises `InvalidInput` if `T` does not exist at runtime, or if the annotation is another type:
+    messages would not be validated. A decorator's wrapper without annotations has the type of the
+    function it wraps, and may call that with anything.
     """
-    annotation, said_by = _said_of_first(handler)
+    annotation, annotated = _first_annotation(handler)
     if annotation is inspect.Parameter.empty:
         return Any
-    function = written(said_by)
+    function = written(annotated)
     called = function.__call__ if isinstance(function, type) else function
     names = {generic.__name__: generic} | getattr(called, "__globals__", {})
     alone = SimpleNamespace(__annotations__={"first": annotation})
     try:
         annotation = typing.get_type_hints(alone, globalns=names, include_extras=True)["first"]
-    except NameError as error:  # An annotation that only a type checker can see.
+    except NameError as error:  # An annotation that only a type checker can resolve.
         if not re.search(r"\bMessage(Batch)?\s*\[", str(annotation)):
             return Any
         fault = (
-            f"is given a {annotation}, but there is no {error.name!r} when it is declared; import "
+            f"takes a {annotation}, but there is no {error.name!r} when it is declared; import "
             "it at the top of the module, not only for type checkers (TYPE_CHECKING), and not "
             "inside a function"
         )
         raise InvalidInput([FieldError(function.__qualname__, fault)]) from None
-    annotation = _bared(annotation)
+    annotation = _unwrap_annotation(annotation)
     if typing.get_origin(annotation) is generic:
         (payload,) = typing.get_args(annotation)
         return Any if isinstance(payload, TypeVar) else payload
@@ -201,38 +199,38 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     if is_decorated or getattr(annotation, "_is_protocol", False):
         return Any
     fault = (
-        f"is given a {generic.__name__}, and not a {_name(annotation)}; nobody would check what it "
-        f"carries. Write {_meant(annotation, generic)}, or no annotation"
+        f"receives a {generic.__name__}, not a {_name(annotation)}; its body would not be "
+        f"validated. Write {_suggested_annotation(annotation, generic)}, or no annotation"
     )
     raise InvalidInput([FieldError(function.__qualname__, fault)])
 
 
-def _bared(annotation: Any) -> Any:
-    """What is meant by `Annotated[…]`, by an alias, and by `… | None`."""
+def _unwrap_annotation(annotation: Any) -> Any:
+    """The type inside `Annotated[…]`, an alias, or `… | None`."""
     if typing.get_origin(annotation) is Annotated:
-        return _bared(annotation.__origin__)
+        return _unwrap_annotation(annotation.__origin__)
     if type(annotation).__name__ == "TypeAliasType":
-        return _bared(annotation.__value__)
+        return _unwrap_annotation(annotation.__value__)
     if typing.get_origin(annotation) in (Union, UnionType):
         given = [each for each in typing.get_args(annotation) if each is not NoneType]
-        return _bared(given[0]) if len(given) == 1 else annotation
+        return _unwrap_annotation(given[0]) if len(given) == 1 else annotation
     return annotation
 
 
-def _meant(annotation: Any, generic: type) -> str:
-    """How to write what a handler is given, if this is what it carries."""
+def _suggested_annotation(annotation: Any, generic: type) -> str:
+    """The annotation the author probably meant."""
     known = typing.get_origin(annotation) or annotation
     for each in (annotation, *getattr(annotation, "__orig_bases__", ())):
         if getattr(typing.get_origin(each), "__module__", "") == generic.__module__:
             return f"{generic.__name__}[{', '.join(map(_name, typing.get_args(each)))}]"
     if known in (Union, UnionType) or getattr(known, "__module__", "") == generic.__module__:
-        return f"{generic.__name__}[…] with what it carries"
+        return f"{generic.__name__}[…] with the type of the body"
     return f"{generic.__name__}[{_name(annotation)}]"
 
 
-def _said_of_first(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
-    """The annotation of the one argument that a handler is called with (`Parameter.empty` if there
-    is none), and the function in whose module it is written."""
+def _first_annotation(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
+    """The annotation of a handler's first parameter (`Parameter.empty` if there is none), and the
+    function in whose module it is defined."""
     wrapped = inspect.unwrap(handler)
     for follows in (False, True):
         signature = inspect.signature(handler, follow_wrapped=follows)
@@ -241,7 +239,7 @@ def _said_of_first(handler: Callable[..., Any]) -> tuple[Any, Callable[..., Any]
             continue
         if follows or _annotations(handler) == _annotations(wrapped):  # `functools.wraps` copies.
             return first.annotation, wrapped
-        if first.kind is not first.VAR_POSITIONAL:  # `*args` is for whatever is wrapped.
+        if first.kind is not first.VAR_POSITIONAL:  # `*args` goes to the wrapped function.
             return first.annotation, handler
     return inspect.Parameter.empty, wrapped
 
@@ -251,20 +249,20 @@ def _annotations(function: Callable[..., Any]) -> object:
 
 
 class Codec(Protocol):
-    """How values of a type are written as JSON, and read."""
+    """Encodes values of a type as JSON and decodes them."""
 
     def write(self, value: Any) -> bytes:
-        """The JSON of a value; `PayloadInvalid` for what would not arrive as it is."""
+        """The JSON of a value; `PayloadInvalid` if it would not arrive as sent."""
 
     def read(self, body: bytes) -> Any:
-        """The value; `PayloadInvalid` if it is none of the type."""
+        """The value; `PayloadInvalid` if it does not fit the type."""
 
     def take(self, value: Any) -> Any:
-        """A text, or bytes, as the type; `PayloadInvalid` if it takes none."""
+        """Converts a text or bytes to the type; `PayloadInvalid` if it does not fit."""
 
 
 def _codec(declared: Any) -> Codec:
-    pydantic = sys.modules.get("pydantic")  # Whoever has a model has imported it.
+    pydantic = sys.modules.get("pydantic")  # An app with a model has imported it.
     if pydantic is not None and _has_models(declared, {}):
         return _Pydantic(declared, pydantic)
     return _Msgspec(declared)
@@ -281,12 +279,12 @@ class _Msgspec:
         except (TypeError, NameError) as error:
             raise _undeclarable(declared, str(error)) from None
         if unknown is not None:
-            fault = f"nothing in JSON becomes a {_name(unknown)}; make a dataclass of it"
+            fault = f"{_name(unknown)} cannot be decoded from JSON; make it a dataclass"
             raise _undeclarable(declared, fault)
 
     def write(self, value: Any) -> bytes:
-        encoded = encode_json(value)  # Where bytes are declared, they come back as bytes.
-        try:  # A struct is not checked when it is made; what is sent is.
+        encoded = encode_json(value)  # Declared bytes are decoded to bytes.
+        try:  # A struct is not validated when created, so it is validated here.
             came = self._decode(encoded)
         except _UNREADABLE as error:
             raise self._misfit(error) from None
@@ -324,11 +322,11 @@ class _Pydantic:
         try:
             self._adapter = pydantic.TypeAdapter(declared)
         except (pydantic.errors.PydanticUserError, NameError) as error:
-            said = str(error).partition("\n")[0].partition(". ")[0]
-            fault = f"{said}; make all of it Pydantic models or dataclasses"
+            reason = str(error).partition("\n")[0].partition(". ")[0]
+            fault = f"{reason}; use only Pydantic models and dataclasses in it"
             raise _undeclarable(declared, fault) from None
         parameters = inspect.signature(self._adapter.validate_json).parameters
-        # A field may be written under another name than it is read by: both are read.
+        # The alias for encoding may differ from the one for decoding: accept both.
         self._names = {"by_alias": True, "by_name": True} if "by_name" in parameters else {}
 
     def write(self, value: Any) -> bytes:
@@ -342,7 +340,7 @@ class _Pydantic:
             try:
                 fault = lost(meant, self.read(encoded))
             except PayloadInvalid as error:
-                fault = f"what is written of it {error}"
+                fault = f"the encoded body {error}"
             if fault is None:
                 return encoded
             faults.append(fault)
@@ -365,31 +363,32 @@ class _Pydantic:
             plain = self._adapter.dump_python(
                 value, mode="json", by_alias=by_alias, round_trip=True, warnings=False
             )
-        except ValueError as error:  # Theirs, for what they cannot say in JSON.
-            raise PayloadInvalid(f"cannot be said in JSON: {error}") from None
+        except ValueError as error:  # Pydantic cannot encode it.
+            raise PayloadInvalid(f"cannot be encoded as JSON: {error}") from None
         return encode_json(plain)
 
     def _misfit(self, error: Any) -> PayloadInvalid:
         faults = error.errors(include_url=False)
-        said = [f"{each['msg']} - at `{_place(each['loc'])}`" for each in faults[:FAULTS_TOLD_MAX]]
-        if len(faults) > FAULTS_TOLD_MAX:
-            said.append(f"and {len(faults) - FAULTS_TOLD_MAX} more")
-        return PayloadInvalid(f"does not fit {self._name}: {'; '.join(said)}")
+        shown = faults[:FAULTS_SHOWN_MAX]
+        texts = [f"{each['msg']} - at `{_json_path(each['loc'])}`" for each in shown]
+        if len(faults) > FAULTS_SHOWN_MAX:
+            texts.append(f"and {len(faults) - FAULTS_SHOWN_MAX} more")
+        return PayloadInvalid(f"does not fit {self._name}: {'; '.join(texts)}")
 
 
 def _are_same_fields(came: Any, value: Any) -> bool:
-    """As `==` of dataclasses, at a third of its cost; if it says no they may be equal yet."""
+    """Like `==` of dataclasses at a third of the cost. If False, they may still be equal."""
     return type(came) is type(value) and came.__dict__ == value.__dict__
 
 
 def _is_json(value: Any, encoded: bytes) -> bool:
-    """Whether it is plain values, that stand for the type: a dict for a struct, a text for a
-    time. JSON says them as they are."""
+    """Whether the value is plain JSON given in place of the type: a dict for a struct, a text for a
+    time."""
     return type(value) in _PLAIN and bool(_plain(encoded) == value)
 
 
 def _unexpected(error: Exception) -> Exception | None:
-    """What is shown beside a refusal: what a type raised that is not ours to raise."""
+    """The cause to attach to `InvalidInput`: an error that is not ours; None otherwise."""
     return None if isinstance(error, PayloadInvalid | InvalidInput) else error
 
 
@@ -398,10 +397,10 @@ def _changed(fault: str) -> PayloadInvalid:
 
 
 def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
-    """Whether a type is Pydantic's to read: a model, or what has one or its constraints in it."""
+    """Whether Pydantic must decode a type: it is or contains a model or a constraint."""
     if id(declared) in seen:
         return False
-    seen[id(declared)] = declared  # Kept, or its id would be another's.
+    seen[id(declared)] = declared  # Keep a reference, or the id could be reused.
     if any(hasattr(declared, name) for name in _PYDANTIC):
         return True
     if type(declared).__module__.partition(".")[0] == "pydantic":  # A constraint, a discriminator.
@@ -413,12 +412,12 @@ def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
         try:
             inner += typing.get_type_hints(declared, include_extras=True).values()
         except (NameError, TypeError):
-            return False  # Whoever is to read it says what is wrong.
+            return False  # The codec reports the error.
     return any(_has_models(each, seen) for each in inner)
 
 
 def _unknown(node: Any, seen: set[int]) -> type | None:
-    """A class in a type that msgspec cannot make of anything in JSON."""
+    """A class within a type that msgspec cannot decode from JSON; None if there is none."""
     if id(node) in seen or not isinstance(node, tuple | Type | Field):
         return None
     seen.add(id(node))
@@ -432,7 +431,7 @@ def _undeclarable(declared: Any, fault: str) -> InvalidInput:
     return InvalidInput([FieldError("payload", f"cannot be {_name(declared)}: {fault}")])
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _json_path(loc: tuple[int | str, ...]) -> str:
     return "$" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in loc)
 
 
