@@ -373,7 +373,7 @@ def test_what_would_not_arrive_as_it_is_is_refused_with_the_field(
     assert "hush" not in str(refused.value)
 
 
-def test_only_some_faults_of_many_are_told() -> None:
+def test_only_some_faults_of_many_are_shown() -> None:
     with pytest.raises(InvalidInput, match=r"at `\$\[4\]\.lives`; and 95 more$"):
         Payload[Any](list[Cat]).encode([{"lives": "many"}] * 100)
 

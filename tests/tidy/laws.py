@@ -1,8 +1,8 @@
-"""The laws, each a pure function from one file to its offences.
+"""The style rules, each a pure function from one file to its offences.
 
-An offence is a line number and a sentence fragment; `test_tidy.py` puts the laws to the
-tree, `test_laws.py` puts examples to the laws. Patterns are spelled so (`[h]ome`) that this
-file does not break what it states.
+An offence is a line number and a description. `test_tidy.py` applies the rules to the tree;
+`test_laws.py` tests the rules with examples. Patterns are written like `[h]ome` so that this file
+does not match them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NOT_CODE = frozenset(
 )
 _BROAD = frozenset({"Exception", "BaseException"})
 
-# Keywords count only in one case throughout: "Select one from the list" is prose.
+# Keywords must be all upper or all lower case: "Select one from the list" is prose.
 _STATEMENTS = (
     r"SELECT\s.*?\sFROM\s",
     r"SELECT\s+[\w.]+\(",
@@ -76,7 +76,7 @@ _PLACES = re.compile(
 
 
 class Offence(NamedTuple):
-    """What is wrong, and on which line."""
+    """A line number and what is wrong there."""
 
     line: int
     what: str
@@ -84,7 +84,7 @@ class Offence(NamedTuple):
 
 @cache
 def code_lines(text: str) -> int:
-    """Lines that hold code: no blank lines, no comments, no docstrings."""
+    """Number of lines of code, without blank lines, comments and docstrings."""
     prose: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -106,7 +106,7 @@ def long_module(text: str) -> Iterator[Offence]:
 
 
 def long_functions(tree: ast.Module) -> Iterator[Offence]:
-    """A function of more than 70 lines is two."""
+    """A function has at most 70 lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -115,13 +115,13 @@ def long_functions(tree: ast.Module) -> Iterator[Offence]:
 
 
 def missing_docstring(tree: ast.Module) -> Iterator[Offence]:
-    """A module says what it promises."""
+    """A module has a docstring."""
     if not ast.get_docstring(tree):
         yield Offence(1, "no module docstring")
 
 
 def clock_readings(tree: ast.Module) -> Iterator[Offence]:
-    """Nobody reads the local clock, nor hands its reader on; one module is exempt."""
+    """No module but `clock.py` calls or passes on a function that reads the local clock."""
     origins = _imported_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute):
@@ -131,7 +131,7 @@ def clock_readings(tree: ast.Module) -> Iterator[Offence]:
 
 
 def broad_catches(tree: ast.Module) -> Iterator[Offence]:
-    """An except clause, or a suppress(), names what it expects."""
+    """An except clause or a suppress() names specific exceptions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = [node.type]
@@ -144,34 +144,34 @@ def broad_catches(tree: ast.Module) -> Iterator[Offence]:
 
 
 def embedded_sql(tree: ast.Module) -> Iterator[Offence]:
-    """SQL lives in .sql files; transaction control and PRAGMA may be said in place."""
+    """SQL is in .sql files; transaction control and PRAGMA may be in Python."""
     for line, text in _strings(tree):
         if _SQL.match(text + " "):
             yield Offence(line, f"holds SQL: {' '.join(text.split())[:40]}")
 
 
 def unfinished_marks(text: str) -> Iterator[Offence]:
-    """What is not done is not there."""
+    """No file contains a mark for unfinished work."""
     return _matches(_UNFINISHED, text)
 
 
 def evasions(text: str) -> Iterator[Offence]:
-    """A test neither sleeps nor looks away."""
+    """A test does not sleep, skip or expect its own failure."""
     return _matches(_EVASIONS, text)
 
 
 def named_places(text: str) -> Iterator[Offence]:
-    """No file names a package registry, or a path that only one machine has."""
+    """No file names a package registry or a path of one machine."""
     return _matches(_PLACES, text)
 
 
 def addresses_in_lock(text: str) -> Iterator[Offence]:
-    """A lock says which files, by hash, and never where they lie."""
+    """A lock file has versions and hashes, but no addresses."""
     return _matches(re.compile(r"://|^\s*-(?!-hash=)\S+", re.MULTILINE), text)
 
 
 def unexplained_sql(text: str) -> Iterator[Offence]:
-    """The first line of a .sql file says what the statement promises."""
+    """The first line of a .sql file is a comment that describes the statement."""
     if not re.match(r"-- \S", text):
         yield Offence(1, "does not begin with a comment")
 
@@ -215,16 +215,16 @@ def _is_broad(kind: ast.expr | None) -> bool:
 
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every string but docstrings; where an f-string has a hole there is an `x`."""
+    """All strings except docstrings; an expression in an f-string becomes `x`."""
     nodes = list(ast.walk(tree))
-    passed_over = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            passed_over.update(map(id, node.values))
+            skipped.update(map(id, node.values))
             parts = (getattr(part, "value", "") for part in node.values)
             yield node.lineno, "".join(part if isinstance(part, str) else "x" for part in parts)
     for node in nodes:
-        if id(node) in passed_over or not isinstance(node, ast.Constant):
+        if id(node) in skipped or not isinstance(node, ast.Constant):
             continue
         if isinstance(node.value, str):
             yield node.lineno, node.value

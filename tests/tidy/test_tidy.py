@@ -35,10 +35,12 @@ BROAD_CATCHERS = frozenset(
         "cli/run.py",
     )
 )
-"""Where an unknown error ends: a background loop reports it and goes on; what a handler raises, or
-a statement of its own, becomes an outcome; what an app's module raises, or a type of its own when
-it is sent, becomes a sentence, and what a value raises that somebody logs the name of its type. Or
-where it passes through: what is thrown at one who waits is for that one."""
+"""Modules that may catch any exception, because code of the app can raise anything.
+
+A background loop logs the error and continues. An error of a handler or of its statements becomes
+an outcome. An error of an app's module or payload type becomes an error message. A value that
+cannot be logged is replaced by the name of its type. `permits.py` passes an error to the task that
+waits for it."""
 
 STANDALONE = {
     "tickwork.api.routes.cluster": "routes: a file per noun",

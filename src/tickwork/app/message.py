@@ -164,7 +164,7 @@ class Message(Generic[T]):
 
     @property
     def source(self) -> str | None:
-        """Who sent it, if the sender said so."""
+        """The program that sent it, if given."""
         return self._stored.source
 
     @property

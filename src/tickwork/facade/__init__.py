@@ -1,1 +1,1 @@
-"""The app object and what hangs on it: signatures and docstrings for people, no decisions."""
+"""The app object and its attributes: signatures and docstrings for people, no decisions."""
