@@ -105,13 +105,15 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'tickwork' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # A type checker would take it for a promise that every name exists.
 
-    module = import_module(_MODULES[name])
-    return getattr(module, name)
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'tickwork' has no attribute {name!r}")
+        from importlib import import_module
+
+        module = import_module(_MODULES[name])
+        return getattr(module, name)
 
 
 def __dir__() -> list[str]:

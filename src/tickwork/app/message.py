@@ -213,6 +213,9 @@ class ClaimedMessage(Message[T]):
 
     __slots__ = ()
 
+    def __dir__(self) -> list[str]:
+        return dir(Message)  # What completion shows a user in a running handler.
+
     @property
     def stored(self) -> Stored:
         """The stored message."""
@@ -286,6 +289,9 @@ class MessageBatch(Generic[T]):
 
 class ClaimedBatch(MessageBatch[T]):
     """A batch as the engine handles it."""
+
+    def __dir__(self) -> list[str]:
+        return [*dir(MessageBatch), "messages", "queue"]
 
     def __init__(self, queue: str, claimed: Sequence[ClaimedMessage[T]]) -> None:
         super().__init__(queue, claimed)

@@ -6,7 +6,8 @@ wait for an ack. Pass an `idempotency_key` where a handler may run twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -140,9 +141,10 @@ class Schedules:
     ) -> tuple[datetime, ...]:
         """Fires the past slots that did not succeed, and returns them. With `force`: all."""
         store = await self._engine.ready()
-        return await change.backfill(
-            store, self._engine.scope, reference, since=since, until=until, force=force
-        )
+        with _python_names():
+            return await change.backfill(
+                store, self._engine.scope, reference, since=since, until=until, force=force
+            )
 
     async def preview(
         self,
@@ -155,7 +157,8 @@ class Schedules:
         now)."""
         engine = self._engine
         body: dict[str, Any] = {**fields, "count": count, "from": since}
-        return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
+        with _python_names():
+            return await preview(await engine.ready(), engine.scope, body, limits=engine.limits())
 
     async def upcoming(
         self,
@@ -206,6 +209,17 @@ class Schedules:
         store = await self._engine.open()
         (shown,) = await show_stored(store, self._engine.scope, [stored])
         return shown
+
+
+@contextmanager
+def _python_names() -> Iterator[None]:
+    """Names fields in errors as our arguments: `from` is a word of the language here."""
+    try:
+        yield
+    except InvalidInput as error:
+        names = {"from": "since", "to": "until"}
+        renamed = [FieldError(names.get(e.field, e.field), e.message) for e in error.errors]
+        raise InvalidInput(renamed) from None
 
 
 def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
