@@ -22,7 +22,7 @@ from examples.distributed_cron.server import NoDatabase, database
 from tickwork import Tickwork
 from tickwork.testing.checkers import find_violations
 from tickwork.testing.recorded_cluster import read_database_history
-from tickwork.testing.recording import record
+from tickwork.testing.recorder import record
 
 CREATED_PER_SECOND = 5_000
 """Schedules created per second, at least; the first slots are due after all of them exist."""

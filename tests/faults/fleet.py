@@ -33,7 +33,7 @@ from tickwork.core.schedule.model import (
 from tickwork.core.when import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, WatchedSchedule, find_violations
-from tickwork.testing.recording import overdue, read_history, read_plans, record
+from tickwork.testing.recorder import overdue, read_history, read_plans, record
 
 LAST_PASS_SECONDS_MAX = 2.0
 PASSES_MAX = 3

@@ -30,7 +30,7 @@ from tickwork.core.model import (
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, dead_result, lease_expired_result
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import new_id
-from tickwork.store.shared.waiting import EventWatch
+from tickwork.store.shared.watches import EventWatch
 
 
 class MemoryNodes:

@@ -19,7 +19,7 @@ from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, Sta
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import NotFound
-from tickwork.store.shared.waiting import Watchers
+from tickwork.store.shared.watches import Watchers
 
 Now = Callable[[], datetime]
 

@@ -31,7 +31,7 @@ from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.checkers import History, WatchedSchedule
-from tickwork.testing.recording import PlanLog, read_history, read_plans, record
+from tickwork.testing.recorder import PlanLog, read_history, read_plans, record
 
 TTL_SECONDS = 15.0
 STEP_SECONDS = 5

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any
 
-from tickwork.app.handling import Rows
+from tickwork.app.invocation import Rows
 from tickwork.app.message import Message
 from tickwork.facade.app import Tickwork
 from tickwork.testing import Harness

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.handling import HandlerEnded
+from tickwork.app.invocation import HandlerEnded
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.message.backoff import Fixed
 from tickwork.core.model import REASON_MAX_RETRIES

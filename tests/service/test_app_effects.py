@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.own_rows import OwnRows
-from tickwork.app.handling import SENDS_MAX, HandlerEnded
+from tickwork.app.invocation import SENDS_MAX, HandlerEnded
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import BODY_BYTES_MAX
 from tickwork.core.message.backoff import Fixed

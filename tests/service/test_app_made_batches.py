@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.service.own_rows import OwnRows
-from tickwork.app.handling import BatchNotStored
+from tickwork.app.invocation import BatchNotStored
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.backoff import Fixed

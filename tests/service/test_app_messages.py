@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.app.handling import HandlerEnded
+from tickwork.app.invocation import HandlerEnded
 from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
 from tickwork.core.limits import DELAY_SECONDS_MAX, HOPS_MAX
 from tickwork.core.message.backoff import Backoff, Exponential, Fixed, Listed

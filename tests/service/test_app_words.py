@@ -47,7 +47,11 @@ async def test_a_type_that_nobody_handles_is_told_once(
     await work.send("last", type="known")
     async with app.running():
         await eventually(lambda: seen, timeout_seconds=30)
-    told = [each.getMessage() for each in caplog.records if "no handler here" in each.getMessage()]
+    told = [
+        each.getMessage()
+        for each in caplog.records
+        if "no handler in this process" in each.getMessage()
+    ]
     assert len(told) == 2
     assert any("the type 'unknown'" in each for each in told)
 

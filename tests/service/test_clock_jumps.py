@@ -45,7 +45,7 @@ from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 from tickwork.testing.checkers import WatchedSchedule, find_violations
-from tickwork.testing.recording import read_history, record
+from tickwork.testing.recorder import read_history, record
 
 TTL_SECONDS = 15.0
 STEP_SECONDS = 5

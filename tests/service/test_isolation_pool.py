@@ -24,7 +24,7 @@ from tests.service.programs import handlers
 from tests.service.test_isolation_processes import is_alive
 from tests.service.workplace import WAIT_SECONDS
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation, QueueDeclaration
-from tickwork.app.handling import HandlerEnded, Made, Written
+from tickwork.app.invocation import HandlerEnded, Made, Written
 from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic

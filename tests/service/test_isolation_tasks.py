@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.waiting import eventually
 from tests.service.workplace import WAIT_SECONDS, Workplace
-from tickwork.app.handling import HandlerEnded, Handling, current_handling
+from tickwork.app.invocation import HandlerEnded, Handling, current_handling
 from tickwork.core.message.body import decode_body
 from tickwork.service.worker import permits
 from tickwork.service.worker.invoke import run_coroutine

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from tests.core.messages import claimed_message
-from tickwork.app.handling import Made, Rows, Written
+from tickwork.app.invocation import Made, Rows, Written
 from tickwork.clock import monotonic
 from tickwork.core.model import (
     REASON_MAX_RETRIES,

@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.acts import ack, counts, make_queue, pull, send_many
 from tests.conformance.barriers import Rival
 from tests.kit.waiting import eventually
-from tickwork.app.handling import Rows, Written
+from tickwork.app.invocation import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Joined

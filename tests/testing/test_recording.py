@@ -14,7 +14,7 @@ from tickwork.core.schedule.model import SHARDS
 from tickwork.core.when import just_before
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, PlanEntry, WatchedSchedule, find_violations
-from tickwork.testing.recording import PlanLog, read_history, read_plans, record
+from tickwork.testing.recorder import PlanLog, read_history, read_plans, record
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 

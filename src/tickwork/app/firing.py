@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 from uuid import UUID
 
-from tickwork.app.handling import Rows, current_handling
+from tickwork.app.invocation import Rows, current_handling
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
 from tickwork.core.options import SendOptions
 from tickwork.core.when import iso

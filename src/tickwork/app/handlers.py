@@ -13,7 +13,7 @@ from functools import partial
 from reprlib import repr as shortened
 from typing import Any
 
-from tickwork.app.handling import Noted
+from tickwork.app.invocation import Noted
 from tickwork.core.fields import Reader, type_faults
 from tickwork.core.limits import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, check_queue, text_faults
 from tickwork.core.model import QueueSettings

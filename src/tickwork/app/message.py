@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
-from tickwork.app.handling import HandlerEnded, Handling, Rows, Written, keep
+from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored

@@ -23,7 +23,7 @@ from uuid import UUID
 from tickwork.app.declarations import HandlerDeclaration, QueueDeclaration, handler_options
 from tickwork.app.firing import Firing
 from tickwork.app.handlers import check_queue_name, check_type_name, queue_settings
-from tickwork.app.handling import current_handling
+from tickwork.app.invocation import current_handling
 from tickwork.app.message import Message, MessageBatch
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.core.message.batch import BATCH_COMPLETED, Batch

@@ -24,7 +24,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.app.handlers import name_of, shape_fault
-from tickwork.app.handling import BatchNotStored, Handling, current_handling
+from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
 from tickwork.core.fields import choice_error, type_faults

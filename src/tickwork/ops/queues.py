@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
-from tickwork.app.handling import current_handling
+from tickwork.app.invocation import current_handling
 from tickwork.core.model import Counts, Queue, QueueSettings, Scope
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound

@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.declarations import Registry
-from tickwork.app.handling import Handling, current_handling
+from tickwork.app.invocation import Handling, current_handling
 from tickwork.core.fields import unknown_faults
 from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.model import ContentType, NewMessage, Scope, Send

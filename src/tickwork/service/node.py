@@ -33,7 +33,7 @@ from tickwork.service.loop import run_forever
 from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.shared.waiting import run_in_own_thread
+from tickwork.store.shared.watches import run_in_own_thread
 
 TTL_SECONDS = 15.0
 """Seconds a lease lasts after a heartbeat."""

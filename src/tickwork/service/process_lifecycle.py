@@ -22,7 +22,7 @@ from typing import Any
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.isolation.threads import DaemonThreadExecutor
 from tickwork.service.observe.log_events import LogEvent
-from tickwork.store.shared.waiting import within
+from tickwork.store.shared.watches import within
 
 SWITCH_INTERVAL_SECONDS = 0.0002
 """Seconds after which a thread that runs Python code yields to others; Python's default is 5 ms.

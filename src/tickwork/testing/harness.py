@@ -44,7 +44,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, new_id
 from tickwork.testing.clock import START, VirtualClock
 from tickwork.testing.errors_seen import HarnessObserver, NeverEnds
-from tickwork.testing.recording import read_sql
+from tickwork.testing.recorder import read_sql
 from tickwork.testing.upcoming import Upcoming, earliest
 from tickwork.wiring import Assembly
 

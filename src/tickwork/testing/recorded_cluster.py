@@ -25,7 +25,7 @@ from tickwork.service.process_lifecycle import run_until_stopped
 from tickwork.service.scheduler import scheduler
 from tickwork.store.contract import Store
 from tickwork.testing.checkers import History, WatchedSchedule
-from tickwork.testing.recording import PlanLog, read_history, read_plans
+from tickwork.testing.recorder import PlanLog, read_history, read_plans
 
 PAGE = 1_000
 """Number of schedules read at a time."""
@@ -61,7 +61,7 @@ async def read_database_history(
 ) -> History:
     """Returns the history of a tenant's schedules, each from its `start_at` to `until`.
 
-    `tickwork.testing.recording.record` must have been called before the first slot.
+    `tickwork.testing.recorder.record` must have been called before the first slot.
     """
     store = await wiring.open_store(wiring.Settings(database=database))
     try:

@@ -18,9 +18,9 @@ from tests.faults.open_store import opened
 from tests.faults.programs import statements
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach
-from tickwork.core.hashing import derived_id
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.model import DEFAULT, NewMessage
+from tickwork.core.stable_hash import derived_id
 from tickwork.store.postgres.messages import batch_fill as postgres_batch_fill
 from tickwork.store.sqlite.messages import batch_fill as sqlite_batch_fill
 

@@ -30,7 +30,7 @@ from tickwork.service import node
 from tickwork.service.process_lifecycle import run_until_stopped
 from tickwork.service.scheduler import scheduler
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.testing.recording import PlanLog
+from tickwork.testing.recorder import PlanLog
 
 PROGRAM = "tests.faults.programs.leader"
 POINTS = ("holding", "held", "planning", "planned")

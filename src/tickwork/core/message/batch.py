@@ -21,8 +21,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.hashing import derived_id
 from tickwork.core.model import NewMessage
+from tickwork.core.stable_hash import derived_id
 
 BATCH_ITEMS_MAX = 1_000_000
 

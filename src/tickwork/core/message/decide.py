@@ -23,7 +23,6 @@ from typing import assert_never
 
 from msgspec import structs
 
-from tickwork.core.hashing import stable_hash
 from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
@@ -54,6 +53,7 @@ from tickwork.core.model import (
     Send,
 )
 from tickwork.core.schedule.slot_outcome import settings_for, with_firing_result
+from tickwork.core.stable_hash import stable_hash
 
 UNHANDLED_DELAY_SECONDS = 30.0
 """Seconds that a message without a handler waits for another node."""

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.hashing import derived_id
 from tickwork.core.model import NewMessage
+from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError
 
 SUBSCRIPTIONS_MAX = 1_000

@@ -21,11 +21,11 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.hashing import derived_id
 from tickwork.core.limits import HOPS_MAX
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.subscription import matches
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
+from tickwork.core.stable_hash import derived_id
 from tickwork.core.when import iso
 
 SYSTEM_SOURCE = "tickwork"

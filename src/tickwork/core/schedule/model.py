@@ -27,10 +27,10 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
-from tickwork.core.hashing import stable_hash
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import ContentType
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
+from tickwork.core.stable_hash import stable_hash
 from tickwork.core.when import Cron, Interval, IntervalMode, MissedPolicy, Once, Rule
 
 BUCKETS = 4096

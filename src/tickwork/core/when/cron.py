@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from cronsim import CronSim, CronSimError
 
-from tickwork.core.hashing import stable_hash
+from tickwork.core.stable_hash import stable_hash
 from tickwork.core.when.calendar_rule import LAST, CalendarRule, DayPattern, Times
 
 EXPRESSION_LENGTH_MAX = 256

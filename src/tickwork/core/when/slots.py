@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from tickwork.core.hashing import stable_hash
+from tickwork.core.stable_hash import stable_hash
 from tickwork.core.when.model import Once, Rule
 from tickwork.core.when.slot_sources import source_of
 from tickwork.core.when.zone import instant_of, just_before, seconds_of

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from tickwork.app.declarations import HandlerDeclaration, Registry
-from tickwork.app.handling import Handling, enter
+from tickwork.app.invocation import Handling, enter
 from tickwork.app.message import ClaimedMessage, Composer, Message
 from tickwork.app.payloads import Payload, PayloadInvalid, declared_payload
 from tickwork.clock import monotonic

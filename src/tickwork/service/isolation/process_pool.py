@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tickwork.app.declarations import HandlerDeclaration
-from tickwork.app.handling import Made
+from tickwork.app.invocation import Made
 from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed

@@ -30,7 +30,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.app.handling import Noted, Rows, Written, check_statement, check_text
+from tickwork.app.invocation import Noted, Rows, Written, check_statement, check_text
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.decide import clean_error
 from tickwork.core.message.outcome import Outcome

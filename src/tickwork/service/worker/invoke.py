@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tickwork.app.declarations import HandlerDeclaration
 from tickwork.app.handlers import return_fault
-from tickwork.app.handling import NOTHING_MADE, Handling, Made, enter, leave
+from tickwork.app.invocation import NOTHING_MADE, Handling, Made, enter, leave
 from tickwork.app.message import (
     ClaimedBatch,
     ClaimedMessage,

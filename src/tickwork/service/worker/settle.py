@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from tickwork.app.handling import Made, Written
+from tickwork.app.invocation import Made, Written
 from tickwork.clock import monotonic
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed

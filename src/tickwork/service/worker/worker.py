@@ -48,7 +48,7 @@ from tickwork.service.process_lifecycle import check_may_run
 from tickwork.service.scheduler.scheduler import Scheduler
 from tickwork.service.worker.claim import WorkerContext
 from tickwork.service.worker.consumer import QueueConsumer
-from tickwork.store.shared.waiting import within
+from tickwork.store.shared.watches import within
 
 LEAVE_SECONDS = 10.0
 """Seconds after the drain to stop handlers, settle finished messages and leave the cluster. What is

@@ -35,7 +35,7 @@ from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.stats import PostgresStats
 from tickwork.store.shared.counters import Counters
-from tickwork.store.shared.waiting import within
+from tickwork.store.shared.watches import within
 
 CONNECTIONS_MAX = 10
 

@@ -10,7 +10,7 @@ from tickwork import clock
 from tickwork.core.model import SYSTEM, Meta
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
-from tickwork.store.shared.waiting import within
+from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
 from tickwork.store.sqlite.engine.file_watch import FileWatcher

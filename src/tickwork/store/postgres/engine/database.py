@@ -16,7 +16,7 @@ import asyncpg
 
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.postgres.engine.sql import CUSTOM_PLAN
-from tickwork.store.shared.waiting import within
+from tickwork.store.shared.watches import within
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
 Result = TypeVar("Result")

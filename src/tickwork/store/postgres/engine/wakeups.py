@@ -18,7 +18,7 @@ import asyncpg
 from tickwork.errors import StoreError
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.store.shared.waiting import EventWatch, Watchers
+from tickwork.store.shared.watches import EventWatch, Watchers
 
 _CHANNEL = "tickwork"
 _NOTIFY_INTERVAL_SECONDS = 0.01

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
-from tickwork.store.shared.waiting import run_in_own_thread
+from tickwork.store.shared.watches import run_in_own_thread
 from tickwork.store.sqlite.engine.counters import MessageCounters
 from tickwork.store.sqlite.engine.file import DatabaseFile, ManagedConnection
 from tickwork.store.sqlite.engine.file_watch import FileWatcher

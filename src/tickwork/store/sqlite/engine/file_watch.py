@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.store.shared.waiting import EventWatch, Watchers
+from tickwork.store.shared.watches import EventWatch, Watchers
 from tickwork.store.sqlite.engine.sql import SQL
 
 POLL_SECONDS_MIN = 0.02

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from tickwork.errors import StoreUnavailable
-from tickwork.store.shared.waiting import EventWatch
+from tickwork.store.shared.watches import EventWatch
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file_watch import FileWatcher
 

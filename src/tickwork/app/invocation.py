@@ -13,9 +13,9 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
-from tickwork.core.hashing import derived_id
 from tickwork.core.limits import ENDING_ITEMS_MAX, check_ending_items, check_message
 from tickwork.core.model import BatchWithItems, Message, Send
+from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError, InvalidInput, TickworkError
 
 SENDS_MAX = 10_000

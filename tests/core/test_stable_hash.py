@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.core.hashing import stable_hash
+from tickwork.core.stable_hash import stable_hash
 
 
 @pytest.mark.parametrize(
