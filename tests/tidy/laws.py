@@ -150,6 +150,11 @@ def embedded_sql(tree: ast.Module) -> Iterator[Offence]:
             yield Offence(line, f"holds SQL: {' '.join(text.split())[:40]}")
 
 
+def vague_quantities(text: str) -> Iterator[Offence]:
+    """A constant's docstring begins with its quantity: "Seconds between heartbeats."."""
+    return _matches(re.compile(r'^ *"""So (long|many|often|much|far)\b', re.MULTILINE), text)
+
+
 def unfinished_marks(text: str) -> Iterator[Offence]:
     """No file contains a mark for unfinished work."""
     return _matches(_UNFINISHED, text)

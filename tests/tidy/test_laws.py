@@ -110,6 +110,11 @@ def test_a_law_of_syntax_catches_and_lets_pass(
             ("asyncio.sleep(0)",),
         ),
         (laws.named_places, PLACES, NO_PLACES),
+        (
+            laws.vague_quantities,
+            ('LIMIT = 3\n"""So many tries."""', '    """So long it waits."""'),
+            ('LIMIT = 3\n"""Number of tries."""',),
+        ),
         (laws.addresses_in_lock, LOCKS_WITH_ADDRESSES, (LOCK,)),
         (laws.unexplained_sql, ("SELECT 1;", "--\nSELECT 1;"), ("-- Answers one.\nSELECT 1;",)),
     ],

@@ -42,6 +42,9 @@ an outcome. An error of an app's module or payload type becomes an error message
 cannot be logged is replaced by the name of its type. `permits.py` passes an error to the task that
 waits for it."""
 
+NOUNS_IN_ING = frozenset({"firing", "upcoming", "wiring"})
+"""Module names that end like a gerund and are none."""
+
 STANDALONE = {
     "tickwork.api.routes.cluster": "routes: a file per noun",
     "tickwork.api.routes.operations": "routes: a file per noun",
@@ -172,6 +175,19 @@ def test_no_function_is_too_long() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     keep(laws.missing_docstring, parse, written())
+
+
+def test_a_constant_begins_with_its_quantity() -> None:
+    keep(laws.vague_quantities, read, written())
+
+
+def test_modules_are_named_by_nouns_or_verbs() -> None:
+    gerunds = [
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if path.stem.endswith("ing") and path.stem not in NOUNS_IN_ING
+    ]
+    assert gerunds == []
 
 
 def test_nothing_is_left_unfinished() -> None:

@@ -1,10 +1,10 @@
-"""What an app declares: queues, who handles what, payload types. A registry, and no I/O.
+"""What an app declares and what a handler gets. No I/O.
 
-```
-  declarations.py   queues and handlers as values, and what is wrong with them together
-  payloads.py       bodies as the types that handlers are annotated with
-  arriving.py       whether what is read of a body is what was sent
-  messages.py       what a handler is given: a message, a batch, and what it says about them
-  handling.py       the work under way: what it sent, and the rows of its own
-```
+| module | content |
+|---|---|
+| `declarations` | queues, handlers and schedules as values; the registry of an app |
+| `handlers` | which functions can be handlers, and their options |
+| `payloads` | bodies as the types that queues declare or handlers are annotated with |
+| `message`, `firing` | what a handler gets |
+| `invocation` | one call of a handler: what it sends and writes until its message is settled |
 """

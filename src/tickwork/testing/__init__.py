@@ -13,7 +13,7 @@ async with harness(app) as h:
 | `upcoming` | when the next thing is due |
 | `clock` | the virtual clock |
 | `errors_seen` | records what handlers did and raised |
-| `recording`, `checkers` | records the history of schedules, and finds broken promises in it |
+| `recorder`, `checkers` | records the history of schedules, and finds broken promises in it |
 """
 
 from tickwork.testing.clock import VirtualClock

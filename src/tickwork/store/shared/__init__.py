@@ -1,1 +1,1 @@
-"""Code that both stores use and that speaks no dialect."""
+"""Code that both stores use: no SQL dialect, no driver."""
