@@ -18,11 +18,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
-from tests.kit.file_queue import QUEUE_FOLDER
+from tests.kit.file_queue import PROCESS_NUMBER, QUEUE_FOLDER
 
 ROOT = Path(__file__).resolve().parent
 PROCESSES_MAX = 4
-"""One more than there are cores, at most: many tests wait for a lease, a lock or a process."""
+"""Maximum number of processes; there is one per core. More gain nothing: the tests need the cores,
+and fault tests with short leases fail when they do not get one."""
 
 LIMIT_SECONDS = 1_800
 """Seconds after which a run counts as hung."""
@@ -98,12 +99,16 @@ def run(options: Sequence[str], paths: Sequence[str]) -> int:
         # program that a test starts compiles the package anew.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         running: list[subprocess.Popen[bytes]] = []
-        for number in range(min((os.cpu_count() or 1) + 1, PROCESSES_MAX)):
+        for number in range(min(os.cpu_count() or 1, PROCESSES_MAX)):
             output = stack.enter_context(tempfile.TemporaryFile()) if number else None
             if output is not None:
                 stack.callback(_show, output)
             process = subprocess.Popen(
-                command, cwd=ROOT.parent, env=environ, stdout=output, stderr=output
+                command,
+                cwd=ROOT.parent,
+                env=environ | {PROCESS_NUMBER: str(number)},
+                stdout=output,
+                stderr=output,
             )
             stack.callback(_stop, process)
             running.append(process)

@@ -13,8 +13,15 @@ import pytest
 QUEUE_FOLDER = "TICKWORK_TEST_QUEUE"
 """Name of the environment variable with the shared folder."""
 
+PROCESS_NUMBER = "TICKWORK_TEST_PROCESS"
+"""Name of the environment variable with the number of this process, from 0."""
+
+CROWDED = ("faults", "mutants", "examples")
+"""Folders whose tests start many processes. The first process begins with them and the others end
+with them, so that seldom two run at once."""
+
 LONGEST = (
-    "faults", "service", "examples", "mutants", "conformance", "cli", "when", "store", "api",
+    "faults", "mutants", "examples", "service", "conformance", "cli", "when", "store", "api",
     "app", "docs", "ops",
 )  # fmt: skip
 """Folders whose files take long, longest first. The others follow."""
@@ -56,4 +63,8 @@ def _taken(items: list[pytest.Item], queue: Path) -> Iterator[pytest.Item]:
 
 def _rank(path: Path) -> tuple[int, str]:
     ranks = [LONGEST.index(each) for each in path.parts if each in LONGEST]
-    return (ranks[-1] if ranks else len(LONGEST), str(path))
+    rank = ranks[-1] if ranks else len(LONGEST)
+    is_crowded = any(each in CROWDED for each in path.parts)
+    if is_crowded and os.environ.get(PROCESS_NUMBER, "0") != "0":
+        rank += len(LONGEST) + 1
+    return (rank, str(path))
