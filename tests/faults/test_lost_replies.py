@@ -35,9 +35,9 @@ from tickwork.store.postgres import PostgresStore
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
 SEND = rb"^-- Stores messages"
-CLAIM = rb"^-- Hands out ready messages"
+CLAIM = rb"^-- Claims ready messages"
 A_MOMENT_SECONDS = 0.2
-ACK = rb"^-- Deletes what is still held"
+ACK = rb"^-- Deletes messages that are still claimed"
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ async def test_messages_of_a_claim_whose_response_is_lost_are_released_without_c
 
 async def test_joining_and_leaving_survive_a_lost_response(bench: Bench) -> None:
     node_id = new_id()
-    bench.lose_reply(rb"^-- Begins a node's lease")
+    bench.lose_reply(rb"^-- Starts a node's lease")
     node = await bench.store.nodes.join(SYSTEM, node_id, name="n", roles=[], ttl_seconds=60)
     assert [each.id for each in await bench.past.nodes.list(SYSTEM)] == [node.id]
     await send(bench.past, 3)

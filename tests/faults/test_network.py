@@ -258,7 +258,7 @@ async def test_a_claim_that_commits_late_is_released_when_its_node_is_reaped(
     await put_queues(past)
     (message_id,) = await send(past)
     node_id = await join(late, LEASE_SECONDS)
-    on_its_way = proxy.delay_request_to(rb"^-- Hands out ready messages", A_MOMENT_SECONDS)
+    on_its_way = proxy.delay_request_to(rb"^-- Claims ready messages", A_MOMENT_SECONDS)
     claiming = asyncio.create_task(claim(late, node_id))
     await on_its_way.strikes()
     committing = proxy.delay_commit(2 * LEASE_SECONDS)

@@ -134,7 +134,7 @@ def saying(
 def sharing_out(share_out: Callable[..., sharing.ShardMoves]) -> Callable[[Patch], None]:
     def patch(monkeypatch: Patch) -> None:
         for module in (postgres_shards, sqlite_shards):
-            monkeypatch.setattr(module, "share_out", share_out)
+            monkeypatch.setattr(module, "balance_shards", share_out)
 
     return patch
 

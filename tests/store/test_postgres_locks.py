@@ -32,6 +32,7 @@ from tests.conformance.barriers import SEND, barrier
 from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tests.stores.postgres_home import CLEANER
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, NewMessage, SettleResult
 from tickwork.store.contract import Store
 
@@ -63,7 +64,8 @@ async def deadlocks(url: str) -> int:
         others = await ask(
             url,
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()",
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid() "
+            f"AND application_name <> '{CLEANER}'",
         )
         return others == 0
 

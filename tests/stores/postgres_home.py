@@ -96,6 +96,10 @@ class PostgresHomes:
         self._cleaner.close()
 
 
+CLEANER = "tickwork-tests-cleaner"
+"""Name of the connections that empty databases between tests."""
+
+
 class _Cleaner:
     """Empties databases over connections that stay open: a new one spends five times as long,
     most of it on reading the catalog. They belong to an event loop in a thread, since every test
@@ -116,7 +120,9 @@ class _Cleaner:
         with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             connection = self._connections.pop(url, None)
             if connection is None or connection.is_closed():
-                connection = await asyncpg.connect(url)
+                connection = await asyncpg.connect(
+                    url, server_settings={"application_name": CLEANER}
+                )
             try:
                 await connection.execute(_PUT_BACK)
             except BaseException:
@@ -138,7 +144,7 @@ class _Cleaner:
 
 
 async def _execute(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(url, server_settings={"application_name": CLEANER})
     try:
         await connection.execute(statement)
     finally:
