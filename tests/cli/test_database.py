@@ -20,7 +20,7 @@ RUNNER = CliRunner()
 def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])
-    assert [step["version"] for step in json.loads(first.stdout)] == [1, 2, 3, 4, 5]
+    assert [step["version"] for step in json.loads(first.stdout)] == [1, 2, 3, 4, 5, 6]
     second = RUNNER.invoke(app, ["migrate", "--database", url])
     assert (second.exit_code, second.stdout) == (0, "the schema is up to date\n")
 
