@@ -157,7 +157,7 @@ def test_a_file_over_a_limit_is_refused_and_not_truncated(monkeypatch: pytest.Mo
     assert "an event of 517 days" in refusal(long)
     yearly = "DTSTART;VALUE=DATE:20270302\nRRULE:FREQ=YEARLY"
     monkeypatch.setattr(ics, "RULES_MAX", 2)
-    assert "more than 2 events" in refusal(*[yearly] * 3)
+    assert "more than 2 recurring events" in refusal(*[yearly] * 3)
     monkeypatch.setattr(ics, "DAYS_EXPANDED_MAX", 15)
     assert "days" in refusal(*[yearly] * 2)
 

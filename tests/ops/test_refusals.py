@@ -107,11 +107,11 @@ async def test_a_reference_must_be_an_id_or_a_name(app: Any) -> None:
 async def test_a_backfill_of_years_that_no_schedule_has_is_refused(app: Any, store: Store) -> None:
     made = await app.create(**HOURLY)
     first, now = datetime.min.replace(tzinfo=UTC), await store.now()
-    assert await faults(app.backfill(made.id, since=first, until=now)) == ["from"]
+    assert await faults(app.backfill(made.id, since=first, until=now)) == ["since"]
     text: Any = "2027-01-01T00:00:00Z"
-    assert await faults(app.backfill(made.id, since=text, until=now)) == ["from"]
+    assert await faults(app.backfill(made.id, since=text, until=now)) == ["since"]
     last = datetime.max.replace(tzinfo=UTC)
-    assert await faults(app.backfill(made.id, since=now, until=last)) == ["to"]
+    assert await faults(app.backfill(made.id, since=now, until=last)) == ["until"]
 
 
 async def test_a_backfill_of_a_fixed_delay_is_refused_with_what_to_do(
