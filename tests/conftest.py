@@ -1,5 +1,7 @@
 """Fixtures for every test; what they do is in tests/kit and tests/stores."""
 
+from hypothesis import settings
+
 from tests.kit.fixtures import (
     children,
     durable_postgres,
@@ -22,3 +24,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "store",
 ]
+
+# Other processes may take the core for a second: how long an example takes says nothing.
+settings.register_profile("tickwork", deadline=None)
+settings.load_profile("tickwork")
