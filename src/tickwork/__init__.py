@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tickwork.ops.messages import StoredMessage
     from tickwork.ops.schedules.public import Schedule
     from tickwork.ops.schedules.why import Why
+    from tickwork.ops.send import Outgoing
 
 __all__ = [
     "BacklogFull",
@@ -56,6 +57,7 @@ __all__ = [
     "MessageBatch",
     "Node",
     "NotFound",
+    "Outgoing",
     "Permanent",
     "Preview",
     "Queue",
@@ -90,6 +92,7 @@ _MODULES = {
     "Message": "tickwork.app.message",
     "MessageBatch": "tickwork.app.message",
     "Node": "tickwork.ops.cluster",
+    "Outgoing": "tickwork.ops.send",
     "Permanent": "tickwork.app.message",
     "Preview": "tickwork.core.when",
     "Queue": "tickwork.facade.queue",

@@ -14,6 +14,7 @@ import msgspec
 from tickwork.app.message import Message, MessageBatch
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
+from tickwork.ops.send import Outgoing
 from tickwork.testing import Dead, Sent, harness
 
 
@@ -77,6 +78,9 @@ async def send() -> None:
     assert_type(await emails.send_batch([Email("a"), Email("b")]), tuple[str, ...])
     await emails.send("a@example.com")  # type: ignore[arg-type]
     await emails.send_batch([Parcel(1.0)])  # type: ignore[list-item]
+    await emails.send_batch([Email("a"), Outgoing(Email("b"), delay_seconds=0)], delay_seconds=9)
+    await emails.send_batch([Outgoing(Parcel(1.0))])  # type: ignore[arg-type]
+    await anything.send_batch([1, Outgoing("text", content_type="text")])
     await anything.send({"whatever": [1, 2]})
     await anything.send("plain", content_type="text")
     await anything.send("plain", content_type="prose")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.acts import WORK, counts, make_queue
 from tickwork.core.model import DEFAULT, ContentType, Counts
 from tickwork.errors import InvalidInput
-from tickwork.ops.send import compose, send, send_batch
+from tickwork.ops.send import compose, send
 from tickwork.store.contract import Store
 
 
@@ -46,11 +46,3 @@ async def test_a_message_that_cannot_be_stored_is_refused_by_field(
         await send(store, DEFAULT, WORK, compose(body, **options))
     assert [error.field for error in refused.value.errors] == [field]
     assert await counts(store) == Counts()
-
-
-async def test_a_delay_of_a_batch_applies_to_every_message(store: Store) -> None:
-    await make_queue(store)
-    messages = [compose({"n": n}) for n in range(3)]
-    sent = await send_batch(store, DEFAULT, WORK, messages, delay_seconds=60)
-    assert sent == tuple(message.id for message in messages)
-    assert await counts(store) == Counts(delayed=3)

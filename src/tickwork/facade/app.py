@@ -282,7 +282,8 @@ class Tickwork:
         detached: bool = False,
         **options: Unpack[SendOptions],
     ) -> BatchHandle:
-        """Sends a message for each item and counts them together. The options apply to each.
+        """Sends a message for each item and counts them together. The options apply to each;
+        an item `Outgoing(body, …)` has its own, which replace them.
 
         Inside a handler the batch commits with the ack of the handled message. With `detached` it
         is stored at once: for more items than fit into one transaction. The same `batch_id` makes

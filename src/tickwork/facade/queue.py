@@ -12,7 +12,7 @@ from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops.queues import queue_stats
-from tickwork.ops.send import check_one_event, is_collection
+from tickwork.ops.send import Outgoing, check_one_event, is_collection
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -41,10 +41,12 @@ class Queue(Generic[T]):
         return message_id
 
     async def send_batch(
-        self, bodies: Sequence[T], **options: Unpack[SendOptions]
+        self, bodies: Sequence[T | Outgoing[T]], **options: Unpack[SendOptions]
     ) -> tuple[str, ...]:
-        """Sends up to 100 messages, all or none, and returns their ids. The options apply to every
-        message."""
+        """Sends up to 100 messages, all or none, and returns their ids.
+
+        The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
+        """
         if not is_collection(bodies):
             fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
             raise InvalidInput([FieldError("bodies", fault)])
@@ -52,7 +54,8 @@ class Queue(Generic[T]):
         content_type = given.pop("content_type", ContentType.JSON)
         compose = self._engine.composer.message
         messages = [compose(self.name, body, content_type, given) for body in bodies]
-        check_one_event(len(messages), given.get("event_id"))
+        event_id = given.get("event_id")
+        check_one_event(sum(each.event_id == event_id for each in messages), event_id)
         await self._engine.send(self.name, messages)
         return tuple(str(message.id) for message in messages)
 

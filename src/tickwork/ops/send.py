@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar, Unpack
 from uuid import UUID
-
-from msgspec import structs
 
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, current_handling
@@ -19,7 +17,25 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
+T = TypeVar("T")
+
 _OPTIONS = names_of(SendOptions) - {"content_type"}
+
+
+class Outgoing(Generic[T]):
+    """A body with options of its own, for `send_batch` and `app.batch`.
+
+    Its options replace those of the whole batch, also with 0. None is the same as left out.
+    """
+
+    __slots__ = ("body", "options")
+
+    def __init__(self, body: T, **options: Unpack[SendOptions]) -> None:
+        self.body, self.options = body, options
+
+    def __repr__(self) -> str:
+        given = [repr(self.body), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"Outgoing({', '.join(given)})"
 
 
 _SINGLE_BODIES = (str, bytes, bytearray, memoryview, Mapping)
@@ -49,6 +65,8 @@ def compose(
     content_type = known_content_type(content_type)
     if encoded is None:
         encoded = encode_body(body, content_type)
+    if options.get("delay_seconds", 0) is None:
+        del options["delay_seconds"]
     return NewMessage(id=new_id(), body=encoded, content_type=content_type, **options)
 
 
@@ -70,16 +88,9 @@ async def send(store: Store, scope: Scope, queue: str, message: NewMessage) -> U
 
 
 async def send_batch(
-    store: Store,
-    scope: Scope,
-    queue: str,
-    messages: Sequence[NewMessage],
-    *,
-    delay_seconds: float | None = None,
+    store: Store, scope: Scope, queue: str, messages: Sequence[NewMessage]
 ) -> tuple[UUID, ...]:
-    """Stores up to 100 messages, all or none. `delay_seconds` replaces the delay of each."""
-    if delay_seconds is not None:
-        messages = [structs.replace(each, delay_seconds=delay_seconds) for each in messages]
+    """Stores up to 100 messages, all or none, and returns their ids."""
     await store.messages.send_batch(scope, queue, messages)
     return tuple(message.id for message in messages)
 
@@ -130,6 +141,10 @@ class RegistryComposer:
         self, queue: str, body: Any, content_type: GivenContentType, options: dict[str, Any]
     ) -> NewMessage:
         """Returns a message for a queue, its body encoded as the type that the queue declares."""
+        if isinstance(body, Outgoing):
+            own = {name: value for name, value in body.options.items() if value is not None}
+            body, options = body.body, options | own
+            content_type = options.pop("content_type", content_type)
         content_type = known_content_type(content_type)
         payload = self._registry.payload_sent(queue, options.get("type"))
         encoded = payload.encode(body, content_type) if payload else None
