@@ -209,17 +209,17 @@ async def test_a_shard_that_is_behind_is_reported_whoever_leads_it(
         for seconds, shard in ((120, 3), (60, 3), (60, 9))
     ]
     await pause(store, await create(store, clock, schedule_id=in_shard(20)))
-    assert sooner.look_at is not None
-    assert await store.shards.behind(SYSTEM, sooner.look_at) == ()
-    just_after = sooner.look_at + timedelta(microseconds=1)
-    found = {3: sooner.look_at, 9: other.look_at}
+    assert sooner.due_at is not None
+    assert await store.shards.behind(SYSTEM, sooner.due_at) == ()
+    just_after = sooner.due_at + timedelta(microseconds=1)
+    found = {3: sooner.due_at, 9: other.due_at}
     assert dict(await store.shards.behind(SYSTEM, just_after)) == found
     leader = await lead(store)
     assert dict(await store.shards.behind(SYSTEM, just_after)) == found
     await pause(store, sooner)
-    assert dict(await store.shards.behind(SYSTEM, just_after)) == {9: other.look_at}
+    assert dict(await store.shards.behind(SYSTEM, just_after)) == {9: other.due_at}
     clock.advance(seconds=3_600)
-    assert dict(await store.shards.behind(SYSTEM, clock.now()))[3] == later.look_at
+    assert dict(await store.shards.behind(SYSTEM, clock.now()))[3] == later.due_at
     await write(store, leader, await planned(store, clock, leader))
     assert await store.shards.behind(SYSTEM, clock.now()) == ()
 

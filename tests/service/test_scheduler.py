@@ -14,11 +14,14 @@ from tests.conformance.acts import ALL, counts, make_queue
 from tests.conformance.schedule_acts import (
     again,
     create,
+    end_next,
     in_shard,
     join_scheduler,
     messages,
     new_schedule,
+    pause,
     records,
+    resume,
     shard_of_schedule,
     slots,
 )
@@ -274,7 +277,7 @@ async def test_a_shard_with_work_that_nobody_does_is_told(
     await make_queue(store, "alerts")
     await store.subscriptions.put(DEFAULT, "shard.*", "alerts")
     await post.scheduler.hold()
-    clock.advance(seconds=30 + 30)
+    clock.advance(seconds=60 + 30)
     await post.scheduler._check_stalls()
     assert post.noted.told == []
     for overdue in (31.0, 32.0):
@@ -283,6 +286,40 @@ async def test_a_shard_with_work_that_nobody_does_is_told(
         assert post.noted.told.pop() == ("stalled", shard_of_schedule(made), overdue)
     (event,) = await store.messages.peek(DEFAULT, "alerts", 10)
     assert event.type == "shard.stalled"
+
+
+async def test_a_slot_that_became_known_just_now_is_neither_a_stall_nor_a_lag(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    """A fixed delay's next slot is known only when a run ends, perhaps seconds before it is due."""
+    made = await create(store, clock, interval_seconds=5, interval_mode="fixed_delay")
+    clock.advance(seconds=5)
+    await post.run()
+    clock.advance(seconds=600)
+    await end_next(store)
+    clock.advance(seconds=2)
+    await post.scheduler._idle_seconds()
+    assert post.noted.oldest_overdue_seconds == 2
+    for seconds in (4, 29):
+        clock.advance(seconds=seconds)
+        await post.scheduler._check_stalls()
+        assert post.noted.told == [], "it is 30 seconds late at most"
+    clock.advance(seconds=1)
+    await post.scheduler._check_stalls()
+    assert post.noted.told == [("stalled", shard_of_schedule(made), 31.0)]
+
+
+async def test_a_resumed_schedule_is_no_stall(
+    store: Store, clock: VirtualClock, post: Post
+) -> None:
+    made = await create(store, clock, interval_seconds=10)
+    await pause(store, made)
+    clock.advance(seconds=600)
+    await resume(store, await again(store, made))
+    await post.scheduler.hold()
+    clock.advance(seconds=40)
+    await post.scheduler._check_stalls()
+    assert post.noted.told == [], "its next slot is 30 seconds late at most"
 
 
 async def test_a_shard_of_another_that_stands_still_is_told_once(
@@ -294,7 +331,7 @@ async def test_a_shard_of_another_that_stands_still_is_told_once(
     await store.subscriptions.put(DEFAULT, "shard.*", "alerts")
     await post.scheduler.hold()
     others = [Post(store, clock, new_id()) for _ in range(2)]
-    clock.advance(seconds=30 + 31)
+    clock.advance(seconds=60 + 31)
     for each in others:
         await each.scheduler._sweep_and_check()
         assert each.noted.told == [], "it may be moving"

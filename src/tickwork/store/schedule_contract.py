@@ -159,8 +159,8 @@ class Shards(Protocol):
         `NodeExpired` if its lease has expired."""
 
     async def behind(self, scope: Scope, before: datetime) -> tuple[tuple[int, datetime], ...]:
-        """Returns the shards, with or without a leader, whose first schedule was to be looked at
-        before an instant, each with that time."""
+        """Returns the shards, with or without a leader, that have a slot which was due before an
+        instant and is not planned, each with the time since when it waits."""
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         """Records the version of the zone data from which the stored times of these shards were

@@ -113,7 +113,7 @@ class PostgresShards:
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.shards_behind, before)
         )
-        return tuple((row["shard"], row["look_at"]) for row in found)
+        return tuple((row["shard"], row["since"]) for row in found)
 
     async def note_zones(self, scope: Scope, grants: Sequence[Grant], tzdata: str) -> int:
         check_system(scope)

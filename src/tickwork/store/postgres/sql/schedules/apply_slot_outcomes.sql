@@ -16,7 +16,7 @@ SET error_count = given.failures + CASE
         WHEN stands.status <> 'active' THEN NULL
         WHEN moves.at IS NULL THEN s.look_at
         WHEN s.overlap IN (/*decided_when_due*/) THEN moves.at
-        ELSE moves.at - make_interval(secs => /*ahead_seconds*/)
+        ELSE greatest(moves.at - make_interval(secs => /*ahead_seconds*/), moment.now)
     END
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) AS moment,
     (

@@ -21,8 +21,11 @@ SET version = s.version + 1,
     changed_at = CASE WHEN picked.delay IS NULL THEN moment.now ELSE s.changed_at END,
     next_slot = moment.now + make_interval(secs => picked.delay),
     due_at = moment.now + make_interval(secs => picked.delay),
-    look_at = moment.now + make_interval(secs => picked.delay)
-        - CASE WHEN s.overlap IN (/*decided_when_due*/) THEN interval '0' ELSE make_interval(secs => /*ahead_seconds*/) END
+    look_at = CASE
+        WHEN s.overlap IN (/*decided_when_due*/) OR picked.delay IS NULL
+            THEN moment.now + make_interval(secs => picked.delay)
+        ELSE moment.now + make_interval(secs => greatest(picked.delay - /*ahead_seconds*/, 0))
+    END
 FROM moment, picked
 WHERE s.ctid = picked.at
 RETURNING s.id
