@@ -117,7 +117,7 @@ def load_settings(
 
 def is_postgres(url: str) -> bool:
     """Whether a URL is that of a PostgreSQL server."""
-    return url.startswith("postgresql://")
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def _given(
@@ -174,8 +174,8 @@ def _database(reader: Reader, name: str) -> str | None:
         scheme, found, rest = value.partition("://")
         if found and scheme == "sqlite" and rest.startswith("/") and rest.strip("/"):
             return value
-        if found and scheme == "postgresql" and rest.strip("/"):
-            return value
+        if found and is_postgres(value) and rest.strip("/"):
+            return f"postgresql://{rest}"  # `postgres://` is the same, as for the server's tools.
     reader.fault(name, "must be sqlite:///path/to/file.db or postgresql://user@host/name")
     return None
 

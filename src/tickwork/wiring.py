@@ -32,6 +32,7 @@ from tickwork.core.topology import Topology, parse
 from tickwork.errors import MissingExtra
 from tickwork.settings import RUN_ROLES, SETTINGS_FILE, Role, Settings, is_postgres, load_settings
 from tickwork.store.ids import Moment, database_time
+from tickwork.store.shared.database_url import without_password
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -65,6 +66,7 @@ __all__ = [
     "open_store",
     "postgres_extra",
     "server_extra",
+    "shown_database",
 ]
 
 _SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
@@ -366,6 +368,16 @@ async def _served(settings: Settings, registry: CollectorRegistry) -> AsyncItera
     async with serving(api, host=settings.host, port=settings.port) as address:
         logging.getLogger("tickwork").info("the API is up at %s", address)
         yield
+
+
+def shown_database(settings: Settings) -> str:
+    """The database of these settings for people: a URL without a password; of a file with its
+    absolute path."""
+    if is_postgres(settings.database):
+        return without_password(settings.database)
+    from tickwork.store.sqlite.engine.file import locate
+
+    return f"sqlite:///{locate(settings.database).absolute()}"
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:

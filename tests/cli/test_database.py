@@ -20,9 +20,11 @@ RUNNER = CliRunner()
 def test_a_new_file_is_migrated_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     first = RUNNER.invoke(app, ["migrate", "--database", url, "--json"])
-    assert [step["version"] for step in json.loads(first.stdout)] == [1, 2, 3, 4, 5, 6]
+    shown = json.loads(first.stdout)
+    assert shown["database"] == url
+    assert [step["version"] for step in shown["applied"]] == [1, 2, 3, 4, 5, 6]
     second = RUNNER.invoke(app, ["migrate", "--database", url])
-    assert (second.exit_code, second.stdout) == (0, "the schema is up to date\n")
+    assert (second.exit_code, second.stdout) == (0, f"the schema of {url} is up to date\n")
 
 
 def test_doctor_finds_no_fault_in_a_new_file(tmp_path: Path) -> None:
@@ -53,7 +55,7 @@ def test_doctor_reports_the_zone_data_version(tmp_path: Path, planned: str, leve
 def test_doctor_reports_a_missing_schema(tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["doctor", "--database", f"sqlite:///{tmp_path}/none.db"])
     assert result.exit_code == 1
-    assert "run `tickwork migrate`" in result.stdout
+    assert f"run `tickwork migrate --database sqlite:///{tmp_path}/none.db`" in result.stdout
 
 
 def test_doctor_warns_of_a_server_that_does_not_sync(postgres_url: str) -> None:
@@ -80,6 +82,22 @@ def test_an_unreachable_server_is_one_line(command: str) -> None:
     result = RUNNER.invoke(app, [command, "--database", nowhere])
     assert result.exit_code == 1
     assert "the connection to PostgreSQL failed" in result.output
+
+
+def test_a_password_is_not_shown(postgres_url: str) -> None:
+    with_password = postgres_url.replace("@", ":secret@", 1)
+    refused = RUNNER.invoke(app, ["queues", "list", "--database", with_password])
+    assert f"run `tickwork migrate --database {postgres_url}`" in refused.stderr.replace("'", "")
+    migrated = RUNNER.invoke(app, ["migrate", "--database", with_password])
+    assert f"applied 0001_queues.sql to {postgres_url}\n" in migrated.stdout
+    assert "secret" not in refused.output + migrated.output
+
+
+def test_a_url_may_say_postgres(postgres_url: str) -> None:
+    short = postgres_url.replace("postgresql://", "postgres://")
+    assert RUNNER.invoke(app, ["migrate", "--database", short]).exit_code == 0
+    listed = RUNNER.invoke(app, ["queues", "list", "--database", short])
+    assert (listed.exit_code, listed.stdout) == (0, "there are no queues\n")
 
 
 @pytest.mark.parametrize("command", ["migrate", "doctor"])

@@ -37,8 +37,9 @@ def test_a_missing_database_is_not_created(desk: Desk, words: list[str]) -> None
     assert (refused.exit_code, refused.stdout) == (1, "")
     path = desk.folder / "tickwork.db"
     assert refused.stderr == (
-        f"tickwork: database {path} does not exist: run `tickwork migrate` to create it, "
-        "or choose another one with --database or TICKWORK_DATABASE\n"
+        f"tickwork: database {path} does not exist: "
+        f"run `tickwork migrate --database sqlite:///{path}` to create it, "
+        "or choose another one with --app, --database or TICKWORK_DATABASE\n"
     )
     assert [*desk.folder.iterdir()] == []
 

@@ -171,7 +171,7 @@ def test_show_and_apply_print_the_same_steps_and_apply_is_idempotent(
 ) -> None:
     refused = desk.run("topology", "show")
     assert refused.exit_code == 1
-    assert "run `tickwork migrate`" in refused.stderr
+    assert "run `tickwork migrate --database " in refused.stderr
     assert not (desk.folder / "tickwork.db").exists()
     desk.answer("migrate")
     planned = desk.answer("topology", "show")

@@ -63,5 +63,5 @@ async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
 
 
 async def test_a_store_needs_its_schema(postgres_url: str) -> None:
-    with pytest.raises(StoreBroken, match="run `tickwork migrate`"):
+    with pytest.raises(StoreBroken, match="run `tickwork migrate --database "):
         await PostgresStore.open(postgres_url)

@@ -85,7 +85,7 @@ async def test_migrations_are_applied_step_by_step(
         assert await migrate(file) == (KNOWN[count - 1],)
         assert await schema_version(file) == count
     know(monkeypatch, *KNOWN, GOOD)
-    with pytest.raises(StoreBroken, match="too old: run `tickwork migrate`"):
+    with pytest.raises(StoreBroken, match="too old: run `tickwork migrate --database "):
         await SqliteStore.open(file)
     assert await migrate(file) == (GOOD,)
     await (await SqliteStore.open(file)).close()
@@ -135,7 +135,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(file: Path) -> None:
 async def test_a_file_without_a_schema_raises_an_error_that_names_the_fix(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE theirs (id INTEGER)")
-    with pytest.raises(StoreBroken, match="run `tickwork migrate`"):
+    with pytest.raises(StoreBroken, match="run `tickwork migrate --database "):
         await SqliteStore.open(file)
     await migrate(file)
     await (await SqliteStore.open(file)).close()

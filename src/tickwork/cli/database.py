@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tickwork.cli.options import Database, Json
-from tickwork.cli.output import EXIT_FAILED, escape_controls, print_json
+from tickwork.cli.output import EXIT_FAILED, escape_controls, print_json, print_lines
 from tickwork.cli.store_session import load_settings, report_errors
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ def migrate_command(database: Database = None, as_json: Json = False) -> None:
     """Update the database schema."""
     import asyncio
 
-    from tickwork.wiring import migrate
+    from tickwork.wiring import migrate, shown_database
 
     settings = load_settings(database)
+    migrated = shown_database(settings)
     applied = report_errors(lambda: asyncio.run(migrate(settings)))
     if as_json:
-        print_json([{"version": each.version, "name": each.name} for each in applied])
+        steps = [{"version": each.version, "name": each.name} for each in applied]
+        print_json({"database": migrated, "applied": steps})
         return
-    for each in applied:
-        typer.echo(f"applied {each.name}")
-    if not applied:
-        typer.echo("the schema is up to date")
+    lines = [f"applied {each.name} to {migrated}" for each in applied]
+    print_lines(lines or [f"the schema of {migrated} is up to date"])
 
 
 def doctor_command(database: Database = None, as_json: Json = False) -> None:

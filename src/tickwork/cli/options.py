@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Annotated
 
 import typer
 
+CHOSEN_APP: ContextVar[str | None] = ContextVar("chosen_app", default=None)
+"""The value of --app while a command runs."""
+
 Database = Annotated[
     str | None, typer.Option(metavar="URL", help="Database to use; default sqlite:///tickwork.db.")
 ]
+"""Every command with this option also has --app (`typer_commands`)."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Tenant = Annotated[
     str | None, typer.Option(metavar="TENANT", help='Tenant to act for; default "default".')

@@ -108,15 +108,18 @@ def run_command(
         fail(str(error))
 
 
-def load_app(target: str, *, debug: bool = False) -> Tickwork:
-    """Imports an app; a module in the current directory takes precedence."""
+def load_app(target: str, *, debug: bool | None = None) -> Tickwork:
+    """Imports an app; a module in the current directory takes precedence. `debug` is None for a
+    command without --debug."""
     from tickwork.facade.app import Tickwork
 
     module_name, found, name = target.partition(":")
     if not (module_name and found and name):
         fail("MODULE:APP: give a module and the app in it, such as shop:app", code=EXIT_BAD_USAGE)
-    sys.path.insert(0, str(Path.cwd()))
-    module = _import(module_name, debug=debug or bool(os.environ.get(DEBUG_VARIABLE)))
+    if sys.path[0] != str(Path.cwd()):
+        sys.path.insert(0, str(Path.cwd()))
+    hint = f"{DEBUG_VARIABLE}=1" if debug is None else "--debug"
+    module = _import(module_name, debug or bool(os.environ.get(DEBUG_VARIABLE)), hint)
     app = getattr(module, name, None)
     if app is None:
         fail(f"MODULE:APP: {module_name} has no {name!r}", code=EXIT_BAD_USAGE)
@@ -137,7 +140,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         refuse(error, {})
 
 
-def _import(name: str, *, debug: bool) -> ModuleType:
+def _import(name: str, debug: bool, debug_option: str) -> ModuleType:
     """Imports a module; whatever it raises becomes one line with its location."""
     try:
         return import_module(name)
@@ -147,7 +150,7 @@ def _import(name: str, *, debug: bool) -> ModuleType:
         if debug:
             typer.echo("".join(traceback.format_exception(error)), nl=False, err=True)
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
-        hint = "" if debug else "; --debug shows the traceback"
+        hint = "" if debug else f"; {debug_option} shows the traceback"
         fault = f"importing {name} failed: {what}{_location(error)}{hint}"
         fail(f"MODULE:APP: {fault}", code=EXIT_BAD_USAGE)
 

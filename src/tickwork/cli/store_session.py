@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tickwork.cli.options import OPTION_OF_FIELD
+from tickwork.cli.options import CHOSEN_APP, OPTION_OF_FIELD
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, refuse
 from tickwork.errors import InvalidInput, TickworkError
 
@@ -19,18 +19,28 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from tickwork.core.model import Scope
+    from tickwork.facade.engine import AppEngine
     from tickwork.ops.stores import Store
     from tickwork.wiring import Settings
 
 T = TypeVar("T")
 
+_SETTINGS_OF_AN_APP = ("database", "database_direct", "min_interval_seconds")
 
-def load_settings(database: str | None) -> Settings:
-    """Returns the settings, with the database of the --database option."""
+
+def load_settings(database: str | None, **flags: str | None) -> Settings:
+    """Returns the settings, with the database of the --database or the --app option."""
     from tickwork import wiring
 
+    engine = _chosen_engine()
+    if engine is not None and database is not None:
+        fail("give --database or --app, not both", code=EXIT_BAD_USAGE)
+    given: dict[str, object] = {"database": database, **flags}
     try:
-        return wiring.load_settings({"database": database}, environ=os.environ, folder=Path.cwd())
+        if engine is not None:
+            own = engine.settings()
+            given |= {name: getattr(own, name) for name in _SETTINGS_OF_AN_APP}
+        return wiring.load_settings(given, environ=os.environ, folder=Path.cwd())
     except InvalidInput as error:
         refuse(error, {})
 
@@ -85,7 +95,21 @@ def scope_of(tenant: str | None, *, shared: bool = False) -> Scope:
         fail("give --tenant or --shared, not both", code=EXIT_BAD_USAGE)
     if shared:
         return SYSTEM
-    return DEFAULT if tenant is None else Scope(tenant)
+    if tenant is not None:
+        return Scope(tenant)
+    engine = _chosen_engine()
+    return DEFAULT if engine is None else engine.scope
+
+
+def _chosen_engine() -> AppEngine | None:
+    """Returns the engine of the app that --app names, or None without that option."""
+    target = CHOSEN_APP.get()
+    if target is None:
+        return None
+    from tickwork.cli.run import load_app
+    from tickwork.facade.app import engine_of
+
+    return engine_of(load_app(target))
 
 
 def required(value: str | None, name: str) -> str:

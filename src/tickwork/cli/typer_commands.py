@@ -14,13 +14,29 @@ from functools import partial
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from tickwork.cli.options import CHOSEN_APP
 from tickwork.cli.output import EXIT_FAILED, print_error
 
 
+_HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
 class Command(TyperCommand):
-    """A command whose option values are not converted."""
+    """A command whose option values are not converted. With --database it also has --app, the
+    app whose database it uses."""
+
+    def __init__(self, name: str | None, *, params: list[Any] | None = None, **given: Any) -> None:
+        given["context_settings"] = _HELP_OPTIONS | (given.get("context_settings") or {})
+        super().__init__(name, params=_with_app(params or []), **given)
+
+    def invoke(self, ctx: Any) -> Any:
+        chosen = CHOSEN_APP.set(ctx.params.pop("app", None))
+        try:
+            return super().invoke(ctx)
+        finally:
+            CHOSEN_APP.reset(chosen)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_conversion(super().get_params(ctx))
@@ -28,6 +44,10 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of such commands; a usage error prints one line and exits."""
+
+    def __init__(self, **given: Any) -> None:
+        given["context_settings"] = _HELP_OPTIONS | (given.get("context_settings") or {})
+        super().__init__(**given)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_conversion(super().get_params(ctx))
@@ -59,6 +79,23 @@ class Group(TyperGroup):
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
+
+
+def _with_app(params: list[Any]) -> list[Any]:
+    """Returns the parameters with --app behind --database."""
+    extended: list[Any] = []
+    for each in params:
+        extended.append(each)
+        if each.name == "database":
+            extended.append(
+                TyperOption(
+                    param_decls=["app", "--app"],
+                    type_descriptor=each.type_descriptor,
+                    metavar="MODULE:APP",
+                    help="Use the database and the tenant of this app.",
+                )
+            )
+    return extended
 
 
 def _without_conversion(params: list[Any]) -> list[Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tickwork.cli.options import Database
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, refuse
+from tickwork.cli.output import EXIT_BAD_USAGE, fail
+from tickwork.cli.store_session import load_settings
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
 if TYPE_CHECKING:
@@ -43,13 +42,9 @@ def up_command(
     _ROLES) and in [server] of tickwork.toml. Options take precedence over the environment, and the
     environment over the file.
     """
-    from tickwork.wiring import Role, load_settings
+    from tickwork.wiring import Role
 
-    flags = {"host": host, "port": port, "database": database, "roles": roles}
-    try:
-        settings = load_settings(flags, environ=os.environ, folder=Path.cwd())
-    except InvalidInput as error:
-        refuse(error, {})
+    settings = load_settings(database, host=host, port=port, roles=roles)
     if Role.API not in settings.roles:
         fail("--roles: must include api; to run without it use `tickwork run`", code=EXIT_BAD_USAGE)
     _require_server()

@@ -113,7 +113,7 @@ class PostgresStore:
         store = cls(database, moment, direct_url or url)
         async with AsyncExitStack() as failed:
             failed.push_async_callback(store.close)
-            check_version((await store.meta()).schema_version)
+            check_version((await store.meta()).schema_version, direct_url or url)
             failed.pop_all()
         return store
 

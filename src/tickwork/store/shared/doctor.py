@@ -56,14 +56,15 @@ def zones_finding(own: str | None, newest: str | None) -> Finding:
     )
 
 
-def schema_finding(version: int, known: int) -> Finding:
+def schema_finding(version: int, known: int, migrate_command: str) -> Finding:
     """Compares the schema's version with the one that this code needs."""
+    advice = f"run {migrate_command}"
     if version == known:
         return Finding("schema", Level.OK, f"the schema has version {version}")
     if version == 0:
-        return Finding("schema", Level.BAD, "there is no schema yet", "run `tickwork migrate`")
+        return Finding("schema", Level.BAD, "there is no schema yet", advice)
     if version < known:
         says = f"the schema has version {version}, this Tickwork needs {known}"
-        return Finding("schema", Level.BAD, says, "run `tickwork migrate`")
+        return Finding("schema", Level.BAD, says, advice)
     says = f"the schema has version {version}, this Tickwork knows only {known}"
     return Finding("schema", Level.BAD, says, "update this installation")

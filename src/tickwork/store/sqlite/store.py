@@ -76,7 +76,7 @@ class SqliteStore:
         async with AsyncExitStack() as failed:
             database = Database(file, moment, file_watcher)
             failed.push_async_callback(database.close)
-            await database.read(lambda transaction: check_version(transaction.connection))
+            await database.read(lambda transaction: check_version(transaction.connection, file))
             failed.pop_all()
         return cls(database, moment, file_watcher)
 

@@ -16,6 +16,7 @@ import asyncpg
 
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.postgres.engine.sql import CUSTOM_PLAN
+from tickwork.store.shared.database_url import migrate_command
 from tickwork.store.shared.watches import within
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[Any]"
@@ -102,7 +103,7 @@ class Database:
                 except asyncpg.UndefinedObjectError:
                     pool = await connecting(server_settings=SESSION)
         except CONNECT_ERRORS as error:
-            known = as_store_error(error)
+            known = as_store_error(error, url)
             if isinstance(known, StoreUnavailable):
                 known = StoreUnavailable(f"{known}; {_UNREACHABLE_HINT}")
             raise known from error
@@ -125,7 +126,7 @@ class Database:
                         parameters = (await connection.prepare(statement)).get_parameters()
                         await connection.fetch(statement, *[None] * len(parameters))
         except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
-            raise as_store_error(error) from error
+            raise as_store_error(error, self.url) from error
 
     @property
     def bounds(self) -> str:
@@ -195,7 +196,7 @@ class Database:
             except asyncpg.IntegrityConstraintViolationError:
                 raise  # Not a failure of the database: the caller handles it.
             except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
-                known = as_store_error(error)
+                known = as_store_error(error, self.url)
                 # A deadlock rolls the transaction back, so a retry is always safe.
                 is_repeatable = repeatable or isinstance(error, asyncpg.TransactionRollbackError)
                 if (
@@ -213,12 +214,13 @@ async def _keep_session(_connection: object) -> None:
     statements of this package do not change the session."""
 
 
-def as_store_error(error: Exception) -> StoreError:
-    """Translates an error of the driver."""
+def as_store_error(error: Exception, url: str) -> StoreError:
+    """Translates an error of the driver, for the database of this URL."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         if isinstance(error, asyncpg.UndefinedTableError | asyncpg.UndefinedColumnError):
-            return StoreBroken(f"the database has no schema: run `tickwork migrate` ({error})")
+            advice = f"run {migrate_command(url)} ({error})"
+            return StoreBroken(f"the database has no schema: {advice}")
         if code in _CORRUPT:
             return StoreBroken(f"PostgreSQL reports corrupt data: {error}")
         if code.startswith(("28", "3D")):

@@ -12,6 +12,7 @@ from tickwork.clock import now
 from tickwork.errors import StoreBroken
 from tickwork.store.postgres.engine.database import CONNECT_ERRORS, as_store_error
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.database_url import migrate_command
 from tickwork.store.shared.doctor import (
     Finding,
     Level,
@@ -30,7 +31,7 @@ async def examine(url: str) -> tuple[Finding, ...]:
     try:
         connection = await asyncpg.connect(url, timeout=10)
     except CONNECT_ERRORS as error:
-        message = str(as_store_error(error))
+        message = str(as_store_error(error, url))
         return (Finding("connection", Level.BAD, message, "check the URL, the server and its log"),)
     try:
         before = now()
@@ -52,7 +53,7 @@ async def examine(url: str) -> tuple[Finding, ...]:
     return (
         Finding("connection", Level.OK, "connected"),
         _version(row),
-        schema_finding(version, known),
+        schema_finding(version, known, migrate_command(url)),
         *_durability(row),
         _failover(row),
         clock_finding((row["now"] - middle).total_seconds()),

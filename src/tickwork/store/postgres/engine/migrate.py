@@ -11,6 +11,7 @@ import asyncpg
 from tickwork.errors import StoreBroken
 from tickwork.store.postgres.engine.database import CONNECT_ERRORS, as_store_error
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.shared.database_url import migrate_command
 from tickwork.store.shared.sql_files import Migration, load_migrations, pending
 
 _LOCK_KEY = 0x7469636B  # "tick": only migrations take this advisory lock.
@@ -43,14 +44,14 @@ async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
     try:
         return await asyncpg.connect(url, statement_cache_size=0)
     except CONNECT_ERRORS as error:
-        raise as_store_error(error) from error
+        raise as_store_error(error, url) from error
 
 
-def check_version(version: int) -> None:
+def check_version(version: int, url: str) -> None:
     """Raises `StoreBroken` if the schema is older or newer than this code."""
     if pending(load_migrations("tickwork.store.postgres"), version):
         raise StoreBroken(
-            f"the schema has version {version} and is too old: run `tickwork migrate`"
+            f"the schema has version {version} and is too old: run {migrate_command(url)}"
         )
 
 

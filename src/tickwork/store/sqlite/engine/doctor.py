@@ -41,7 +41,7 @@ def _examine(file: DatabaseFile) -> tuple[Finding, ...]:
     return (
         Finding("connection", Level.OK, f"{file.path} can be opened"),
         Finding("version", Level.OK, f"SQLite {sqlite3.sqlite_version}"),
-        schema_finding(version, known),
+        schema_finding(version, known, file.migrate_command),
         _journal(journal),
         _synchronous(synchronous),
         _integrity(problem),

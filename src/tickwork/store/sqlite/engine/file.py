@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tickwork.clock import monotonic
 from tickwork.errors import FieldError, InvalidInput, StoreBroken, StoreError, StoreUnavailable
+from tickwork.store.shared.database_url import migrate_command
 from tickwork.store.sqlite.engine.connection import Connection
 
 BUSY_TIMEOUT_SECONDS = 10.0
@@ -81,6 +82,11 @@ class DatabaseFile:
             return None
         return Identity(found.st_dev, found.st_ino)
 
+    @property
+    def migrate_command(self) -> str:
+        """The command that migrates this file, in backticks."""
+        return migrate_command(f"{_SCHEME}{self.path}")
+
     def connect(self, *, create: bool = False) -> Connection:
         """Opens a connection for the calling thread, in WAL mode."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
@@ -144,7 +150,8 @@ class DatabaseFile:
         if code == sqlite3.SQLITE_CANTOPEN:
             return self._why_not_open(error)
         if code == sqlite3.SQLITE_ERROR and str(error).startswith(("no such table", "no such col")):
-            return StoreBroken(f"the database has no schema: run `tickwork migrate` ({error})")
+            advice = f"run {self.migrate_command} ({error})"
+            return StoreBroken(f"the database has no schema: {advice}")
         return StoreBroken(f"SQLite rejected a statement: {error}")
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
@@ -170,8 +177,8 @@ class DatabaseFile:
             return StoreBroken(f"folder {self.path.parent} does not exist")
         if not self.path.exists():
             return StoreBroken(
-                f"database {self.path} does not exist: run `tickwork migrate` to create it, or "
-                "choose another one with --database or TICKWORK_DATABASE"
+                f"database {self.path} does not exist: run {self.migrate_command} to create it, "
+                "or choose another one with --app, --database or TICKWORK_DATABASE"
             )
         if not self.path.is_file():
             return StoreBroken(f"{self.path} is not a file")

@@ -32,14 +32,14 @@ async def schema_version(path_or_url: str | Path) -> int:
     return await asyncio.to_thread(_schema_version, file)
 
 
-def check_version(connection: sqlite3.Connection) -> None:
+def check_version(connection: sqlite3.Connection, file: DatabaseFile) -> None:
     """Raises `StoreBroken` unless the schema has the version that this code needs."""
     version = read_version(connection)
     if pending(load_migrations(_PACKAGE), version):
         raise StoreBroken(
-            "the database has no schema: run `tickwork migrate`"
+            f"the database has no schema: run {file.migrate_command}"
             if version == 0
-            else f"the schema has version {version} and is too old: run `tickwork migrate`"
+            else f"the schema has version {version} and is too old: run {file.migrate_command}"
         )
 
 
