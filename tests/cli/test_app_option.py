@@ -102,12 +102,14 @@ def test_the_tenant_is_that_of_the_app_unless_it_is_given(folder: Path) -> None:
     assert "theirs" not in other.stdout
 
 
-def test_an_app_and_a_database_exclude_each_other(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_an_app_and_a_database_exclude_each_other() -> None:
     refused = run("queues", "list", "--app", "shop:app", "--database", "sqlite:///other.db")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == "tickwork: give --database or --app, not both\n"
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -115,7 +117,7 @@ def test_an_app_and_a_database_exclude_each_other(folder: Path) -> None:
         ("shop", "MODULE:APP: give a module and the app in it, such as shop:app"),
     ],
 )
-def test_an_app_that_does_not_exist_is_one_line(folder: Path, target: str, says: str) -> None:
+def test_an_app_that_does_not_exist_is_one_line(target: str, says: str) -> None:
     refused = run("queues", "list", "--app", target)
     assert (refused.exit_code, refused.stderr) == (2, f"tickwork: {says}\n")
 

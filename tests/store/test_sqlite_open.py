@@ -68,7 +68,8 @@ async def test_a_file_can_have_any_name(tmp_path: Path, name: str) -> None:
 
 async def test_an_error_names_the_missing_file_or_folder(tmp_path: Path) -> None:
     with pytest.raises(
-        StoreBroken, match=r"database .*missing\.db does not exist: run `tickwork migrate --database "
+        StoreBroken,
+        match=r"database .*missing\.db does not exist: run `tickwork migrate --database ",
     ):
         await SqliteStore.open(tmp_path / "missing.db")
     with pytest.raises(StoreBroken, match="nowhere does not exist"):

@@ -19,7 +19,6 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from tickwork.cli.options import CHOSEN_APP
 from tickwork.cli.output import EXIT_FAILED, print_error
 
-
 _HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
