@@ -33,7 +33,7 @@ def random_field(rng: Random, low: int, high: int, names: tuple[str, ...] = ()) 
         plain = names[first - low] if names else str(first)
         return rng.choice(
             (plain, plain, str(first), f"{first}-{last}", f"{first}-{last}/{rng.randint(1, 7)}",
-             f"*/{rng.randint(1, high)}", f"{first}/{rng.randint(1, 9)}")
+             f"*/{rng.randint(1, high)}", f"{first}/{rng.randint(1, min(high, 9))}")
         )  # fmt: skip
 
     return ",".join(one() for _ in range(rng.choice((1, 1, 2, 3))))
@@ -94,7 +94,11 @@ def test_an_alias_means_its_expression(alias: str, plain: str) -> None:
         ("0 9 ? * MON", "0 9 * * MON"), ("0 9 1 * ?", "0 9 1 * *"), ("0 9 ? * ?", "0 9 * * *"),
         ("0 9 * jan-mar MON", "0 9 * 1-3 1"), ("0 9 * * 7", "0 9 * * 0"),
         ("0 9 * * thu", "0 9 * * 4"), ("0  9\t* *   *", "0 9 * * *"), ("0 0 9 * * *", "0 9 * * *"),
-        ("0 0 9 ? mar THU", "0 9 * 3 4"),
+        ("0 0 9 ? mar THU", "0 9 * 3 4"), ("0 9 * * MON-SUN", "0 9 * * *"),
+        ("0 9 * * FRI-SUN", "0 9 * * 0,5,6"), ("0 9 * * sat-sun", "0 9 * * 6,7"),
+        ("0 9 * * 5-SUN", "0 9 * * 5-7"), ("0 9 * * TUE-SUN/2,MON", "0 9 * * 1,2,4,6"),
+        ("0 9 * * SUN-SUN", "0 9 * * 0"), ("0 9 * * SUN-TUE", "0 9 * * 0-2"),
+        ("0 */24 */31 */12 *", "0 0 1 1 *"), ("*/60 9 * * *", "0 9 * * *"),
     ],
 )  # fmt: skip
 def test_two_spellings_of_one_rule_have_the_same_slots(one: str, other: str) -> None:

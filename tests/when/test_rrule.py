@@ -73,8 +73,11 @@ def family(seed: int, count: int) -> Iterator[tuple[str, datetime]]:
 
 
 def is_dateutils_own(text: str) -> bool:
-    """Where dateutil deviates: in the first week it counts BYSETPOS from the start only."""
-    return "WEEKLY" in text and "BYSETPOS" in text
+    """Where dateutil deviates from RFC 5545: in the first week it counts BYSETPOS from the start
+    only, and BYWEEKNO alone selects all seven days of a week."""
+    days = ("BYDAY", "BYMONTHDAY", "BYYEARDAY")
+    whole_weeks = "BYWEEKNO" in text and not any(day in text for day in days)
+    return ("WEEKLY" in text and "BYSETPOS" in text) or whole_weeks
 
 
 def occurrences(text: str, start: datetime, end: datetime) -> list[datetime]:
@@ -113,6 +116,34 @@ def test_a_first_week_with_a_set_position_is_a_whole_week() -> None:
     wednesday = datetime(2027, 3, 3, 9, tzinfo=UTC)
     rule = rrule("FREQ=WEEKLY;BYDAY=MO,WE,FR;BYSETPOS=1", wednesday)
     assert when.next_after(rule, wednesday - timedelta(1)) == datetime(2027, 3, 8, 9, tzinfo=UTC)
+
+
+#: (rule, start, the first slots): the weekday is the start's, as libical and lib-recur answer.
+WEEK_NUMBERS = [
+    ("FREQ=YEARLY;BYWEEKNO=20", "1997-05-12", "1997-05-12 1998-05-11 1999-05-17 2000-05-15"),
+    ("FREQ=YEARLY;BYWEEKNO=1", "2019-01-02", "2019-01-02 2020-01-01 2021-01-06 2022-01-05"),
+    ("FREQ=YEARLY;BYWEEKNO=-1,1", "2024-01-05", "2024-01-05 2024-12-27 2025-01-03 2025-12-26"),
+    ("FREQ=YEARLY;BYWEEKNO=20;BYMONTH=5", "2027-05-20", "2027-05-20 2028-05-18 2029-05-17"),
+    ("FREQ=YEARLY;BYWEEKNO=20;BYMONTHDAY=17", "2027-01-01", "2027-05-17 2028-05-17 2029-05-17"),
+    ("FREQ=WEEKLY;BYWEEKNO=20,21", "2027-01-07", "2027-05-20 2027-05-27 2028-05-18"),
+    ("FREQ=DAILY;BYWEEKNO=20", "2027-05-21", "2027-05-21 2027-05-22 2027-05-23 2028-05-15"),
+]
+
+
+@pytest.mark.parametrize(("text", "start", "answer"), WEEK_NUMBERS)
+def test_a_week_number_without_a_weekday_means_the_weekday_of_the_start(
+    text: str, start: str, answer: str
+) -> None:
+    rule = rrule(text, datetime.fromisoformat(f"{start}T09:00:00+00:00"))
+    assert rule.start_at is not None
+    before = rule.start_at - timedelta(seconds=1)
+    slots = when.slots_between(rule, before, before + timedelta(days=2_000), limit=10)
+    assert " ".join(f"{slot:%Y-%m-%d}" for slot in slots).startswith(answer)
+
+
+def test_a_semicolon_at_the_end_of_a_rule_is_dropped() -> None:
+    rule = rrule("RRULE:FREQ=DAILY;COUNT=3; ", NOW)
+    assert rule.timing == when.Recurrence("FREQ=DAILY;COUNT=3")
 
 
 def test_numbered_and_plain_weekdays_can_be_mixed() -> None:

@@ -51,6 +51,8 @@ _HASH_RANGES = {**_RANGES, "day-of-month": (1, 28)}
 _HASHED = re.compile(r"^H(?:\((\d{1,2})-(\d{1,2})\))?(?:/(\d{1,2}))?$")
 _HASH_ITEM = re.compile(r"(?:^|[\s,])H(?:$|[\s,(/])")
 _NEAREST = re.compile(r"^(\d{1,2})W$")
+_TO_SUNDAY = re.compile(r"(?<![0-9A-Z])(MON|TUE|WED|THU|FRI|SAT|[1-6])-SUN(?![A-Z])")
+_STEP = re.compile(r"/(\d+)(?:,|$)")
 _ANCHOR = datetime(2000, 1, 1)  # noqa: DTZ001 (a naive clock: only the grammar is used)
 
 
@@ -94,8 +96,12 @@ def uses_hash(expr: str) -> bool:
 @lru_cache(maxsize=4096)
 def _compile(expr: str, seed: str) -> CalendarRule[DayPattern]:
     texts = field_texts(expr)
+    if "/" in expr:
+        _check_steps(texts)
     if "?" in expr:
         texts = _without_question_marks(texts)
+    # cronsim counts SUN as 0, before Monday.
+    texts = (*texts[:5], _TO_SUNDAY.sub(r"\1-7", texts[5]))
     if uses_hash(expr):
         texts = tuple(
             _without_hashes(name, text, seed) for name, text in zip(_FIELDS, texts, strict=True)
@@ -158,6 +164,18 @@ def _days(
 
 def _day(number: int) -> int:
     return LAST if number == CronSim.LAST else number
+
+
+def _check_steps(texts: tuple[str, ...]) -> None:
+    """Refuses a step longer than its field: it would select one value, not one in so many."""
+    for name, text in zip(_FIELDS, texts, strict=True):
+        low, high = _RANGES[name]
+        for step in _STEP.findall(text):
+            if len(step) > 3 or int(step) > high - low + 1:
+                raise CronError(
+                    f"the {name} field {text!r} has a step of {step[:9]}, but only "
+                    f"{high - low + 1} values; use interval_minutes for longer periods"
+                )
 
 
 def _without_question_marks(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from itertools import chain, islice, pairwise
 
-from tickwork.core.when.cron import compile_cron
+from tickwork.core.when.cron import CronError, compile_cron
 from tickwork.core.when.interval import NEVER
 from tickwork.core.when.model import (
     EPOCH,
@@ -18,8 +18,10 @@ from tickwork.core.when.model import (
     Recurrence,
     Rule,
     ShortMonth,
+    Timing,
     Weekly,
 )
+from tickwork.core.when.rrule.text import RecurrenceError, parse_parts
 from tickwork.core.when.slots import count_between, iterate_slots, next_after
 from tickwork.errors import FieldError
 
@@ -31,9 +33,31 @@ _DAY_SECONDS = 86_400
 _MONTH_DAYS_MIN = 28
 
 
+def text_fault(timing: Timing) -> FieldError | None:
+    """The fault of a cron expression or a recurrence that cannot be read; None otherwise."""
+    try:
+        match timing:
+            case Cron(expr=expr):
+                compile_cron(expr, "")
+            case Recurrence(text=text):
+                parse_parts(text)
+            case _:
+                pass
+    except (CronError, RecurrenceError) as error:
+        return FieldError(_field(timing), str(error))
+    return None
+
+
 def rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
     """The fault of a rule that never fires or fires too often; None for a valid one."""
-    field = _field(rule)
+    try:
+        return _rule_fault(rule, limits)
+    except RecurrenceError as error:  # Its parts contradict each other.
+        return FieldError("rrule", str(error))
+
+
+def _rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
+    field = _field(rule.timing)
     names_seconds = isinstance(rule.timing, Cron) and len(rule.timing.expr.split()) == 6
     if names_seconds and not limits.seconds_allowed:
         return FieldError(field, "has 6 fields; seconds are not allowed here; give 5")
@@ -47,8 +71,8 @@ def rule_fault(rule: Rule, limits: Limits) -> FieldError | None:
     return None
 
 
-def _field(rule: Rule) -> str:
-    match rule.timing:
+def _field(timing: Timing) -> str:
+    match timing:
         case Cron():
             return "cron_expr"
         case Interval():
@@ -57,7 +81,7 @@ def _field(rule: Rule) -> str:
             return "rrule"
         case Once():
             return "once_at"
-        case timing:
+        case _:
             return f"{type(timing).__name__.lower()}_time"
 
 

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -21,7 +22,6 @@ from tickwork.core.options import (
     WeeklyTime,
     names_of,
 )
-from tickwork.core.when.cron import CronError
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.core.when.model import (
     EPOCH,
@@ -44,11 +44,11 @@ from tickwork.core.when.model import (
     Timing,
     Weekly,
 )
-from tickwork.core.when.never_fires import rule_fault
-from tickwork.core.when.rrule.text import Frequency, RecurrenceError, normalize, parse_parts
+from tickwork.core.when.never_fires import rule_fault, text_fault
+from tickwork.core.when.rrule.text import Frequency, normalize, parse_parts
 from tickwork.core.when.slot_sources import resolve_local
 from tickwork.core.when.time_texts import NoShortForm, expand
-from tickwork.core.when.zone import timeline
+from tickwork.core.when.zone import nearest_zone, timeline
 from tickwork.errors import FieldError, InvalidInput
 
 TIMING_FIELDS = (
@@ -79,6 +79,8 @@ _UNREADABLE = Once(EPOCH)  # Replaces a faulty timing, so that the other fields 
 _ZONES_REFUSED = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
 
+# A fault in one of these leaves open whether the rule fires.
+_BOUNDS = frozenset({*TIMING_FIELDS, "start_at", "end_at", "exclude", "calendar", "roll"})
 _DEFAULT_DST = Dst()
 _DEFAULT_LIMITS = Limits()
 
@@ -102,7 +104,11 @@ def parse(
     reader = Reader(fields, faults)
     reader.refuse_unknown(RULE_FIELDS)
     zone = _zone(reader)
-    timing = _timing(reader) or _UNREADABLE
+    timing = _timing(reader)
+    if timing is not None and not is_known and (fault := text_fault(timing)) is not None:
+        faults.append(fault)
+        timing = None
+    timing = timing or _UNREADABLE
     dst = _dst(reader)
     values: dict[str, Any] = {"timezone": zone, "dst": dst, "seed": seed}
     for name in _MOMENTS:
@@ -118,7 +124,7 @@ def parse(
     if isinstance(timing, Interval):
         values["anchor"] = values.get("start_at") or created_at
     rule = Rule(timing=_with_instant(timing, reader, zone, dst), **values)
-    if not faults and not is_known:
+    if timing is not _UNREADABLE and not is_known and _BOUNDS.isdisjoint(_first_names(faults)):
         _check_rule(rule, reader, limits or _DEFAULT_LIMITS)
     if faults:
         raise InvalidInput(faults)
@@ -181,7 +187,9 @@ def _zone(reader: Reader) -> str:
             raise KeyError(name)
         timeline(name)
     except (KeyError, ValueError, OSError):
-        reader.fault("timezone", f"{shown(name)} is not an IANA time zone such as Europe/Berlin")
+        near = nearest_zone(name)
+        advice = " such as Europe/Berlin" if near is None else f"; did you mean {near!r}?"
+        reader.fault("timezone", f"{shown(name)} is not an IANA time zone{advice}")
         return "UTC"
     return name
 
@@ -362,23 +370,19 @@ def _in_zone(moment: datetime, reader: Reader, name: str, zone: str, dst: Dst) -
     return moment if reader.is_in_years(name, moment) else None
 
 
+def _first_names(faults: Iterable[FieldError]) -> set[str]:
+    return {re.split(r"[.\[]", fault.field)[0] for fault in faults}
+
+
 def _check_rule(rule: Rule, reader: Reader, limits: Limits) -> None:
-    """Checks that need the whole rule."""
+    """Checks that need the whole rule. A faulty zone counts as UTC here."""
     if rule.start_at and rule.end_at and rule.end_at <= rule.start_at:
         reader.fault("end_at", "must be after start_at")
-    if reader.faults:
         return
-    try:
-        if rule.roll is not Roll.SKIP and _has_no_days(rule.timing):
-            reader.fault(
-                "roll", "needs a timing with days; an interval can only skip excluded days"
-            )
-            return
-        fault = rule_fault(rule, limits)
-    except CronError as error:
-        fault = FieldError("cron_expr", str(error))
-    except RecurrenceError as error:
-        fault = FieldError("rrule", str(error))
+    if rule.roll is not Roll.SKIP and _has_no_days(rule.timing):
+        reader.fault("roll", "needs a timing with days; an interval can only skip excluded days")
+        return
+    fault = rule_fault(rule, limits)
     if fault is not None:
         in_minutes = fault.field == "interval_seconds" and reader.has("interval_minutes")
         reader.fault("interval_minutes" if in_minutes else fault.field, fault.message)

@@ -13,8 +13,9 @@ from bisect import bisect_right
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
+from tickwork.core.fields import nearest
 from tickwork.core.when.model import EPOCH
 
 _DAY = 86_400
@@ -23,6 +24,10 @@ _QUIET_SECONDS = 2 * _DAY
 _EARLIEST = -2_208_988_800  # 1900-01-01: earlier instants are treated as this day.
 _CYCLE_SECONDS = 146_097 * _DAY  # 400 years, after which the calendar repeats.
 _CYCLES_FROM = 4_102_444_800  # 2100-01-01: from here on every zone follows a fixed rule.
+
+
+ZONE_NAME_LENGTH_MAX = 64
+"""Maximum number of characters of a name to search a similar zone for."""
 
 
 class Stretch(NamedTuple):
@@ -159,3 +164,20 @@ def naive_seconds(instant: datetime, line: Timeline) -> int:
 def local_date(instant: datetime, line: Timeline) -> date:
     """The local date at an instant."""
     return instant_of(naive_seconds(instant, line)).date()
+
+
+def nearest_zone(name: str) -> str | None:
+    """The zone whose name or city is most like this text, in any case; None if none is."""
+    if len(name) > ZONE_NAME_LENGTH_MAX:
+        return None
+    zones = _zones_by_text()
+    near = nearest(name.lower().replace(" ", "_"), zones)
+    return None if near is None else zones[near]
+
+
+@lru_cache(maxsize=1)
+def _zones_by_text() -> dict[str, str]:
+    """The zones by their lower-case names, and by their cities where no zone has that name."""
+    names = sorted(name for name in available_timezones() if not name.startswith("Etc/"))
+    cities = {name.rpartition("/")[2].lower(): name for name in names}
+    return {**cities, **{name.lower(): name for name in names}}

@@ -96,13 +96,15 @@ class RecurrenceRule:
 def _with_implied_parts(parts: Parts, start: datetime) -> Parts:
     """The parts, completed by those that the start implies."""
     implied: dict[str, tuple[object, ...]] = {}
-    if not (parts.week_numbers or parts.year_days or parts.month_days or parts.weekdays):
-        if parts.frequency is Frequency.YEARLY and not parts.months:
-            implied["months"] = (start.month,)
-        if parts.frequency <= Frequency.MONTHLY:
-            implied["month_days"] = (start.day,)
-        elif parts.frequency is Frequency.WEEKLY:
+    if not (parts.year_days or parts.month_days or parts.weekdays):
+        if parts.frequency is Frequency.WEEKLY or (
+            parts.week_numbers and parts.frequency <= Frequency.MONTHLY
+        ):
             implied["weekdays"] = ((start.weekday(), None),)
+        elif parts.frequency <= Frequency.MONTHLY:
+            implied["month_days"] = (start.day,)
+            if parts.frequency is Frequency.YEARLY and not parts.months:
+                implied["months"] = (start.month,)
     if parts.frequency < Frequency.HOURLY and not parts.hours:
         implied["hours"] = (start.hour,)
     if parts.frequency < Frequency.MINUTELY and not parts.minutes:

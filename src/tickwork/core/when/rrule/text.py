@@ -76,8 +76,9 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 def normalize(text: str) -> str:
-    """Normalizes a text for storage: upper case, without the property name."""
-    return text.strip().upper().removeprefix("RRULE:").strip()
+    """Normalizes a text for storage: upper case, without the property name and without the
+    semicolon that some programs write at the end."""
+    return text.strip().upper().removeprefix("RRULE:").strip().removesuffix(";").rstrip()
 
 
 def parse_parts(text: str) -> Parts:
@@ -115,6 +116,8 @@ def _split(text: str) -> dict[str, str]:
         raise RecurrenceError("must be a single RRULE; give excluded dates as exclude")
     texts: dict[str, str] = {}
     for part in text.split(";"):
+        if not part:
+            raise RecurrenceError("has an empty part; remove the extra ';'" if text else "is empty")
         name, equals, value = part.partition("=")
         if not equals or not value:
             raise RecurrenceError(f"{part!r} is not NAME=VALUE")
