@@ -104,6 +104,24 @@ SENT = tuple(column for column in MESSAGE if column.is_sent)
 KEPT = tuple(column for column in MESSAGE if column.is_kept)
 RARE = tuple(column for column in MESSAGE if column.is_rare)
 
+DEAD_LETTER = (
+    ("id", Kind.ID),
+    ("tenant", Kind.TEXT),
+    ("queue_id", Kind.ID),
+    ("message_id", Kind.ID),
+    ("reason", Kind.TEXT),
+    ("error", Kind.TEXT),
+    ("fingerprint", Kind.TEXT),
+    ("attempts", Kind.INTEGER),
+    ("failed_at", Kind.TIME),
+    ("resolution", Kind.TEXT),
+    ("resolved_at", Kind.TIME),
+    ("edited_at", Kind.TIME),
+    ("replayed_as", Kind.ID),
+    *((column.name, column.kind) for column in KEPT),
+)
+"""A dead letter: its own columns, and those that it takes over from its message."""
+
 NEW_SCHEDULE_OWN = (
     ("id", Kind.ID),
     ("bucket", Kind.SMALL),

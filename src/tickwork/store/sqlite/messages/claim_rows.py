@@ -8,15 +8,16 @@ read separately.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, State
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
+from tickwork.store.shared.columns import MESSAGE, Kind, compiled
+from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.rows import Times
 
 Value = str | int | float | bytes | None
 
@@ -77,21 +78,8 @@ def messages(
     found: Sequence[ClaimedRow], bodies: dict[int, bytes], queue_id: UUID, holder: UUID, at: int
 ) -> tuple[Message, ...]:
     """The claimed messages, marked as late if they are late at that time."""
-    times = _Times()
-    return tuple([
-        Message(
-            each.tenant, each.id, queue_id, State.CLAIMED, each.priority, each.claim + 1,
-            holder, each.attempts, each.lost, times[each.visible_at], times[each.sent_at], each.key,
-            each.event_id, each.type, each.source, each.correlation_id, each.causation_id,
-            each.hops, each.batch_id, each.schedule_id,
-            None if each.slot is None else times[each.slot], each.run,
-            each.catch_up == 1 or _is_late(each, at),
-            None if each.due_at is None else times[each.due_at], each.grace_seconds, each.terms,
-            each.content_type, each.format, each.last_error,
-            bodies[each.rowid] if each.body is None else bytes.fromhex(each.body),
-        )
-        for each in found
-    ])  # fmt: skip
+    made: tuple[Message, ...] = _messages(found, bodies, queue_id, holder, at, Times())
+    return made
 
 
 def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
@@ -105,9 +93,28 @@ def _is_late(each: ClaimedRow, at: int) -> bool:
     return each.due_at + each.grace_seconds * 1_000_000 < at
 
 
-class _Times(dict[int, datetime]):
-    """Times by their microseconds: messages claimed together were often sent together."""
 
-    def __missing__(self, at: int) -> datetime:
-        made = self[at] = from_microseconds(at)
-        return made
+_CLAIMED = {
+    "queue_id": "queue_id",
+    "state": "claimed",
+    "claim": "each.claim + 1",
+    "holder": "holder",
+    "catch_up": "each.catch_up == 1 or is_late(each, at)",
+    "body": "bodies[each.rowid] if each.body is None else from_hex(each.body)",
+}
+"""Fields of a claimed message that its row does not have as they are."""
+
+_messages = compiled(
+    "found, bodies, queue_id, holder, at, times",
+    "tuple([message("
+    + ", ".join(
+        _CLAIMED.get(column.name)
+        or (f"times[each.{column.name}]" if column.kind is Kind.TIME else f"each.{column.name}")
+        for column in MESSAGE
+    )
+    + ") for each in found])",
+    message=Message,
+    claimed=State.CLAIMED,
+    is_late=_is_late,
+    from_hex=bytes.fromhex,
+)

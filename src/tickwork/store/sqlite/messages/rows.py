@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
+from tickwork.store.shared.columns import DEAD_LETTER, MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
 Row = tuple[Any, ...]
@@ -42,7 +43,7 @@ _RESOLUTIONS = {str(resolution): resolution for resolution in Resolution}
 _SETTINGS_KEPT = 1_024
 
 
-class _Uuids(dict[bytes | None, UUID | None]):
+class Uuids(dict[bytes | None, UUID | None]):
     """Ids by their bytes."""
 
     def __missing__(self, raw: bytes | None) -> UUID | None:
@@ -50,35 +51,55 @@ class _Uuids(dict[bytes | None, UUID | None]):
         return made
 
 
-class _Times(dict[int | None, datetime | None]):
-    """Times by their microseconds."""
+class Times(dict[int | None, datetime | None]):
+    """Times by their microseconds: rows of one result often have the same ones."""
 
     def __missing__(self, at: int | None) -> datetime | None:
         made = self[at] = None if at is None else from_microseconds(at)
         return made
 
 
+_BY_KIND = {Kind.ID: "uuids[{}]", Kind.TIME: "times[{}]", Kind.FLAG: "{} == 1"}
+
+
+def _decoder(record: type, kinds: Mapping[str, Kind], **others: str) -> Callable[..., Any]:
+    """A function that makes records from rows of a rowid and the record's fields, given the rows,
+    their ids, and the ids and times seen so far. `others`: expressions for single fields."""
+    fields = record.__struct_fields__  # type: ignore[attr-defined]
+    values = (others.get(each) or _BY_KIND.get(kinds[each], "{}").format(each) for each in fields)
+    return compiled(
+        "rows, ids, uuids, times",
+        f"tuple([record({', '.join(values)}) "
+        f"for id_, (_, {', '.join(fields)}) in zip(ids, rows, strict=True)])",
+        record=record,
+        states=_STATES,
+        content_types=_CONTENT_TYPES,
+        resolutions=_RESOLUTIONS,
+    )
+
+
+_messages = _decoder(
+    Message,
+    {column.name: column.kind for column in MESSAGE},
+    id="id_",
+    state="states[state]",
+    content_type="content_types[content_type]",
+)
+_dead_letters = _decoder(
+    DeadLetter,
+    dict(DEAD_LETTER),
+    id="id_",
+    content_type="content_types[content_type]",
+    resolution="resolutions.get(resolution)",
+)
+
+
 def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
     """Rows of a rowid and a message's columns, as messages."""
     # Converted together in C: one by one they would cost as much as everything else.
     ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
-    uuids: Any = _Uuids()
-    times: Any = _Times()
-    return tuple([
-        Message(
-            tenant, id_, uuids[queue_id], _STATES[state], priority, claim, uuids[holder], attempts,
-            lost, times[visible_at], times[sent_at], key, event_id, type_, source, correlation_id,
-            causation_id, hops, uuids[batch_id], uuids[schedule_id], times[slot], run,
-            catch_up == 1, times[due_at], grace, terms, _CONTENT_TYPES[content_type], format_,
-            last_error, body,
-        )
-        for id_, (
-            _, tenant, _, queue_id, state, priority, claim, holder, attempts, lost, visible_at,
-            sent_at, key, event_id, type_, source, correlation_id, causation_id, hops, batch_id,
-            schedule_id, slot, run, catch_up, due_at, grace, terms, content_type, format_,
-            last_error, body,
-        ) in zip(ids, rows, strict=True)
-    ])  # fmt: skip
+    made: tuple[Message, ...] = _messages(rows, ids, Uuids(), Times())
+    return made
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
@@ -99,23 +120,10 @@ def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
 
 def dead_letters(rows: Iterable[Row]) -> tuple[DeadLetter, ...]:
     """Rows of a rowid and a dead letter's columns, as dead letters."""
-    uuids: Any = _Uuids()
-    times: Any = _Times()
-    return tuple(
-        DeadLetter(
-            uuids[id_], tenant, uuids[queue_id], uuids[message_id], reason, error, fingerprint,
-            attempts, times[failed_at], _RESOLUTIONS.get(resolution), times[resolved_at],
-            times[edited_at], uuids[replayed_as], key, event_id, type_, source, correlation_id,
-            causation_id, hops, priority, uuids[batch_id], uuids[schedule_id], times[slot], run,
-            _CONTENT_TYPES[content_type], format_, times[sent_at], body,
-        )
-        for (
-            _, id_, tenant, queue_id, message_id, reason, error, fingerprint, attempts, failed_at,
-            resolution, resolved_at, edited_at, replayed_as, key, event_id, type_, source,
-            correlation_id, causation_id, hops, priority, batch_id, schedule_id, slot, run,
-            content_type, format_, sent_at, body,
-        ) in rows
-    )  # fmt: skip
+    found = list(rows)
+    ids = msgspec.convert([row[1] for row in found], list[UUID])
+    made: tuple[DeadLetter, ...] = _dead_letters(found, ids, Uuids(), Times())
+    return made
 
 
 def batch(row: Row) -> Batch:
