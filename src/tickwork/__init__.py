@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tickwork.app.firing import Firing, log_context
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
-    from tickwork.core.message.batch import Batch
+    from tickwork.core.message.batch import Batch, BatchItem
     from tickwork.core.message.dead_letter import DeadGroup, DeadLetter
+    from tickwork.core.model import StoredQueue
     from tickwork.core.options import ScheduleFields
     from tickwork.core.queue.stats import QueueStats
     from tickwork.core.schedule.firing import FiringRecord
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tickwork.ops.dead_letters import ReplaySummary
     from tickwork.ops.messages import StoredMessage
     from tickwork.ops.schedules.public import Schedule
+    from tickwork.ops.schedules.views import UpcomingFire
     from tickwork.ops.schedules.why import Why
     from tickwork.ops.send import Outgoing
 
@@ -42,6 +44,7 @@ __all__ = [
     "BacklogFull",
     "Batch",
     "BatchHandle",
+    "BatchItem",
     "Calendar",
     "Conflict",
     "DeadGroup",
@@ -68,9 +71,11 @@ __all__ = [
     "Snooze",
     "StoreUnavailable",
     "StoredMessage",
+    "StoredQueue",
     "Tickwork",
     "TickworkError",
     "TooMany",
+    "UpcomingFire",
     "Why",
     "__version__",
     "log_context",
@@ -81,6 +86,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "Batch": "tickwork.core.message.batch",
     "BatchHandle": "tickwork.ops.batches",
+    "BatchItem": "tickwork.core.message.batch",
     "Calendar": "tickwork.core.schedule.model",
     "DeadGroup": "tickwork.core.message.dead_letter",
     "DeadLetter": "tickwork.core.message.dead_letter",
@@ -102,7 +108,9 @@ _MODULES = {
     "ScheduleFields": "tickwork.core.options",
     "Snooze": "tickwork.app.message",
     "StoredMessage": "tickwork.ops.messages",
+    "StoredQueue": "tickwork.core.model",
     "Tickwork": "tickwork.facade.app",
+    "UpcomingFire": "tickwork.ops.schedules.views",
     "Why": "tickwork.ops.schedules.why",
     "log_context": "tickwork.app.firing",
 }

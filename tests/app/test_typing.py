@@ -7,8 +7,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tickwork.core.options import (
+    HandlerOptions,
+    QueueOptions,
+    RunOptions,
+    ScheduleFields,
+    SendOptions,
+    names_of,
+)
+from tickwork.facade.app import Tickwork
+from tickwork.facade.queue import Queue
+from tickwork.facade.schedules import Schedules
 
 ROOT = Path(__file__).parents[2]
 TYPED = Path(__file__).with_name("typed.py")
@@ -49,3 +62,20 @@ def test_every_planted_mistake_is_found(checker: str, tmp_path: Path) -> None:
     found = {int(n) for n in re.findall(r"planted\.py:(\d+):.*error", checked.stdout)}
     assert len(wanted) >= 27
     assert found == wanted, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "options"),
+    [
+        (Tickwork.queue, QueueOptions),
+        (Tickwork.on, HandlerOptions),
+        (Tickwork.consumer, HandlerOptions),
+        (Tickwork.run, RunOptions),
+        (Queue.send, SendOptions),
+        (Schedules.create, ScheduleFields),
+    ],
+    ids=lambda each: getattr(each, "__qualname__", str(each)),
+)
+def test_help_names_every_option(call: Any, options: Any) -> None:
+    named = set(re.findall(r"`([a-z_]+)`", call.__doc__))
+    assert names_of(options) - named == set()

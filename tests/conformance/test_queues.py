@@ -24,7 +24,15 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.dead_letter import Pace, Selection
-from tickwork.core.model import DEFAULT, SYSTEM, Counts, Queue, QueueSettings, Reaped, SettleResult
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    Counts,
+    QueueSettings,
+    Reaped,
+    SettleResult,
+    StoredQueue,
+)
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -42,7 +50,7 @@ SETTINGS = QueueSettings(
 
 async def test_a_queue_is_stored_as_created(store: Store) -> None:
     made = await store.queues.put(DEFAULT, WORK, SETTINGS)
-    assert made == Queue(id=made.id, tenant="default", name=WORK, settings=SETTINGS)
+    assert made == StoredQueue(id=made.id, tenant="default", name=WORK, settings=SETTINGS)
     assert await store.queues.get(DEFAULT, WORK) == made
 
 

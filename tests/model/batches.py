@@ -20,7 +20,7 @@ from tickwork.core.message.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.model import BatchWithItems, NewMessage, Queue, Scope, State
+from tickwork.core.model import BatchWithItems, NewMessage, Scope, State, StoredQueue
 from tickwork.errors import Conflict, NotFound
 
 PIECE_ITEMS = 1_000
@@ -113,7 +113,7 @@ class MemoryBatches:
         self._departures.complete(row)
         return self._tables.batches[row.tenant, row.id]
 
-    def _begin(self, tenant: str, queue: Queue, batch: NewBatch) -> BatchRow:
+    def _begin(self, tenant: str, queue: StoredQueue, batch: NewBatch) -> BatchRow:
         now = self._now()
         return self._tables.batches.setdefault(
             (tenant, batch.id),
@@ -127,7 +127,7 @@ class MemoryBatches:
             ),
         )
 
-    def _add(self, row: BatchRow, queue: Queue, piece: Sequence[NewMessage]) -> BatchRow:
+    def _add(self, row: BatchRow, queue: StoredQueue, piece: Sequence[NewMessage]) -> BatchRow:
         """Stores a chunk, all or none."""
         check_item_count(row.stored + len(piece))
         with self._tables.transaction():

@@ -13,9 +13,9 @@ from tickwork.core.model import (
     LOST_CLAIMS_SEPARATE,
     ClaimRequest,
     Message,
-    Queue,
     Scope,
     State,
+    StoredQueue,
 )
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
@@ -79,7 +79,7 @@ class Claiming:
             if node is None or node.expires_at <= self._now():
                 raise NodeExpired(request.holder)
 
-    def _next(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
+    def _next(self, scope: Scope, queue: StoredQueue, limit: int) -> list[Row]:
         """Messages that may be claimed together with any others."""
         waiting: dict[str, list[Row]] = {}
         for row in sorted(self._tables.rows(scope, queue), key=Row.order):
@@ -92,7 +92,7 @@ class Claiming:
         weights = {tenant: self._tables.tenants[tenant].weight for tenant in waiting}
         return self._turns.take(queue.id, waiting, weights, limit)
 
-    def _suspects(self, scope: Scope, queue: Queue, limit: int) -> list[Row]:
+    def _suspects(self, scope: Scope, queue: StoredQueue, limit: int) -> list[Row]:
         """The oldest suspect, and those that may be claimed together with it."""
         suspects = [
             row
@@ -127,7 +127,7 @@ class Claiming:
             and not self._tables.tenants[message.tenant].suspended
         )
 
-    def _left(self, queue: Queue, tenant: str) -> int:
+    def _left(self, queue: StoredQueue, tenant: str) -> int:
         """How many more claims a tenant may have."""
         cap = queue.settings.tenant_claimed_max
         if cap is None:
@@ -139,13 +139,13 @@ class Claiming:
         )
         return max(cap - claimed, 0)
 
-    def _allowance(self, queue: Queue) -> int:
+    def _allowance(self, queue: StoredQueue) -> int:
         rate = queue.settings.rate_per_second
         if rate is None:
             return len(self._tables.messages)
         return allowance(self._tables.spent_until.get(queue.id), self._now(), rate)
 
-    def _spend(self, queue: Queue, messages: int) -> None:
+    def _spend(self, queue: StoredQueue, messages: int) -> None:
         rate = queue.settings.rate_per_second
         if rate is not None:
             before = self._tables.spent_until.get(queue.id)

@@ -12,7 +12,7 @@ from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
-from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Queue, Scope
+from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope, StoredQueue
 from tickwork.core.queue.stats import (
     COUNTER_RETENTION_SECONDS,
     RECENT_KINDS_SECONDS,
@@ -74,7 +74,7 @@ class MemoryStats:
             self._tables.tallies[minute, tally] = known + messages
         self._tables.counted.clear()
 
-    def _minutes(self, scope: Scope, queue: Queue) -> tuple[MinuteCount, ...]:
+    def _minutes(self, scope: Scope, queue: StoredQueue) -> tuple[MinuteCount, ...]:
         begin = self._now() - timedelta(minutes=RECENT_MINUTES)
         sums: Counter[tuple[datetime, CounterName]] = Counter()
         for (minute, (queue_id, tenant, passing, _, _)), messages in self._tables.tallies.items():
@@ -82,7 +82,7 @@ class MemoryStats:
                 sums[minute, passing] += messages
         return tuple(MinuteCount(*what, messages) for what, messages in sorted(sums.items()))
 
-    def _kinds(self, scope: Scope, queue: Queue) -> tuple[TypeCount, ...]:
+    def _kinds(self, scope: Scope, queue: StoredQueue) -> tuple[TypeCount, ...]:
         begin = self._now() - timedelta(seconds=RECENT_KINDS_SECONDS)
         sums: Counter[tuple[str, str, CounterName]] = Counter()
         for (minute, (queue_id, tenant, passing, *kind)), messages in self._tables.tallies.items():

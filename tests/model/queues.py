@@ -9,7 +9,7 @@ from tests.model.state import Now, Tables
 from tickwork.core.limits import check_queue, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import SYSTEM, Counts, Queue, QueueSettings, Scope, State, Tenant
+from tickwork.core.model import SYSTEM, Counts, QueueSettings, Scope, State, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
@@ -37,21 +37,21 @@ class MemoryQueues:
     def __init__(self, tables: Tables, now: Now, departures: Departures) -> None:
         self._tables, self._now, self._departures = tables, now, departures
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
         check_queue(name, settings)
         if not scope.is_system and scope.tenant not in self._tables.tenants:
             raise NotFound("tenant", scope.tenant)
-        queue = Queue(id=new_id(), tenant=scope.tenant, name=name, settings=settings)
+        queue = StoredQueue(id=new_id(), tenant=scope.tenant, name=name, settings=settings)
         for known in self._tables.queues.values():
             if (known.tenant, known.name) == (scope.tenant, name):
                 queue = structs.replace(known, settings=settings)
         self._tables.queues[queue.id] = queue
         return queue
 
-    async def get(self, scope: Scope, name: str) -> Queue:
+    async def get(self, scope: Scope, name: str) -> StoredQueue:
         return self._tables.queue(scope, name)
 
-    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
         seen = [
             queue
             for queue in self._tables.queues.values()
@@ -89,7 +89,7 @@ class MemoryQueues:
     async def counts(self, scope: Scope, name: str) -> Counts:
         return queue_counts(self._tables, self._now, scope, self._tables.queue(scope, name))
 
-    def _own(self, scope: Scope, name: str) -> Queue:
+    def _own(self, scope: Scope, name: str) -> StoredQueue:
         queue = self._tables.queue(scope, name)
         if queue.tenant != scope.tenant:
             raise Conflict(f"queue {name} is shared")
@@ -125,7 +125,7 @@ class MemorySubscriptions:
         return is_there
 
 
-def queue_counts(tables: Tables, now: Now, scope: Scope, queue: Queue) -> Counts:
+def queue_counts(tables: Tables, now: Now, scope: Scope, queue: StoredQueue) -> Counts:
     """Number of messages by state."""
     rows = tables.rows(scope, queue)
     states = [row.message.state for row in rows]

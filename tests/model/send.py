@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tests.model.state import Now, Row, Tables
 from tickwork.core.message.subscription import copy_for, matches
-from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, Queue, State
+from tickwork.core.model import FORMAT_VERSION, Message, NewMessage, State, StoredQueue
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import BacklogFull
 
@@ -19,7 +19,7 @@ class Arrivals:
     def __init__(self, tables: Tables, now: Now) -> None:
         self._tables, self._now = tables, now
 
-    def send(self, tenant: str, queue: Queue, messages: Iterable[NewMessage]) -> None:
+    def send(self, tenant: str, queue: StoredQueue, messages: Iterable[NewMessage]) -> None:
         """Stores the messages that are not stored yet, and their copies; `BacklogFull` if they do
         not fit."""
         filled: set[UUID] = set()
@@ -29,7 +29,7 @@ class Arrivals:
                 filled |= {queue.id, *(each for each, is_new in copied.items() if is_new)}
         self.check_backlogs(filled)
 
-    def announce(self, tenant: str, queue: Queue | None, message: NewMessage) -> int:
+    def announce(self, tenant: str, queue: StoredQueue | None, message: NewMessage) -> int:
         """Sends events that must not fail: to the queue if there is one, and to subscribers;
         returns the number of subscribers."""
         if queue is None or self.store(tenant, queue, message):
@@ -37,7 +37,7 @@ class Arrivals:
         return 0
 
     def store(
-        self, tenant: str, queue: Queue, new: NewMessage, *, batch_id: UUID | None = None
+        self, tenant: str, queue: StoredQueue, new: NewMessage, *, batch_id: UUID | None = None
     ) -> bool:
         """Stores one message at the end of its key; False if it is stored already."""
         row = self._row(tenant, queue, new, batch_id)
@@ -57,11 +57,13 @@ class Arrivals:
             if bytes_max is not None and self._backlog(queue) > bytes_max:
                 raise BacklogFull(queue.name, bytes_max)
 
-    def _backlog(self, queue: Queue) -> int:
+    def _backlog(self, queue: StoredQueue) -> int:
         rows = self._tables.messages.values()
         return sum(len(row.message.body) for row in rows if row.message.queue_id == queue.id)
 
-    def _copy(self, tenant: str, queue: Queue | None, message: NewMessage) -> dict[UUID, bool]:
+    def _copy(
+        self, tenant: str, queue: StoredQueue | None, message: NewMessage
+    ) -> dict[UUID, bool]:
         """Copies for all subscribers; returns their queues, and whether the copies are new."""
         wanted = {
             each.queue_id
@@ -74,7 +76,7 @@ class Arrivals:
             for each in wanted
         }
 
-    def _row(self, tenant: str, queue: Queue, new: NewMessage, batch_id: UUID | None) -> Row:
+    def _row(self, tenant: str, queue: StoredQueue, new: NewMessage, batch_id: UUID | None) -> Row:
         now = self._now()
         visible_at = now + timedelta(seconds=new.delay_seconds)
         expiry = new.expires_after_seconds

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from tickwork.core.message.batch import BatchItem
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Queue, Scope, State, Tenant
+from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Scope, State, StoredQueue, Tenant
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import NotFound
@@ -85,7 +85,7 @@ class Tables:
     def __init__(self) -> None:
         assert DEFAULT.tenant is not None
         self.tenants = {DEFAULT.tenant: Tenant(id=DEFAULT.tenant)}
-        self.queues: dict[UUID, Queue] = {}
+        self.queues: dict[UUID, StoredQueue] = {}
         self.spent_until: dict[UUID, datetime] = {}
         self.subscriptions: list[Subscription] = []
         self.messages: dict[Name, Row] = {}
@@ -116,14 +116,14 @@ class Tables:
             vars(self).update(before)
             raise
 
-    def queue(self, scope: Scope, name: str) -> Queue:
+    def queue(self, scope: Scope, name: str) -> StoredQueue:
         """A queue by name: the tenant's own before a shared one."""
         found = self.find_queue(scope, name)
         if found is None:
             raise NotFound("queue", name)
         return found
 
-    def find_queue(self, scope: Scope, name: str | None) -> Queue | None:
+    def find_queue(self, scope: Scope, name: str | None) -> StoredQueue | None:
         """The same, or None."""
         if scope.is_system or scope.tenant in self.tenants:
             for owner in (scope.tenant, None):
@@ -132,7 +132,7 @@ class Tables:
                         return queue
         return None
 
-    def rows(self, scope: Scope, queue: Queue) -> list[Row]:
+    def rows(self, scope: Scope, queue: StoredQueue) -> list[Row]:
         """The messages of a queue that the scope sees."""
         return [
             row
@@ -141,7 +141,7 @@ class Tables:
             and (scope.is_system or row.message.tenant == scope.tenant)
         ]
 
-    def open_letters(self, scope: Scope, queue: Queue) -> list[DeadLetter]:
+    def open_letters(self, scope: Scope, queue: StoredQueue) -> list[DeadLetter]:
         """The dead letters of a queue that the scope sees, oldest first."""
         return sorted(
             (

@@ -15,12 +15,12 @@ from tests.core.messages import claimed_message
 from tests.kit.waiting import eventually
 from tests.service.workplace import Workplace
 from tickwork.app.message import Message, Permanent, Snooze
-from tickwork.core.model import SYSTEM, Ending, Fate, Queue, SettleResult
+from tickwork.core.model import SYSTEM, Ending, Fate, SettleResult, StoredQueue
 from tickwork.service.observe import log_events
 from tickwork.service.observe.log_events import EventLog, LogEvent, format_value
 from tickwork.service.worker.settle import FinishedMessage
 
-QUEUE = Queue(id=UUID(int=2), tenant="default", name="work")
+QUEUE = StoredQueue(id=UUID(int=2), tenant="default", name="work")
 LATE_SECONDS = 30.0
 
 
@@ -191,7 +191,9 @@ def test_of_many_successes_some_are_told_and_the_rest_is_counted(
     log = EventLog(successes_per_second=3)
     log.messages_settled(QUEUE, [end(number) for number in range(1, 11)], SettleResult())
     assert len(kept.told()) == 3
-    log.messages_settled(Queue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult())
+    log.messages_settled(
+        StoredQueue(id=UUID(int=3), tenant="t", name="other"), [end(11)], SettleResult()
+    )
     assert len(kept.told()) == 4
     now[0] += 1.0
     log.messages_settled(QUEUE, [end(12)], SettleResult())

@@ -20,11 +20,11 @@ from tickwork.core.model import (
     Ending,
     Fate,
     NewMessage,
-    Queue,
     QueueSettings,
     Send,
     Settlement,
     SettleResult,
+    StoredQueue,
 )
 from tickwork.errors import (
     BacklogFull,
@@ -41,7 +41,9 @@ from tickwork.service.worker.settle import SETTLE_BATCH_MAX, FinishedMessage, Se
 from tickwork.service.worker.settle_retry import UNAVAILABLE_TRIES_MAX
 from tickwork.store.contract import Store
 
-QUEUE = Queue(id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0))
+QUEUE = StoredQueue(
+    id=UUID(int=2), tenant="default", name="work", settings=QueueSettings(max_retries=0)
+)
 
 
 Fates = list[tuple[int, Fate, str | None]]
@@ -107,7 +109,7 @@ class Notes(Observer):
 
     def messages_settled(
         self,
-        queue: Queue,  # noqa: ARG002
+        queue: StoredQueue,  # noqa: ARG002
         finished: Sequence[FinishedMessage],
         result: SettleResult,
     ) -> None:

@@ -16,7 +16,7 @@ from tickwork.cli.typer_commands import Command, Group
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tickwork.core.model import Queue, Scope
+    from tickwork.core.model import Scope, StoredQueue
     from tickwork.core.queue.stats import QueueStats
     from tickwork.ops.queues import LabeledCounts
     from tickwork.ops.stores import Store
@@ -188,7 +188,7 @@ def _answer(value: object, sentence: str, *, as_json: bool) -> None:
         print_lines([sentence])
 
 
-def _rows(queues: Iterable[Queue]) -> Iterator[Sequence[object]]:
+def _rows(queues: Iterable[StoredQueue]) -> Iterator[Sequence[object]]:
     for each in queues:
         settings = each.settings
         yield (

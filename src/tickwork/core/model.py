@@ -151,7 +151,7 @@ class QueueSettings(
         return self.tenant_claimed_max is not None or self.rate_per_second is not None
 
 
-class Queue(Struct, frozen=True, kw_only=True):
+class StoredQueue(Struct, frozen=True, kw_only=True):
     """A queue of one tenant, or a shared one (`tenant` None)."""
 
     id: UUID

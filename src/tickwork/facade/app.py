@@ -153,6 +153,10 @@ class Tickwork:
         A queue declared without settings keeps the stored ones. `payload` is the type of its
         bodies: a msgspec struct, a dataclass or a Pydantic model. A `shared` queue takes messages
         of all tenants.
+
+        Settings: `max_batch_size`, `max_batch_timeout`, `max_retries`, `dead_letter_queue`,
+        `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
+        `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`.
         """
         check_queue_name("name", name)
         registry = self._engine.registry
@@ -172,7 +176,10 @@ class Tickwork:
     def consumer(
         self, queue: str, **options: Unpack[HandlerOptions]
     ) -> Callable[[OnBatch], OnBatch]:
-        """Declares a function that handles the queue's messages in batches."""
+        """Declares a function that handles the queue's messages in batches.
+
+        Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
+        """
 
         def declare(function: OnBatch) -> OnBatch:
             self._declare(queue, None, function, is_batch=True, options={**options})
@@ -188,7 +195,10 @@ class Tickwork:
         **options: Unpack[HandlerOptions],
     ) -> Callable[[OnMessage], OnMessage]:
         """Declares a function that handles the queue's messages of one type, one at a time.
-        Without a type it gets the messages that no other handler takes."""
+        Without a type it gets the messages that no other handler takes.
+
+        Options: `isolation`, `max_concurrency`, `cpu_seconds`, `memory_bytes`.
+        """
 
         def declare(function: OnMessage) -> OnMessage:
             self._declare(queue, type, function, is_batch=False, options={**options})
@@ -345,8 +355,11 @@ class Tickwork:
     def run(
         self, *, on_started: Callable[[], None] = lambda: None, **options: Unpack[RunOptions]
     ) -> None:
-        """Runs a process until SIGTERM or SIGINT, then drains. The options are the flags of
-        `tickwork run`."""
+        """Runs a process until SIGTERM or SIGINT, then drains.
+
+        The options are the flags of `tickwork run`: `roles`, `host`, `port`, `log_format`,
+        `log_level`, `metrics_host`, `metrics_port`, `drain_seconds`.
+        """
         self._engine.run(on_started, {**options})
 
 

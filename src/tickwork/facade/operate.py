@@ -15,8 +15,7 @@ from tickwork.core.fields import shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
-from tickwork.core.model import ContentType
-from tickwork.core.model import Queue as StoredQueue
+from tickwork.core.model import ContentType, StoredQueue
 from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine

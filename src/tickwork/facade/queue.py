@@ -36,6 +36,9 @@ class Queue(Generic[T]):
         Outside a handler the message is durable when this returns. Inside one it is sent when the
         handled message is acked, or not at all. A message with a `key` is handled after earlier
         ones of that key; an `event_id` is handled once in 15 days.
+
+        Options: `delay_seconds`, `priority`, `key`, `event_id`, `type`, `source`,
+        `correlation_id`, `causation_id`, `expires_after_seconds`, `content_type`.
         """
         (message_id,) = await self.send_batch([body], **options)
         return message_id

@@ -11,18 +11,18 @@ from msgspec import Struct
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import current_handling
-from tickwork.core.model import Counts, Queue, QueueSettings, Scope
+from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName, QueueStats
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
-async def list_queues(store: Store, scope: Scope) -> tuple[Queue, ...]:
+async def list_queues(store: Store, scope: Scope) -> tuple[StoredQueue, ...]:
     """Returns the queues of a scope by name; those of a tenant include the shared queues."""
     return await store.queues.list(scope)
 
 
-async def get_queue(store: Store, scope: Scope, name: str) -> Queue:
+async def get_queue(store: Store, scope: Scope, name: str) -> StoredQueue:
     """Returns one queue; raises `NotFound` if the scope has none of that name."""
     return await store.queues.get(scope, name)
 
@@ -41,7 +41,7 @@ async def queue_names(store: Store, scope: Scope) -> Mapping[UUID, str]:
     return {queue.id: queue.name for queue in await store.queues.list(scope)}
 
 
-async def put_queue(store: Store, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+async def put_queue(store: Store, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
     """Creates a queue or replaces its settings. In the system scope the queue is shared."""
     return await store.queues.put(scope, name, settings)
 
@@ -161,7 +161,7 @@ async def overview(store: Store, scope: Scope) -> tuple[QueueView, ...]:
     return tuple([await _view(store, each) for each in queues[:QUEUES_MAX]])
 
 
-async def _view(store: Store, queue: Queue) -> QueueView:
+async def _view(store: Store, queue: StoredQueue) -> QueueView:
     # In the owner's scope, so that a shared queue counts the messages of every tenant.
     stats = await store.stats.queue(Scope(queue.tenant), queue.name)
     return QueueView(

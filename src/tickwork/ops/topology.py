@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import SYSTEM, Queue, QueueSettings, Scope
+from tickwork.core.model import SYSTEM, QueueSettings, Scope, StoredQueue
 from tickwork.core.topology import Consumer, QueueEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.contract import Store
@@ -139,7 +139,7 @@ async def _compared(store: Store, scope: Scope, topology: Topology) -> list[_Pai
     ]
 
 
-def _queue_pairs(topology: Topology, found: list[Queue]) -> Iterator[_Pair]:
+def _queue_pairs(topology: Topology, found: list[StoredQueue]) -> Iterator[_Pair]:
     stored = {(queue.tenant is None, queue.name): queue for queue in found}
     for entry in topology.queues:
         queue = stored.pop((entry.shared, entry.name), None)
@@ -160,7 +160,7 @@ def _queue_step(
     )
 
 
-def _changes(entry: QueueEntry, queue: Queue) -> Iterator[Change]:
+def _changes(entry: QueueEntry, queue: StoredQueue) -> Iterator[Change]:
     for field in structs.fields(QueueSettings):
         before, after = getattr(queue.settings, field.name), getattr(entry.settings, field.name)
         if before != after:

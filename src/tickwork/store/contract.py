@@ -43,12 +43,12 @@ from tickwork.core.model import (
     NewMessage,
     Node,
     Pruned,
-    Queue,
     QueueSettings,
     Reaped,
     Scope,
     Settlement,
     SettleResult,
+    StoredQueue,
     Tenant,
 )
 from tickwork.core.queue.stats import QueueStats
@@ -75,13 +75,13 @@ class Tenants(Protocol):
 class Queues(Protocol):
     """Queues by name."""
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
         """Creates a queue or replaces its settings; in the system scope a shared queue."""
 
-    async def get(self, scope: Scope, name: str) -> Queue:
+    async def get(self, scope: Scope, name: str) -> StoredQueue:
         """Returns one queue."""
 
-    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
         """Returns the scope's queues by name, for a tenant including the shared ones."""
 
     async def delete(self, scope: Scope, name: str) -> None:

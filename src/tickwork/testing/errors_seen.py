@@ -15,7 +15,7 @@ from msgspec import structs
 
 from tickwork.app.declarations import Consumer, HandlerDeclaration, Isolation
 from tickwork.app.message import Snooze, single_error
-from tickwork.core.model import Message, Queue, SettleResult
+from tickwork.core.model import Message, SettleResult, StoredQueue
 from tickwork.core.schedule.plan import Plan
 from tickwork.errors import TickworkError
 from tickwork.service.observe.log_events import EventLog
@@ -48,7 +48,7 @@ class HarnessObserver(EventLog):
 
     def messages_settled(
         self,
-        queue: Queue,
+        queue: StoredQueue,
         finished: Sequence[FinishedMessage],
         result: SettleResult,  # noqa: ARG002
     ) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.core.model import Fate, Message, Queue, Reaped, SettleResult
+from tickwork.core.model import Fate, Message, Reaped, SettleResult, StoredQueue
 from tickwork.core.schedule.plan import Plan
 from tickwork.store.contract import Store
 
@@ -67,24 +67,24 @@ class Observer:
 
     # Worker
 
-    def messages_claimed(self, queue: Queue, count: int) -> None:
+    def messages_claimed(self, queue: StoredQueue, count: int) -> None:
         """A claim returned this many messages, perhaps none."""
 
-    def handler_finished(self, queue: Queue, took_seconds: float) -> None:
+    def handler_finished(self, queue: StoredQueue, took_seconds: float) -> None:
         """A handler returned, raised or was stopped."""
 
     def messages_settled(
-        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+        self, queue: StoredQueue, finished: Sequence[FinishedMessage], result: SettleResult
     ) -> None:
         """These outcomes are stored, except those that the result names."""
 
-    def settling_abandoned(self, queue: Queue, count: int) -> None:
+    def settling_abandoned(self, queue: StoredQueue, count: int) -> None:
         """On shutdown this many finished messages could not be settled in time."""
 
-    def type_unhandled(self, queue: Queue, type_: str | None) -> None:
+    def type_unhandled(self, queue: StoredQueue, type_: str | None) -> None:
         """The first message of a type for which this process has no handler."""
 
-    def chain_found(self, queue: Queue, message: Message) -> None:
+    def chain_found(self, queue: StoredQueue, message: Message) -> None:
         """The first message of a type that was caused by a long chain of other messages."""
 
     def claims_reaped(self, reaped: Reaped) -> None:

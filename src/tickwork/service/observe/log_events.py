@@ -23,7 +23,7 @@ from uuid import UUID
 
 from tickwork.clock import monotonic
 from tickwork.core.message.error_summary import summary
-from tickwork.core.model import Fate, Message, Queue, SettleResult
+from tickwork.core.model import Fate, Message, SettleResult, StoredQueue
 from tickwork.service.observe import (
     DUPLICATE,
     OUTCOMES,
@@ -127,7 +127,7 @@ class EventLog(Observer):
     # Worker
 
     def messages_settled(
-        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+        self, queue: StoredQueue, finished: Sequence[FinishedMessage], result: SettleResult
     ) -> None:
         unexpected = _unexpected_outcomes(result)
         logs_successes = _log.isEnabledFor(logging.DEBUG)
@@ -139,7 +139,7 @@ class EventLog(Observer):
             elif logs_successes:
                 self._log_sampled(queue, each)
 
-    def settling_abandoned(self, queue: Queue, count: int) -> None:
+    def settling_abandoned(self, queue: StoredQueue, count: int) -> None:
         _log.warning(
             "queue %s: %d finished messages could not be settled before shutdown; they will be "
             "delivered again",
@@ -147,7 +147,7 @@ class EventLog(Observer):
             count,
         )
 
-    def type_unhandled(self, queue: Queue, type_: str | None) -> None:
+    def type_unhandled(self, queue: StoredQueue, type_: str | None) -> None:
         _log.warning(
             "queue %s: no handler in this process for %s; other workers may handle it for about "
             "ten minutes, then it becomes a dead letter. Add @app.on(%r%s) (logged once per type)",
@@ -157,7 +157,7 @@ class EventLog(Observer):
             "" if type_ is None else f", type={type_!r}",
         )
 
-    def chain_found(self, queue: Queue, message: Message) -> None:
+    def chain_found(self, queue: StoredQueue, message: Message) -> None:
         _log.warning(
             "queue %s: a message of type %s has %d hops; does a handler send what it handles? "
             "(correlation id %s; logged once per type)",
@@ -245,7 +245,7 @@ class EventLog(Observer):
 
     # Lines about messages
 
-    def _log_sampled(self, queue: Queue, finished: FinishedMessage) -> None:
+    def _log_sampled(self, queue: StoredQueue, finished: FinishedMessage) -> None:
         sampler = self._samplers.get(queue.id)
         if sampler is None:
             sampler = self._samplers[queue.id] = RateSampler(self._per_second)
@@ -253,7 +253,7 @@ class EventLog(Observer):
             fields = self._fields(queue, finished, OUTCOMES[finished.ending.fate])
             _log.debug(LogEvent(left_out=sampler.take_left_out(), **fields))
 
-    def _log_message(self, queue: Queue, finished: FinishedMessage, outcome: str) -> None:
+    def _log_message(self, queue: StoredQueue, finished: FinishedMessage, outcome: str) -> None:
         ending = finished.ending
         if finished.started is None and ending.fate is Fate.RELEASE and ending.error is None:
             if _log.isEnabledFor(logging.DEBUG):
@@ -263,7 +263,9 @@ class EventLog(Observer):
         if _log.isEnabledFor(level):
             _log.log(level, LogEvent(**self._fields(queue, finished, outcome)))
 
-    def _fields(self, queue: Queue, finished: FinishedMessage, outcome: str) -> dict[str, Any]:
+    def _fields(
+        self, queue: StoredQueue, finished: FinishedMessage, outcome: str
+    ) -> dict[str, Any]:
         message, ending = finished.message, finished.ending
         will_retry = outcome in (OUTCOMES[Fate.RETRY], OUTCOMES[Fate.RELEASE])
         error = ending.error if outcome not in (REFUSED, DUPLICATE) else None

@@ -32,7 +32,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from tickwork import __version__
-from tickwork.core.model import Fate, Queue, SettleResult
+from tickwork.core.model import Fate, SettleResult, StoredQueue
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.observe import DUPLICATE, OUTCOMES, REFUSED, ClockOffset, Observer
 from tickwork.service.observe.log_events import LogEvent
@@ -124,14 +124,14 @@ class WorkerMetrics(Observer, Collector):
 
     # Events
 
-    def messages_claimed(self, queue: Queue, count: int) -> None:
+    def messages_claimed(self, queue: StoredQueue, count: int) -> None:
         self._of(queue).claim_sizes.add(count)
 
-    def handler_finished(self, queue: Queue, took_seconds: float) -> None:
+    def handler_finished(self, queue: StoredQueue, took_seconds: float) -> None:
         self._of(queue).handler_seconds.add(took_seconds)
 
     def messages_settled(
-        self, queue: Queue, finished: Sequence[FinishedMessage], result: SettleResult
+        self, queue: StoredQueue, finished: Sequence[FinishedMessage], result: SettleResult
     ) -> None:
         counters = self._of(queue)
         counters.settle_sizes.add(len(finished))
@@ -147,7 +147,7 @@ class WorkerMetrics(Observer, Collector):
     def lease_lost(self, node_id: UUID) -> None:  # noqa: ARG002
         self._leases_lost += 1
 
-    def _of(self, queue: Queue) -> QueueCounters:
+    def _of(self, queue: StoredQueue) -> QueueCounters:
         counters = self._counters.get(queue.name)
         if counters is None:
             counters = self._counters[queue.name] = QueueCounters()

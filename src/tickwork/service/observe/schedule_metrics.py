@@ -27,7 +27,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from tickwork.core.model import Message, Queue, Reaped, SettleResult
+from tickwork.core.model import Message, Reaped, SettleResult, StoredQueue
 from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.plan import Plan
 from tickwork.service.observe import Observer
@@ -69,7 +69,7 @@ class ScheduleMetrics(Observer, Collector):
 
     def messages_settled(
         self,
-        queue: Queue,  # noqa: ARG002
+        queue: StoredQueue,  # noqa: ARG002
         finished: Sequence[FinishedMessage],
         result: SettleResult,
     ) -> None:

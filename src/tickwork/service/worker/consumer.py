@@ -25,7 +25,7 @@ from tickwork.app.payloads import PayloadInvalid
 from tickwork.clock import monotonic
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import InvalidPayload, Outcome, Succeeded, UnhandledType
-from tickwork.core.model import ClaimRequest, Ending, Fate, Queue, Scope
+from tickwork.core.model import ClaimRequest, Ending, Fate, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
 from tickwork.errors import NodeExpired, StoreUnavailable
 from tickwork.service.worker.claim import LateMessages, WorkerContext
@@ -62,7 +62,7 @@ class QueueConsumer:
     """Handles the messages of one queue."""
 
     def __init__(
-        self, context: WorkerContext, consumer: Consumer, queue: Queue, scope: Scope
+        self, context: WorkerContext, consumer: Consumer, queue: StoredQueue, scope: Scope
     ) -> None:
         self._context, self._consumer = context, consumer
         self.queue, self.scope = queue, scope

@@ -27,7 +27,7 @@ from tickwork.app.invocation import Made, Written
 from tickwork.clock import monotonic
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed
-from tickwork.core.model import SYSTEM, Ending, Fate, Message, Queue, Settlement, SettleResult
+from tickwork.core.model import SYSTEM, Ending, Fate, Message, Settlement, SettleResult, StoredQueue
 from tickwork.errors import ClaimLost, EventDone, TickworkError
 from tickwork.service.observe import Observer
 from tickwork.service.worker.invoke import describe
@@ -87,7 +87,7 @@ class Settler:
     def __init__(
         self,
         store: Store,
-        queue: Queue,
+        queue: StoredQueue,
         observer: Observer,
         on_settled: Callable[[], None],
     ) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from tickwork.clock import monotonic
 from tickwork.core.limits import check_queue, is_name
-from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import Moment, new_id
@@ -77,7 +77,7 @@ class PostgresQueues:
         self._database, self._moment, self._wakeups = database, moment, wakeups
         self._known: dict[tuple[str | None, str], _Remembered] = {}
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
             raise NotFound("tenant", scope.tenant)
@@ -92,7 +92,7 @@ class PostgresQueues:
             settings.backlog_bytes_max is not None,
         )
 
-        async def work(connection: Connection) -> Queue:
+        async def work(connection: Connection) -> StoredQueue:
             queue = rows.queue(await connection.fetchrow(SQL.put_queue, *values))
             if settings.tenant_claimed_max is not None:
                 await connection.execute(SQL.count_claims, queue.id)
@@ -107,7 +107,7 @@ class PostgresQueues:
         self._known.clear()
         return queue
 
-    async def get(self, scope: Scope, name: str) -> Queue:
+    async def get(self, scope: Scope, name: str) -> StoredQueue:
         row = None
         if is_name(name) and (scope.tenant is None or is_name(scope.tenant)):
             row = await self._database.run(
@@ -121,7 +121,7 @@ class PostgresQueues:
         """Returns the id of a queue."""
         return (await self.remembered(scope, name)).id
 
-    async def remembered(self, scope: Scope, name: str) -> Queue:
+    async def remembered(self, scope: Scope, name: str) -> StoredQueue:
         """Returns a queue from the cache if possible: every send and claim needs one."""
         now, is_virtual = monotonic(), self._moment() is not None
         found = self._known.get((scope.tenant, name))
@@ -139,7 +139,7 @@ class PostgresQueues:
             name: each for name, each in self._known.items() if each.queue.id not in queue_ids
         }
 
-    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
         found = await self._database.run(
             lambda connection: connection.fetch(SQL.list_queues, scope.tenant)
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from tickwork.core.limits import check_queue, is_name
 from tickwork.core.message.batch import REASON_PURGED
-from tickwork.core.model import Counts, Queue, QueueSettings, Scope, Tenant
+from tickwork.core.model import Counts, QueueSettings, Scope, StoredQueue, Tenant
 from tickwork.core.tenant_limits import check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import new_id
@@ -64,7 +64,7 @@ class SqliteQueues:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> Queue:
+    async def put(self, scope: Scope, name: str, settings: QueueSettings) -> StoredQueue:
         check_queue(name, settings)
         if scope.tenant is not None and not is_name(scope.tenant):
             raise NotFound("tenant", scope.tenant)
@@ -89,11 +89,11 @@ class SqliteQueues:
 
         return rows.queue(await self._database.write(work))
 
-    async def get(self, scope: Scope, name: str) -> Queue:
+    async def get(self, scope: Scope, name: str) -> StoredQueue:
         found = await self._database.read(lambda transaction: find_queue(transaction, scope, name))
         return rows.queue(found[:5])
 
-    async def list(self, scope: Scope) -> tuple[Queue, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredQueue, ...]:
         # No tenant has an empty name: a tenant that cannot exist sees only the shared queues.
         tenant = scope.tenant if scope.tenant is None or is_name(scope.tenant) else ""
         found = await self._database.read(

@@ -18,7 +18,7 @@ import asyncpg
 
 from tickwork.core.limits import check_item, check_item_count
 from tickwork.core.message.batch import NewBatch
-from tickwork.core.model import NewMessage, Queue
+from tickwork.core.model import NewMessage, StoredQueue
 from tickwork.errors import Conflict
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection, Database
@@ -107,7 +107,7 @@ class BatchFiller:
         self._database, self._moment, self._sender = database, moment, sender
 
     async def fill(
-        self, tenant: str, batch: NewBatch, queue: Queue, items: Iterable[NewMessage]
+        self, tenant: str, batch: NewBatch, queue: StoredQueue, items: Iterable[NewMessage]
     ) -> None:
         """Stores the missing items. Of a sealed batch it only compares the number of items."""
         source = iter(items)
@@ -124,7 +124,7 @@ class BatchFiller:
         elif _skip(chain(first, source), total + 1) != total:
             raise Conflict(f"batch {batch.id} is already sealed with {total} items")
 
-    async def _open(self, tenant: str, batch: NewBatch, queue: Queue) -> asyncpg.Record:
+    async def _open(self, tenant: str, batch: NewBatch, queue: StoredQueue) -> asyncpg.Record:
         """Creates the batch if it does not exist, and returns its progress."""
 
         async def work(connection: Connection) -> asyncpg.Record | None:

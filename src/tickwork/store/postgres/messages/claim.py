@@ -24,9 +24,9 @@ from tickwork.core.model import (
     Ending,
     Fate,
     Message,
-    Queue,
     Scope,
     Settlement,
+    StoredQueue,
 )
 from tickwork.core.queue.rate_limit import allowance, spend
 from tickwork.errors import NodeExpired
@@ -127,7 +127,9 @@ class Claimer:
             return await self.claim(scope, request)
         return _in_order(found)
 
-    async def _claim_once(self, scope: Scope, queue: Queue, request: ClaimRequest) -> _Claimed:
+    async def _claim_once(
+        self, scope: Scope, queue: StoredQueue, request: ClaimRequest
+    ) -> _Claimed:
         claim = self._claim_suspects if request.separate else self._claim_shares
         if not queue.settings.has_claim_limits:
             return await claim(scope, queue.id, request, _Limits(self._ask))
@@ -284,7 +286,7 @@ class Claimer:
             lambda connection: connection.fetch(statement, *values), repeatable=False
         )
 
-    async def _has_changed(self, queue: Queue, request: ClaimRequest) -> bool:
+    async def _has_changed(self, queue: StoredQueue, request: ClaimRequest) -> bool:
         """An empty result means: no messages, an expired node, or claim limits that changed since
         the queue was cached."""
         node_id = request.holder if request.lease_seconds is None else None

@@ -12,9 +12,9 @@ from tickwork.core.model import (
     ContentType,
     Message,
     Node,
-    Queue,
     QueueSettings,
     State,
+    StoredQueue,
 )
 from tickwork.errors import StoreBroken
 
@@ -44,8 +44,8 @@ def settings(row: Any) -> QueueSettings:
     return _SETTINGS.decode(row["settings"])
 
 
-def queue(row: Any) -> Queue:
-    return Queue(
+def queue(row: Any) -> StoredQueue:
+    return StoredQueue(
         id=row["id"],
         tenant=row["tenant"],
         name=row["name"],

@@ -93,7 +93,6 @@ def _is_late(each: ClaimedRow, at: int) -> bool:
     return each.due_at + each.grace_seconds * 1_000_000 < at
 
 
-
 _CLAIMED = {
     "queue_id": "queue_id",
     "state": "claimed",

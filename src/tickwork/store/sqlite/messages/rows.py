@@ -17,9 +17,9 @@ from tickwork.core.model import (
     ContentType,
     Message,
     Node,
-    Queue,
     QueueSettings,
     State,
+    StoredQueue,
 )
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
 from tickwork.errors import StoreBroken
@@ -162,9 +162,9 @@ def settings(text: str) -> QueueSettings:
     return _SETTINGS.decode(text)
 
 
-def queue(row: Row) -> Queue:
+def queue(row: Row) -> StoredQueue:
     id_, tenant, name, text, paused = row
-    return Queue(
+    return StoredQueue(
         id=UUID(bytes=id_),
         tenant=tenant,
         name=name,
