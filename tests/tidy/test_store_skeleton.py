@@ -83,6 +83,10 @@ CLASSES: dict[Path, Listed] = {
             "schedules/slot_outcome:DyingMessage",
             "schedules/slot_outcome:EndedSlot",
         ),
+        "decodes ids and times; PostgreSQL's driver does": (
+            "messages/rows:Times",
+            "messages/rows:Uuids",
+        ),
         "merges lists of several tenants": ("schedules/schedules:Lister",),
     },
 }
