@@ -25,6 +25,7 @@ from tickwork.app.declarations import Consumer, HandlerDeclaration
 from tickwork.app.message import ClaimedMessage, seconds_text
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome, Snoozed
+from tickwork.core.model import StoredQueue
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MIN, Load, next_concurrency
 from tickwork.service.isolation import auto_permits_max
 from tickwork.service.worker.claim import WorkerContext

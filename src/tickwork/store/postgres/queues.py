@@ -63,7 +63,7 @@ class PostgresTenants:
 
 
 class _Remembered(NamedTuple):
-    queue: Queue
+    queue: StoredQueue
     until_monotonic: float
 
 

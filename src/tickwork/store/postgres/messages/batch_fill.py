@@ -97,7 +97,7 @@ class _Filling(NamedTuple):
 
     tenant: str
     id: UUID
-    queue: Queue
+    queue: StoredQueue
 
 
 class BatchFiller:
