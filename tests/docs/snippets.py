@@ -5,9 +5,10 @@
 | python | is run, in the namespace of the blocks before it; may `await` at the top level |
 | python that starts with `# shop.py` | is written to that file, which later blocks can import |
 | text | must equal the output of the block before it |
-| console | each `$ tickwork …` is run as a process; its output must equal the lines after it |
+| console | each `$ tickwork …`, `$ python …` is run; its output must equal the lines after it |
 | `$ tickwork run …` | the same; it is stopped after that output and must exit with 0 |
 | toml | is written to `tickwork.toml` |
+| sh | is not run: it installs or starts something for people |
 
 In expected output, `…` matches anything within a line.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import codeop
 import contextlib
 import importlib
 import inspect
@@ -53,6 +55,27 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(found[1], found[2], page.count("\n", 0, found.start()) + 2)
 
 
+def awaits(code: str) -> bool:
+    """Whether a block awaits outside of a function."""
+    compiled = compile(code, "block", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return bool(compiled.co_flags & inspect.CO_COROUTINE)
+
+
+def typing_fault(code: str) -> str | None:
+    """What `python -m asyncio` would refuse if the block were pasted into it, or None."""
+    compiler = codeop.CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    typed: list[str] = []
+    for line in [*code.splitlines(), ""]:
+        typed.append(line)
+        try:
+            if compiler("\n".join(typed)) is not None:
+                typed = []
+        except SyntaxError as error:
+            return f"{line!r}: {error}; is a blank line missing before it?"
+    return None if not any(typed) else "the block is not complete"
+
+
 class PageRunner:
     """Runs the blocks of one page in its own folder."""
 
@@ -84,6 +107,8 @@ class PageRunner:
                     self._run_commands(block)
                 case "toml":
                     (self._folder / "tickwork.toml").write_text(block.text)
+                case "sh":
+                    pass
                 case language:
                     raise AssertionError(
                         f"{self._name}:{block.line} cannot run a block of {language}"
@@ -108,16 +133,16 @@ class PageRunner:
 
     def _run_commands(self, block: Block) -> None:
         for command, expected in _commands(block.text):
-            words = shlex.split(command)
-            assert words[0] == "tickwork", command
-            is_finite = words[1:2] != ["run"]
+            words = shlex.split(command, comments=True)
+            assert words[0] in ("tickwork", "python"), command
+            is_finite = words[:2] != ["tickwork", "run"]
             output = self._output(words) if is_finite else self._output_until(words, expected)
             assert "Traceback" not in output, output
             self._compare(block, expected, output)
 
     def _output(self, words: list[str]) -> str:
         finished = subprocess.run(
-            [sys.executable, "-m", *words],
+            _process(words),
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -132,7 +157,7 @@ class PageRunner:
         output = self._folder / "output"
         with output.open("w") as sink:
             process = subprocess.Popen(
-                [sys.executable, "-m", *words],
+                _process(words),
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
@@ -159,6 +184,10 @@ class PageRunner:
             raise AssertionError(
                 f"{self._name}:{block.line} expected\n{expected}\nbut the output is\n{found}"
             )
+
+
+def _process(words: list[str]) -> list[str]:
+    return [sys.executable, *(words[1:] if words[0] == "python" else ["-m", *words])]
 
 
 def _matches(expected: str, found: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import Block, PageRunner, blocks
+from tests.docs.snippets import Block, PageRunner, awaits, blocks, typing_fault
+from tickwork.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (
@@ -44,6 +46,33 @@ def test_every_page_with_snippets_is_run() -> None:
         path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text(encoding="utf-8")
     }
     assert with_python <= set(PAGES)
+
+
+ALL_PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+
+
+def python_blocks(page: Path) -> list[Block]:
+    found = blocks(page.read_text(encoding="utf-8"))
+    return [block for block in found if block.language == "python"]
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_a_page_says_how_to_run_snippets_that_await(page: Path) -> None:
+    awaiting = [block for block in python_blocks(page) if awaits(block.text)]
+    assert not awaiting or "`python -m asyncio`" in page.read_text(encoding="utf-8")
+    faults = {block.line: typing_fault(block.text) for block in awaiting}
+    assert {line: fault for line, fault in faults.items() if fault} == {}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_the_apps_of_all_pages_use_the_database_of_the_command_line(page: Path) -> None:
+    apps = re.findall(r"Tickwork\(\s*[\"'](.*?)[\"']", page.read_text(encoding="utf-8"))
+    assert {*apps} <= {Settings().database}
+
+
+def test_a_snippet_that_cannot_be_pasted_is_found() -> None:
+    assert typing_fault("async with a:\n    pass\nprint(1)\n") is not None
+    assert typing_fault("async with a:\n    pass\n\nprint(1)\n") is None
 
 
 def run_page(tmp_path: Path, page: str) -> None:
