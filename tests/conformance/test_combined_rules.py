@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.acts import (
     ALL,
@@ -36,7 +37,7 @@ MANY = 6_000
 """More items than one chunk of a batch on any store."""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     """Another store on the same database."""
     opened = await home.open(clock)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.acts import (
     WORK,
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 OUT, AUDIT = "out", "audit"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def store(home: Home) -> AsyncIterator[Store]:
     """With the database's own clock."""
     opened = await home.open()
@@ -40,7 +41,7 @@ async def store(home: Home) -> AsyncIterator[Store]:
     await opened.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def other(home: Home) -> AsyncIterator[Store]:
     """A second store, as another process has it."""
     opened = await home.open()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.acts import (
     WORK,
@@ -32,7 +33,7 @@ from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound
 from tickwork.store.contract import Store
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def ledger(home: Home) -> Ledger:
     made = ledger_at(home)
     await made.create()

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.acts import ALL, counts, make_queue, pull
 from tests.conformance.schedule_acts import (
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 ALERTS = "alerts"
 
 
-@pytest.fixture(autouse=True)
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def alerts(store: Store) -> None:
     await make_queue(store)
     await make_queue(store, ALERTS)

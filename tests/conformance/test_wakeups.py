@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.acts import (
     ack,
@@ -29,7 +30,7 @@ SOON_SECONDS = 10.0
 QUIET_SECONDS = 0.05
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def other(home: Home, clock: VirtualClock) -> AsyncIterator[Store]:
     """Another store on the same database, as another process has it."""
     opened = await home.open(clock)

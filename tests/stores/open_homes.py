@@ -10,7 +10,7 @@ from tests.model.state import Tables
 from tests.model.store import MemoryStore
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind, moment_of
-from tests.stores.postgres_home import PostgresHomes
+from tests.stores.postgres_home import KeptPools, PostgresHomes
 from tests.stores.sqlite_home import SqliteHomes
 from tickwork.store.contract import Store
 
@@ -45,7 +45,7 @@ class Homes:
         self._postgres.close()
 
     @asynccontextmanager
-    async def take(self, kind: Kind) -> AsyncIterator[Home]:
+    async def take(self, kind: Kind, pools: KeptPools | None = None) -> AsyncIterator[Home]:
         """An empty database, for the duration of the block."""
         if kind == "model":
             yield ModelHome()
@@ -53,7 +53,7 @@ class Homes:
             async with self._sqlite.take() as file:
                 yield file
         else:
-            async with self._postgres.take() as database:
+            async with self._postgres.take(pools) as database:
                 yield database
 
     @asynccontextmanager

@@ -4,10 +4,13 @@ A database is handed out as the migrations left it. It is emptied when it is ret
 if that fails or if a test may have left it in an unknown state.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from threading import Thread
+from typing import cast
 
 import asyncpg
 
@@ -16,7 +19,9 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Kind, moment_of
 from tickwork.store.contract import Store
 from tickwork.store.postgres import PostgresStore
+from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import migrate
+from tickwork.store.postgres.store import CONNECTIONS_MAX
 
 # Rows that the migrations inserted are saved and restored after each use.
 _KEEP_SEEDS = """
@@ -54,16 +59,67 @@ class PostgresHome:
 
     kind: Kind = "postgres"
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, pools: KeptPools | None = None) -> None:
+        self.url, self._pools = url, pools
 
     async def open(self, clock: VirtualClock | None = None) -> Store:
-        return await PostgresStore.open(self.url, moment=moment_of(clock))
+        if self._pools is None:
+            return await PostgresStore.open(self.url, moment=moment_of(clock))
+        database = await self._pools.take(self.url)
+        return PostgresStore(database, moment_of(clock), self.url)
 
     async def crash(self, store: Store) -> None:
         """Cuts the connections in the middle of whatever they do."""
         assert isinstance(store, PostgresStore)
         store._database._pool.terminate()
+
+
+class KeptDatabase(Database):
+    """A database whose pool goes back to `KeptPools` when it is closed."""
+
+    pools: KeptPools
+
+    async def close(self) -> None:
+        await self.pools.give_back(self)
+
+
+class KeptPools:
+    """Pools that stay open from one test to the next, for tests that share an event loop.
+
+    On a new connection the server reads its catalog and plans every statement again: most of what
+    a test on PostgreSQL costs.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[asyncpg.Pool[asyncpg.Record]]] = {}
+
+    async def take(self, url: str) -> KeptDatabase:
+        free = self._free.setdefault(url, [])
+        if free:
+            database = KeptDatabase(free.pop(), url, pooled=False)
+        else:
+            opened = await KeptDatabase.open(url, connections_max=CONNECTIONS_MAX, pooled=False)
+            database = cast(KeptDatabase, opened)
+        database.pools = self
+        return database
+
+    async def give_back(self, database: KeptDatabase) -> None:
+        """Keeps the pool if all of its connections are idle; a test may have broken one."""
+        pool = database._pool
+        is_whole = not pool.is_closing() and pool.get_idle_size() == pool.get_size() > 0
+        if is_whole:
+            self._free[database.url].append(pool)
+        else:
+            await Database.close(database)
+
+    def forget(self, url: str) -> None:
+        """Closes the pools of one database."""
+        for pool in self._free.pop(url, ()):
+            pool.terminate()
+
+    def close(self) -> None:
+        for url in [*self._free]:
+            self.forget(url)
 
 
 class PostgresHomes:
@@ -75,14 +131,16 @@ class PostgresHomes:
         self._cleaner = _Cleaner()
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[PostgresHome]:
+    async def take(self, pools: KeptPools | None = None) -> AsyncIterator[PostgresHome]:
         url = self._clean.pop() if self._clean else await self._make()
         try:
-            yield PostgresHome(url)
+            yield PostgresHome(url, pools)
         finally:
             if await self._cleaner.empty(url):
                 self._clean.append(url)
             else:
+                if pools is not None:
+                    pools.forget(url)
                 await self._server.drop_database(url)
 
     async def _make(self) -> str:
