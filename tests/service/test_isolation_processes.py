@@ -45,14 +45,14 @@ def pids(worker: Worker) -> list[int]:
         ("crash", "its process was ended by SIGSEGV"),
         ("kill", "its process was killed from outside"),
         ("abort", "its process was ended by SIGABRT"),
-        ("hang", "took longer than 2 seconds, and was stopped"),
+        ("hang", "took longer than 6 seconds, and was stopped"),
         ("fork", "its process exited with code 5"),
     ],
 )
 async def test_whatever_a_handler_does_only_its_message_fails(
     tmp_path: Path, bad: str, error: str
 ) -> None:
-    place = Workplace(tmp_path, timeout_seconds=2 if bad == "hang" else WAIT_SECONDS)
+    place = Workplace(tmp_path, timeout_seconds=6 if bad == "hang" else WAIT_SECONDS)
     place.handle(
         handlers.end,
         isolation="process",
@@ -74,7 +74,7 @@ async def test_whatever_a_handler_does_only_its_message_fails(
 
 
 async def test_what_a_handler_started_is_killed_with_it(tmp_path: Path) -> None:
-    place, told = Workplace(tmp_path, timeout_seconds=2), tmp_path / "pid"
+    place, told = Workplace(tmp_path, timeout_seconds=6), tmp_path / "pid"
     place.handle(handlers.start_a_program, isolation="process")
     async with place.app.running():
         await place.send(str(told))
