@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -336,9 +336,9 @@ def _consumers(registry: Registry, folder: Path) -> list[Consumer]:
 
 @asynccontextmanager
 async def hosted(
-    settings: Settings, work: Callable[..., AbstractAsyncContextManager[Any]]
-) -> AsyncIterator[None]:
-    """Runs `work` in a process of ours: configures logging as the settings say, passes a metrics
+    settings: Settings, work: Callable[..., AbstractAsyncContextManager[Worker]]
+) -> AsyncIterator[Worker]:
+    """Runs a worker in a process of ours: configures logging as the settings say, passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set."""
     from tickwork.service.observe.log_format import configure_logging
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
@@ -352,8 +352,8 @@ async def hosted(
         if settings.metrics_port is not None:
             host, port = settings.metrics_host, settings.metrics_port
             served.enter_context(serve_metrics(registry, host=host, port=port))
-        async with work(registry=registry), _served(settings, registry):
-            yield
+        async with work(registry=registry) as worker, _served(settings, registry):
+            yield worker
 
 
 @asynccontextmanager

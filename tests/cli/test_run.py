@@ -407,7 +407,32 @@ async def test_the_console_format_is_readable(
     assert first == "tickwork: handling work; planning schedules; Ctrl-C stops"
     assert any("[warning  ] plain hello" in line and "order=17" in line for line in lines)
     assert any("message retried" in line and "queue=work" in line for line in lines)
-    assert not any("structured" in line or "stopping" in line for line in lines)
+    assert not any("structured" in line for line in lines)
+    assert lines[-1] == "tickwork: stopping: no handler is running"
+
+
+async def test_a_process_tells_what_runs_at_shutdown_and_what_the_next_signal_does(
+    children: Children, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(SLOW)
+    monkeypatch.chdir(tmp_path)
+    await sent(tmp_path)
+    asked = {"TICKWORK_LOG_FORMAT": "console"}
+    child = children.spawn("tickwork", "run", "shop:app", "--drain-seconds", "600", env=asked)
+    await child.line("began", timeout_seconds=30)
+    os.kill(child.pid, signal.SIGINT)
+    await eventually(lambda: "600 seconds" in child.stderr(), timeout_seconds=30)
+    os.kill(child.pid, signal.SIGINT)
+    await child.succeeded(timeout_seconds=30)
+    first, second = [line for line in child.stderr().splitlines() if "stopping" in line]
+    assert first == (
+        "tickwork: stopping: 1 handler may take 600 seconds to finish; Ctrl-C again cancels and "
+        "returns the messages"
+    )
+    assert second == (
+        "tickwork: stopping now: 1 handler cancelled; the messages lose no attempt; Ctrl-C again "
+        "ends the process at once"
+    )
 
 
 @pytest.mark.parametrize(

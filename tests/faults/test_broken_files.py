@@ -4,6 +4,7 @@ When the fault is over, an open store continues.
 """
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import time
@@ -19,7 +20,7 @@ from tests.faults.programs.out_of_space import BATCH, Report
 from tests.faults.steps import OUTPUTS, QUEUE, claim, ending, join, put_queues, send
 from tests.faults.steps import settle as settled
 from tests.kit.postgres_binaries import server_user
-from tests.kit.process import Arm, Child, Children
+from tests.kit.process import ROOT, Arm, Child, Children
 from tests.kit.waiting import delay
 from tests.kit.work_dirs import WorkDir
 from tickwork.core.model import DEFAULT, SettleResult
@@ -174,6 +175,32 @@ async def test_a_read_only_folder_gets_no_file(open_folder: Path, children: Chil
     answer = await tried(child, 0)
     assert answer.startswith("StoreBroken")
     assert str(path) in answer
+    allow(open_folder, 0o755)
+    child.release("tried")
+    assert await tried(child, 1) == "done"
+
+
+async def test_these_tests_run_in_a_checkout_that_only_its_owner_may_enter(
+    tmp_path: Path, open_folder: Path, children: Children
+) -> None:
+    checkout = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__")
+    for each in ("src", "tests"):
+        shutil.copytree(ROOT / each, checkout / each, ignore=ignored)
+    allow(checkout, 0o700)
+    allow(open_folder, 0o555)
+    script = checkout / "tests" / "faults" / "programs" / "unprivileged.py"
+    found = os.pathsep.join((str(checkout), str(checkout / "src")))
+    path = open_folder / "tickwork.db"
+    child = children.spawn(
+        script,
+        f"sqlite:///{path}",
+        "migrate",
+        "2",
+        env={"PYTHONPATH": found},
+        arms=[Arm("tried", "pause")],
+    )
+    assert (await tried(child, 0)).startswith("StoreBroken")
     allow(open_folder, 0o755)
     child.release("tried")
     assert await tried(child, 1) == "done"

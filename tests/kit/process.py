@@ -114,6 +114,9 @@ class Child:
     def terminate(self) -> None:
         os.killpg(self.pid, signal.SIGTERM)
 
+    def signal(self, number: signal.Signals) -> None:
+        os.killpg(self.pid, number)
+
     async def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> int:
         """The exit code."""
         await self._until(lambda: self.returncode is not None, "its end", timeout_seconds)

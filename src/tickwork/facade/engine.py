@@ -24,7 +24,7 @@ from tickwork.ops.queues import has_queue, put_queue
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.stores import LoopStores, Store
-from tickwork.service.process_lifecycle import announce, run_until_stopped
+from tickwork.service.process_lifecycle import ShutdownReport, announce, run_until_stopped
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -163,18 +163,19 @@ class AppEngine:
     def run(self, on_started: Callable[[], None], options: dict[str, Any]) -> None:
         """Runs this process until SIGTERM or SIGINT, then drains."""
 
-        def hosted() -> AbstractAsyncContextManager[None]:
-            chosen = self.settings(**options)
+        chosen = self.settings(**options)
+
+        def hosted() -> AbstractAsyncContextManager[Worker]:
             running = partial(self.running, drain_seconds=chosen.drain_seconds, roles=chosen.roles)
             return wiring.hosted(chosen, running)
 
         def started() -> None:
-            chosen = self.settings(**options)
             handled = [each.queue for each in self.registry.handlers]
             announce(handled, chosen.roles, chosen.log_format)
             on_started()
 
-        run_until_stopped(hosted, started)
+        report = ShutdownReport(chosen.log_format, chosen.drain_seconds)
+        run_until_stopped(hosted, started, report)
 
     async def _open(self) -> Store:
         async with AsyncExitStack() as failed:

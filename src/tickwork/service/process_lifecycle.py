@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.isolation.threads import DaemonThreadExecutor
@@ -47,6 +47,8 @@ CLEANUP_SECONDS = 2.0
 
 _ROLE_DESCRIPTIONS = {"scheduler": "planning schedules", "api": "serving the API"}
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 _is_forbidden = Event()
 
 _log = logging.getLogger("tickwork")
@@ -67,35 +69,97 @@ def check_may_run() -> None:
         raise InvalidInput([FieldError("app.run()", fault)])
 
 
-def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
-    """Reports what this process does: on a terminal as a sentence, otherwise as a log line."""
+class Drainable(Protocol):
+    """What a process runs, as its shutdown sees it."""
+
+    @property
+    def running(self) -> int:
+        """Number of running handlers."""
+        ...
+
+    def hurry(self) -> bool:
+        """Ends the drain at once, now or later; returns whether the shutdown has begun."""
+        ...
+
+
+class ShutdownReport:
+    """Tells an operator about the shutdown: on a terminal in sentences, otherwise in log lines."""
+
+    def __init__(self, log_format: str | None = "json", drain_seconds: float = 0.0) -> None:
+        self._log_format, self._drain_seconds = log_format, drain_seconds
+
+    def stopping(self, handlers: int) -> None:
+        """The first signal: running handlers may finish."""
+        if _is_console(self._log_format):
+            if handlers:
+                wait = f"{_count(handlers)} may take {self._drain_seconds:g} seconds to finish"
+                _write(f"stopping: {wait}; Ctrl-C again cancels and returns the messages")
+            else:
+                _write("stopping: no handler is running")
+        else:
+            event = "stopping: running handlers finish, other messages are released"
+            _log.info(LogEvent(event, handlers=handlers, drain_seconds=self._drain_seconds))
+
+    def hurried(self, handlers: int) -> None:
+        """The second signal: running handlers are cancelled."""
+        if _is_console(self._log_format):
+            what = f"{_count(handlers)} cancelled; the messages lose no attempt"
+            _write(f"stopping now: {what}; Ctrl-C again ends the process at once")
+        else:
+            event = "stopping now: running handlers are cancelled, their messages are released"
+            _log.warning(LogEvent(event, handlers=handlers))
+
+
+def _is_console(log_format: str | None) -> bool:
     from tickwork.service.observe.log_format import (
         choose_format,  # Heavy; processes that only send do not need it.
     )
 
+    return choose_format(log_format) == "console"
+
+
+def _count(handlers: int) -> str:
+    return "1 handler" if handlers == 1 else f"{handlers} handlers"
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(f"tickwork: {text}\n")
+
+
+def announce(queues: Iterable[str], roles: Iterable[str], log_format: str | None) -> None:
+    """Reports what this process does: on a terminal as a sentence, otherwise as a log line."""
     known = sorted(roles)
     handled = sorted(set(queues)) if "worker" in known else []
-    if choose_format(log_format) == "console":
+    if _is_console(log_format):
         doing = [f"handling {', '.join(handled)}"] if handled else []
         doing += [text for role, text in _ROLE_DESCRIPTIONS.items() if role in known]
-        sys.stderr.write(f"tickwork: {'; '.join([*doing, 'Ctrl-C stops'])}\n")
+        _write("; ".join([*doing, "Ctrl-C stops"]))
     else:
         _log.info(LogEvent("handling" if handled else "running", queues=handled, roles=known))
 
 
 def run_until_stopped(
-    work: Callable[[], AbstractAsyncContextManager[Any]],
+    work: Callable[[], AbstractAsyncContextManager[Drainable | None]],
     on_started: Callable[[], None] = lambda: None,
+    report: ShutdownReport | None = None,
 ) -> None:
-    """Runs `work` until SIGTERM or SIGINT, then leaves it. A second signal ends the process."""
+    """Runs `work` until SIGTERM or SIGINT, then leaves it, which drains.
+
+    A second signal ends the drain: running handlers are cancelled and their messages released. A
+    third one ends the process at once; its messages return when its lease has expired.
+    """
     check_may_run()
     _check_no_loop()
     tune_process()
     loop = _new_loop()
     threads = DaemonThreadExecutor()
     loop.set_default_executor(threads)
+    shutdown = _Shutdown(loop, report or ShutdownReport())
     try:
-        loop.run_until_complete(_run(work, on_started))
+        loop.run_until_complete(_run(work, on_started, shutdown))
+    except asyncio.CancelledError:
+        if not shutdown.is_cancelled:
+            raise
     finally:
         _close(loop)
         threads.shutdown()
@@ -128,21 +192,48 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _run(
-    work: Callable[[], AbstractAsyncContextManager[Any]], on_started: Callable[[], None]
+    work: Callable[[], AbstractAsyncContextManager[Drainable | None]],
+    on_started: Callable[[], None],
+    shutdown: _Shutdown,
 ) -> None:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, _stop, stop, loop)
-    async with work():
+    shutdown.install()
+    async with work() as running:
+        shutdown.running = running
         on_started()
-        await stop.wait()
-        _log.info(LogEvent("stopping: running handlers finish, other messages are released"))
+        await shutdown.requested.wait()
+        shutdown.report.stopping(shutdown.handlers)
 
 
-def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
-    stop.set()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(each)
+class _Shutdown:
+    """The signals of a process: what each one does, and how far the shutdown is."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, report: ShutdownReport) -> None:
+        self._loop, self.report = loop, report
+        self._task: asyncio.Task[Any] | None = None
+        self.requested = asyncio.Event()
+        self.running: Drainable | None = None
+        self.is_cancelled = False
+
+    @property
+    def handlers(self) -> int:
+        return 0 if self.running is None else self.running.running
+
+    def install(self) -> None:
+        self._task = asyncio.current_task()
+        for each in _STOP_SIGNALS:
+            self._loop.add_signal_handler(each, self._on_signal)
+
+    def _on_signal(self) -> None:
+        if not self.requested.is_set():
+            self.requested.set()
+            return
+        for each in _STOP_SIGNALS:
+            self._loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)  # For SIGINT, Python's default would clean up.
+        self.report.hurried(self.handlers)
+        if self.running is None or not self.running.hurry():
+            assert self._task is not None
+            self.is_cancelled = self._task.cancel()  # It still starts, or closes the API.
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -8,9 +8,11 @@ Point: `tried`, after each line.
 import asyncio
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 from tests.faults.open_store import opened
-from tests.faults.steps import QUEUE, new_message
+from tests.faults.steps import QUEUE, new_message, put_queues
 from tests.kit.points import reach
 from tests.kit.postgres_binaries import server_user
 from tickwork.core.model import DEFAULT
@@ -19,13 +21,23 @@ from tickwork.store.sqlite.engine.migrate import migrate
 
 
 def become_ordinary() -> None:
-    """Everything that is needed is imported first: the new user may not be able to read it."""
-    asyncio.run(asyncio.to_thread(os.getpid))  # Threads are imported when they are first used.
+    """Rehearses everything first, so that it is imported and read: the new user may not be able to
+    enter the folder that the package is in."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder, 'rehearsal.db')}"
+        asyncio.run(rehearse(url))
     user = server_user()
     if not user.is_us:
         os.setgroups([])
         os.setgid(user.gid)
         os.setuid(user.uid)
+
+
+async def rehearse(url: str) -> None:
+    assert await attempt(url, "migrate") == "done"
+    async with opened(url) as store:
+        await put_queues(store)
+    assert await attempt(url, "send") == "done"
 
 
 async def attempt(url: str, what: str) -> str:

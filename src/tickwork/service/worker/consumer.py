@@ -78,7 +78,9 @@ class QueueConsumer:
             next_work=self._next_work,
             on_finished=self._on_finished,
             on_permit_freed=self._dispatch,
+            is_loop_closing=self._is_loop_closing,
         )
+        self._claiming: asyncio.Task[Any] | None = None
         self._settler = Settler(context.store, queue, context.observer, self._on_settled)
         self._late = LateMessages(context.store, self._prefetch, self._settler)
         self._types_reported: set[str | None] = set()
@@ -90,6 +92,7 @@ class QueueConsumer:
 
     async def run(self, watch: Watch) -> None:
         """Claims and handles messages in an endless loop. Claims nothing while draining."""
+        self._claiming = asyncio.current_task()
         pause = POLL_SECONDS_MIN
         while True:
             if self._claim_limit() <= 0:
@@ -422,6 +425,11 @@ class QueueConsumer:
         self.release([*self._prefetch.take_all(), *self._late.take_all()])
         await self._permits.finish(seconds)
         await self._settler.drain(settled_until)
+
+    def _is_loop_closing(self) -> bool:
+        """Whether the task that claims is being cancelled too: then whoever cancels a handler
+        cancels everything, as `asyncio.run` does after Ctrl-C."""
+        return self._claiming is not None and self._claiming.cancelling() > 0
 
     def drop_claims(self) -> None:
         """The node lost its identity and all its claims: other workers have the messages."""

@@ -103,7 +103,7 @@ class Invocation(Struct, frozen=True):
 class Permits:
     """Runs handlers. `next_work` returns what a free permit may start. `on_finished` receives the
     result of each invocation and its start time. `on_permit_freed` is called when a permit may have
-    become free."""
+    become free. `is_loop_closing` tells whether all tasks of the event loop are being cancelled."""
 
     def __init__(
         self,
@@ -114,11 +114,12 @@ class Permits:
         next_work: Callable[[], Work | None],
         on_finished: Callable[[InvocationResult, float], None],
         on_permit_freed: Callable[[], None],
+        is_loop_closing: Callable[[], bool],
     ) -> None:
         self._isolator, self._now = context.isolator, context.monotonic
         self._queue, self._limit_seconds = queue.name, queue.settings.timeout_seconds
         self._next_work, self._on_finished = next_work, on_finished
-        self._on_permit_freed = on_permit_freed
+        self._on_permit_freed, self._is_loop_closing = on_permit_freed, is_loop_closing
         self._running: dict[asyncio.Task[None], Invocation] = {}
         self._stopped: dict[asyncio.Task[None], Outcome] = {}
         self._scout: asyncio.Task[None] | None = None
@@ -206,16 +207,24 @@ class Permits:
             invocation = self._isolator.invoke(work.handler, work.argument)
             invoked = await notify_first_wait(invocation, self._on_first_wait, task)
         except asyncio.CancelledError:
+            self._note_closing(task)
             invoked = result_when_stopped(
                 work.argument, self._stopped.get(task, CANCELLED_BY_HANDLER)
             )
         else:
+            if task.cancelling():
+                self._note_closing(task)
             if task in self._stopped:  # It ignored the cancellation and returned.
                 invoked = result_when_stopped(work.argument, self._stopped[task])
         self._stopped.pop(task, None)
         if task not in self._waited:
             self._last_waited = False
         return invoked
+
+    def _note_closing(self, task: asyncio.Task[None]) -> None:
+        """A handler that is cancelled because the event loop closes counts as stopped by us."""
+        if self._is_loop_closing():
+            self._stopped.setdefault(task, RELEASED)
 
     def _result_of_generator_exit(
         self, task: asyncio.Task[None], work: Work, error: GeneratorExit

@@ -99,7 +99,8 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
         self._open = AsyncExitStack()
         self._suspect_wait_seconds = SUSPECT_WAIT_SECONDS
-        self._is_stopping = False
+        self._is_stopping = self._is_hurried = False
+        self._draining: asyncio.Task[None] | None = None
         self._last_suspect_index, self._paused_seconds = 0, 0.0
         self._rest_until, self._started_before = -inf, 0
 
@@ -107,6 +108,11 @@ class Worker:
     def consumers(self) -> Sequence[QueueConsumer]:
         """One consumer per queue."""
         return self._consumers
+
+    @property
+    def running(self) -> int:
+        """Number of running handlers."""
+        return sum(each.running for each in self._consumers)
 
     async def start(self) -> None:
         """Starts all loops. Raises `InvalidInput` for a handler that cannot run. If it fails or is
@@ -154,17 +160,37 @@ class Worker:
 
     async def stop(self, drain_seconds: float) -> None:
         """Lets running handlers finish for `drain_seconds` and releases all other messages. Takes
-        at most `LEAVE_SECONDS` longer, whatever the database and the handlers do. If cancelled, it
-        does not wait for handlers but still leaves the cluster."""
+        at most `LEAVE_SECONDS` longer, whatever the database and the handlers do. If cancelled or
+        hurried, it does not wait for handlers but still leaves the cluster."""
         self._is_stopping = True
-        until, is_drained = monotonic() + drain_seconds + LEAVE_SECONDS, False
+        began, is_drained = monotonic(), False
         try:
             if self.scheduler is not None:
                 await self._hand_over(self.scheduler)
-            await self._drain(drain_seconds, until)
-            is_drained = True
+            seconds = 0.0 if self._is_hurried else drain_seconds
+            until = began + seconds + LEAVE_SECONDS
+            is_drained = await self._drain_unless_hurried(seconds, until)
         finally:
             await self._leave(until if is_drained else monotonic() + LEAVE_SECONDS, is_drained)
+
+    def hurry(self) -> bool:
+        """Makes `stop` cancel running handlers at once instead of waiting for them; their messages
+        are released. Returns whether it has begun to stop."""
+        self._is_hurried = True
+        if self._draining is not None:
+            self._draining.cancel()
+        return self._is_stopping
+
+    async def _drain_unless_hurried(self, seconds: float, until: float) -> bool:
+        """Drains; returns False if it was not finished because of `hurry`."""
+        self._draining = asyncio.create_task(self._drain(seconds, until))
+        try:
+            await self._draining
+        except asyncio.CancelledError:
+            if not self._is_hurried:
+                raise
+            return False
+        return True
 
     async def _drain(self, seconds: float, until: float) -> None:
         settled_until = until - LEAVE_SECONDS_MIN

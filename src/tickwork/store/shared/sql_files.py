@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -41,8 +42,10 @@ class Migration(Struct, frozen=True):
     sql: str
 
 
+@cache
 def load_migrations(package: str) -> tuple[Migration, ...]:
-    """A store's migrations in order, numbered from 1 without gaps."""
+    """A store's migrations in order, numbered from 1 without gaps. They are read once: a process
+    keeps to the schema of its own code, also while an update replaces the files."""
     found = sorted(
         (
             Migration(int(match[1]), entry.name, entry.read_text("utf-8"))

@@ -1,0 +1,107 @@
+"""A message whose handler is cancelled by a shutdown is released at no cost, however it ends."""
+
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from tests.faults.open_store import opened
+from tests.faults.programs.sleepers import QUEUES, SCHEDULE
+from tests.kit.process import Child, Children
+from tests.kit.waiting import delay
+from tests.stores.home import Home
+from tickwork.core.message.dead_letter import Selection
+from tickwork.core.model import DEFAULT, Message
+from tickwork.core.schedule.firing import FiringStatus
+from tickwork.facade.app import Tickwork
+from tickwork.store.contract import Store
+
+SLEEPERS = "tests.faults.programs.sleepers"
+PATIENCE_SECONDS = 60.0
+BETWEEN_SECONDS = 0.5
+LONG, SHORT = "600", "0"
+
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+
+async def send_to_all(url: str) -> None:
+    app = Tickwork(url)
+    for each in QUEUES:
+        app.queue(each, max_retries=0, max_batch_timeout=0)
+        await app.queue(each).send_batch([1, 2] if each == "batches" else [1])
+    await app.close()
+
+
+async def interrupt(child: Child, signals: Sequence[signal.Signals]) -> None:
+    for each in (*QUEUES, SCHEDULE):
+        await child.line(f"began {each}", PATIENCE_SECONDS)
+    for number in signals:
+        child.signal(number)
+        await delay(BETWEEN_SECONDS)
+
+
+async def waiting(store: Store) -> dict[str, list[Message]]:
+    queues = await store.queues.list(DEFAULT)
+    return {each.name: [*await store.messages.peek(DEFAULT, each.name, 10)] for each in queues}
+
+
+async def check_nothing_was_charged(url: str) -> None:
+    async with opened(url) as store:
+        found = await waiting(store)
+        assert all(len(messages) == 1 for messages in found.values()), found
+        for messages in found.values():
+            for each in messages:
+                assert (each.state, each.attempts, each.lost) == ("ready", 0, 0), each
+        for name in found:
+            assert not await store.dead_letters.list(DEFAULT, name, Selection(limit=10)), name
+        schedule = await store.schedules.find(DEFAULT, SCHEDULE)
+        assert schedule is not None
+        assert schedule.error_count == 0
+        firings = await store.firings.list(DEFAULT, schedule.id, limit=10)
+        assert [each.status for each in firings] in ([], [FiringStatus.PLANNED])
+
+
+@pytest.mark.parametrize(
+    ("signals", "drain_seconds"),
+    [
+        pytest.param([INT, INT], LONG, id="int-int"),
+        pytest.param([TERM, INT], LONG, id="term-int"),
+        pytest.param([TERM, TERM], LONG, id="term-term"),
+        pytest.param([TERM], SHORT, id="drain-timeout"),
+    ],
+)
+async def test_a_handler_cancelled_by_a_shutdown_costs_its_message_nothing(
+    home: Home, children: Children, signals: Sequence[signal.Signals], drain_seconds: str
+) -> None:
+    await send_to_all(home.url)
+    child = children.spawn(SLEEPERS, home.url, drain_seconds, "app.run")
+    await interrupt(child, signals)
+    await child.succeeded(PATIENCE_SECONDS)
+    await check_nothing_was_charged(home.url)
+
+
+@pytest.mark.parametrize(
+    ("signals", "drain_seconds"),
+    [pytest.param([INT, INT], LONG, id="int-int"), pytest.param([INT], SHORT, id="drain-timeout")],
+)
+async def test_the_same_holds_in_an_event_loop_of_the_user(
+    home: Home, children: Children, signals: Sequence[signal.Signals], drain_seconds: str
+) -> None:
+    await send_to_all(home.url)
+    child = children.spawn(SLEEPERS, home.url, drain_seconds, "asyncio.run")
+    await interrupt(child, signals)
+    await child.wait(PATIENCE_SECONDS)
+    await check_nothing_was_charged(home.url)
+
+
+@pytest.mark.parametrize("home", ["sqlite"], indirect=True)
+async def test_a_third_signal_ends_the_process_at_once(home: Home, children: Children) -> None:
+    """Its messages are claimed until its lease expires, and lose no attempt."""
+    await send_to_all(home.url)
+    child = children.spawn(SLEEPERS, home.url, LONG, "app.run")
+    await interrupt(child, [INT, INT])
+    child.signal(INT)
+    assert await child.wait(PATIENCE_SECONDS) in (0, -INT)
+    async with opened(home.url) as store:
+        for messages in (await waiting(store)).values():
+            assert all(each.attempts == 0 for each in messages)
