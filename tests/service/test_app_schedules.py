@@ -114,19 +114,6 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
     assert FUNCTIONS_QUEUE in app._engine.registry.queues
 
 
-async def test_a_bad_declaration_names_the_schedule_and_the_field(
-    app: Tickwork, database: str | None
-) -> None:
-    @app.schedule(cron_expr="0 0 30 2 *")
-    async def never(_: Firing[Any]) -> None:
-        pass
-
-    with pytest.raises(InvalidInput) as refused:
-        async with harness(app, database=database, start=START):
-            pass
-    assert [each.field for each in refused.value.errors] == ["never.cron_expr"]
-
-
 async def test_an_app_may_allow_shorter_intervals(database: str | None) -> None:
     quick = Tickwork(min_interval_seconds=1)
     ticks: list[datetime] = []

@@ -163,6 +163,14 @@ class ReadAs(Payload[T]):
         return encoded
 
 
+PayloadOf = Callable[[str, str | None], Payload[Any] | None]
+"""The type of the messages of a queue and type; None if the app does not declare the queue."""
+
+
+def no_types(_queue: str, _type: str | None) -> None:
+    """A `PayloadOf` for callers without an app, such as the command line."""
+
+
 def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     """The `T` of a handler whose first parameter is annotated `generic[T]`; `Any` without an
     annotation.
@@ -181,7 +189,7 @@ def declared_payload(handler: Callable[..., Any], generic: type) -> Any:
     try:
         annotation = typing.get_type_hints(alone, globalns=names, include_extras=True)["first"]
     except NameError as error:  # An annotation that only a type checker can resolve.
-        if not re.search(r"\bMessage(Batch)?\s*\[", str(annotation)):
+        if not re.search(r"\b(Message(Batch)?|Firing)\s*\[", str(annotation)):
             return Any
         fault = (
             f"takes a {annotation}, but there is no {error.name!r} when it is declared; import "

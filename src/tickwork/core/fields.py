@@ -28,6 +28,20 @@ _INTEGER_MAX = 2**63 - 1
 _TEXT_DIGITS_MAX = 18
 _QUOTE = Repr()
 _QUOTE.maxstring = _QUOTE.maxother = 60
+_OTHER_WORDS = {
+    "at": ("once_at",),
+    "countdown": ("delay_seconds",),
+    "crontab": ("cron_expr",),
+    "dlq": ("dead_letter_queue",),
+    "every": ("interval_seconds",),
+    "interval": ("interval_seconds",),
+    "retries": ("max_retries", "retry"),
+    "schedule": ("cron_expr",),
+    "tz": ("timezone",),
+    "zone": ("timezone",),
+}
+"""Names that other libraries use for our fields."""
+
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -329,8 +343,10 @@ def choice_error(value: object, choices: Iterable[str]) -> str | None:
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that is most like this one, if any is."""
-    found = get_close_matches(name, known, n=1)
+    """The known name that is most like this one, begins with it or means the same; else None."""
+    same = [each for each in _OTHER_WORDS.get(name, ()) if each in known]
+    longer = [each for each in known if name and each.startswith(f"{name}_")]
+    found = same or get_close_matches(name, known, n=1) or sorted(longer)
     return found[0] if found else None
 
 

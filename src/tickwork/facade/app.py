@@ -249,11 +249,19 @@ class Tickwork:
         def declare(function: OnFiring) -> OnFiring:
             known_as = name or str(getattr(function, "__name__", ""))
             handler = firing_handler(function, known_as, isolation)
+            payload = Payload[Any](declared_payload(function, Firing))
             registry = self._engine.registry
             with registry.atomic():
-                registry.add_schedule(declare_function(known_as, fields))
+                registry.add_schedule(declare_function(known_as, fields, payload))
                 self.queue(FUNCTIONS_QUEUE)
-                self._declare(FUNCTIONS_QUEUE, known_as, handler, is_batch=False, options=options)
+                self._declare(
+                    FUNCTIONS_QUEUE,
+                    known_as,
+                    handler,
+                    is_batch=False,
+                    options=options,
+                    payload=payload,
+                )
             return function
 
         return declare
@@ -266,14 +274,16 @@ class Tickwork:
         *,
         is_batch: bool,
         options: dict[str, Any],
+        payload: Payload[Any] | None = None,
     ) -> None:
-        declared = declared_payload(function, MessageBatch if is_batch else Message)
+        if payload is None:
+            payload = Payload(declared_payload(function, MessageBatch if is_batch else Message))
         is_coroutine = asyncio.iscoroutinefunction(function)
         self._engine.registry.add_handler(
             HandlerDeclaration(
                 queue=queue,
                 function=function,
-                payload=Payload(declared),
+                payload=payload,
                 is_batch=is_batch,
                 type=type_,
                 **handler_options(options, is_coroutine=is_coroutine),

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tickwork.core.fields import shown
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
-from tickwork.core.message.body import GivenContentType, encode_body, known_content_type
+from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Selection
 from tickwork.core.model import ContentType, StoredQueue
 from tickwork.core.queue.stats import QueueStats
@@ -162,9 +162,15 @@ class DeadLetters:
     ) -> DeadLetter:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
-        encoded = encode_body(body, kind)
         store, wanted = await self._engine.ready(), _id("dead_letter_id", dead_letter_id)
-        return await dead_letters.edit_dead_letter(store, self._engine.scope, wanted, encoded, kind)
+        return await dead_letters.edit_with_value(
+            store,
+            self._engine.scope,
+            wanted,
+            body,
+            kind,
+            payload_of=self._engine.registry.payload_sent,
+        )
 
     async def replay(
         self,

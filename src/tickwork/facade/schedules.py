@@ -18,6 +18,7 @@ from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.firing import Firing
 from tickwork.app.handlers import shape_fault
 from tickwork.app.message import ClaimedMessage
+from tickwork.app.payloads import Payload
 from tickwork.core import when
 from tickwork.core.fields import Choice, Reader
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
@@ -27,6 +28,7 @@ from tickwork.core.schedule.model import Schedule as StoredSchedule
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.engine import AppEngine
 from tickwork.ops.schedules import calendars, change, create, lookup, views
+from tickwork.ops.schedules.declare import checked_declaration
 from tickwork.ops.schedules.preview import preview
 from tickwork.ops.schedules.public import Schedule, show_stored
 from tickwork.ops.schedules.views import Position, UpcomingFire
@@ -56,13 +58,18 @@ class Schedules:
         """
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
-        return await self._show(await create.create(store, engine.scope, fields, limits=limits))
+        made = await create.create(
+            store, engine.scope, fields, limits=limits, payload_of=engine.registry.payload_sent
+        )
+        return await self._show(made)
 
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
         """Creates up to 1,000 schedules, all or none."""
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
-        found = await create.create_many(store, engine.scope, bodies, limits=limits)
+        found = await create.create_many(
+            store, engine.scope, bodies, limits=limits, payload_of=engine.registry.payload_sent
+        )
         return await show_stored(store, engine.scope, found)
 
     async def create_bulk(
@@ -76,7 +83,12 @@ class Schedules:
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
         return await create.create_bulk(
-            store, engine.scope, bodies, limits=limits, on_progress=on_progress
+            store,
+            engine.scope,
+            bodies,
+            limits=limits,
+            payload_of=engine.registry.payload_sent,
+            on_progress=on_progress,
         )
 
     async def get(self, reference: Reference) -> Schedule:
@@ -120,7 +132,14 @@ class Schedules:
         timing replaces the old one. Slots that are due or running run as planned."""
         engine = self._engine
         store, limits = await engine.ready(), engine.limits()
-        changed = await change.update(store, engine.scope, reference, patch, limits=limits)
+        changed = await change.update(
+            store,
+            engine.scope,
+            reference,
+            patch,
+            limits=limits,
+            payload_of=engine.registry.payload_sent,
+        )
         return await self._show(changed)
 
     async def pause(self, reference: Reference) -> Schedule:
@@ -292,10 +311,18 @@ def firing_handler(
     return fire_plain
 
 
-def declare_function(name: str, fields: Mapping[str, Any]) -> ScheduleDeclaration:
-    """The schedule of a function; its target is the queue of functions."""
+def declare_function(
+    name: str, fields: Mapping[str, Any], payload: Payload[Any]
+) -> ScheduleDeclaration:
+    """The schedule of a function; its target is the queue of functions. Raises `InvalidInput` for
+    what is wrong whatever the database contains."""
     if "target" in fields:
         fault = "is the function itself; for a queue use app.schedules.create(…)"
         raise InvalidInput([FieldError(f"{name}.target", fault)])
     target = {"type": "queue", "queue": FUNCTIONS_QUEUE, "message_type": name}
-    return ScheduleDeclaration(name, {**fields, "target": target, "name": name})
+    declared = {**fields, "target": target, "name": name}
+    try:
+        return ScheduleDeclaration(name, checked_declaration(declared, payload))
+    except InvalidInput as error:
+        faults = [FieldError(f"{name}.{each.field}", each.message) for each in error.errors]
+        raise InvalidInput(faults) from None

@@ -21,10 +21,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.app.payloads import Payload, PayloadOf
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
@@ -36,6 +38,7 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.model import ContentType, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
+from tickwork.ops.queues import queue_names
 from tickwork.store.contract import Store
 
 LIST_LIMIT = 100
@@ -113,6 +116,24 @@ async def edit_dead_letter(
     Raises `Conflict` if the dead letter is resolved.
     """
     return await store.dead_letters.edit(scope, dead_letter_id, body, content_type)
+
+
+async def edit_with_value(
+    store: Store,
+    scope: Scope,
+    dead_letter_id: UUID,
+    value: object,
+    content_type: ContentType,
+    *,
+    payload_of: PayloadOf,
+) -> DeadLetter:
+    """As `edit_dead_letter` with a body that is not encoded yet. Raises `InvalidInput` if it does
+    not fit the type that the app declares for its queue."""
+    letter = await get_dead_letter(store, scope, dead_letter_id)
+    queue = (await queue_names(store, scope)).get(letter.queue_id)
+    payload = None if queue is None else payload_of(queue, letter.type)
+    encoded = (payload or Payload[Any]()).encode(value, content_type)
+    return await edit_dead_letter(store, scope, dead_letter_id, encoded, content_type)
 
 
 async def replay(

@@ -30,6 +30,7 @@ from tickwork.core.when.missed import (
     split_around,
 )
 from tickwork.core.when.model import (
+    EPOCH,
     Cron,
     Daily,
     Dst,
@@ -71,6 +72,7 @@ from tickwork.core.when.slots import (
 from tickwork.core.when.zone import just_before
 
 __all__ = [
+    "EPOCH",
     "PREVIEW_COUNT_MAX",
     "RULE_FIELDS",
     "TIMING_FIELDS",

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
@@ -41,13 +42,14 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.lookup import (
     Holidays,
     calendar_of,
-    check_target,
     get_schedule,
     holidays_among,
     limits_of,
     rule_with,
+    target_faults,
     with_holidays,
 )
+from tickwork.ops.schedules.typed_payload import with_typed_payload
 from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.store.contract import Store
 
@@ -62,8 +64,12 @@ async def update(
     patch: Mapping[str, object],
     *,
     limits: when.Limits,
+    payload_of: PayloadOf = no_types,
 ) -> Schedule:
-    """Applies a merge patch to a schedule; slots that are not due yet follow the new fields."""
+    """Applies a merge patch to a schedule; slots that are not due yet follow the new fields.
+
+    A new payload or target must fit the types that the app declares: `payload_of`.
+    """
     known = await get_schedule(store, scope, reference)
     if "idempotency_key" in patch:
         fault = "identifies the request that created the schedule and cannot be changed"
@@ -73,10 +79,17 @@ async def update(
         raise InvalidInput([FieldError("owner", fault)])
     if "name" in patch:
         _check_name(patch)
-    fields = merge_patch(fields_of(known), patch)
+    fields: Mapping[str, object] = merge_patch(fields_of(known), patch)
     is_anew = any(patch.get(name) is not None for name in when.TIMING_FIELDS)
+    faults: list[FieldError] = []
     if patch.get("target") is not None:
-        await check_target(store, scope, fields)
+        faults += await target_faults(store, scope, fields)
+    if "payload" in patch or "target" in patch:
+        try:
+            fields = with_typed_payload(fields, payload_of)
+        except InvalidInput as error:
+            faults += error.errors
+            fields = {**fields, "payload": None}
     return await replace(
         store,
         scope,
@@ -85,6 +98,7 @@ async def update(
         is_anew=is_anew,
         limits=limits,
         keeps_rule=when.RULE_FIELDS.isdisjoint(patch),
+        faults=faults,
     )
 
 
@@ -97,29 +111,33 @@ async def replace(
     is_anew: bool,
     limits: when.Limits,
     keeps_rule: bool = False,
+    faults: Sequence[FieldError] = (),
 ) -> Schedule:
     """Replaces the fields of a schedule.
 
     With `is_anew` an interval counts from now. With `keeps_rule` the rule is not checked against
-    limits that were introduced after it. Raises `Conflict` if the schedule has changed since it was
-    read.
+    limits that were introduced after it. `faults` are raised with those found here. Raises
+    `Conflict` if the schedule has changed since it was read.
     """
     limits = await limits_of(store, scope, limits)
     now = await store.now()
     holidays = await holidays_among(store, scope, [fields, {"calendar": calendar_of(known)}])
     anchor = now if is_anew else known.definition.rule.anchor
-    faults: list[FieldError] = []
-    name = read_name(fields, "name", faults)
-    if faults:
-        raise InvalidInput(faults)
-    definition, rule = read_definition(
-        {name: value for name, value in fields.items() if name != "name"},
-        schedule_id=known.id,
-        created_at=anchor,
-        calendars=holidays,
-        limits=limits,
-        is_known=keeps_rule,
-    )
+    found = [*faults]
+    name = read_name(fields, "name", found)
+    try:
+        definition, rule = read_definition(
+            {name: value for name, value in fields.items() if name != "name"},
+            schedule_id=known.id,
+            created_at=anchor,
+            calendars=holidays,
+            limits=limits,
+            is_known=keeps_rule,
+        )
+    except InvalidInput as error:
+        raise InvalidInput([*found, *error.errors]) from None
+    if found:
+        raise InvalidInput(found)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)
     rule = structs.replace(rule, anchor=anchor)
     definition = structs.replace(definition, rule=structs.replace(definition.rule, anchor=anchor))

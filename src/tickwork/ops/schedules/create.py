@@ -9,6 +9,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec import structs
 
+from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.fields import shown
 from tickwork.core.model import Scope
@@ -37,6 +38,7 @@ from tickwork.ops.schedules.lookup import (
     missing_queue,
     without_index,
 )
+from tickwork.ops.schedules.typed_payload import with_typed_payload
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -52,6 +54,7 @@ async def create(
     fields: Mapping[str, object],
     *,
     limits: when.Limits,
+    payload_of: PayloadOf = no_types,
     may_be_over: bool = False,
 ) -> Schedule:
     """Creates a schedule.
@@ -60,7 +63,9 @@ async def create(
     schedule without a future slot raises `InvalidInput`, unless it `may_be_over`.
     """
     try:
-        (made,) = await create_many(store, scope, [fields], limits=limits, may_be_over=may_be_over)
+        (made,) = await create_many(
+            store, scope, [fields], limits=limits, payload_of=payload_of, may_be_over=may_be_over
+        )
     except InvalidInput as error:
         raise without_index(error) from None
     return made
@@ -72,9 +77,11 @@ async def create_many(
     bodies: Sequence[Mapping[str, object]],
     *,
     limits: when.Limits,
+    payload_of: PayloadOf = no_types,
     may_be_over: bool = False,
 ) -> tuple[Schedule, ...]:
-    """Creates up to 1,000 schedules, all or none."""
+    """Creates up to 1,000 schedules, all or none. `payload_of` are the types that the app
+    declares."""
     _check_list(bodies, Sequence)
     if len(bodies) > SCHEDULES_AT_ONCE_MAX:
         fault = f"has {len(bodies)}; at most {SCHEDULES_AT_ONCE_MAX} at once"
@@ -83,20 +90,40 @@ async def create_many(
     wrong = [(index, each) for index, each in enumerate(given) if not isinstance(each, Mapping)]
     if wrong:
         raise InvalidInput(_no_body(f"[{index}]", each) for index, each in wrong)
-    limits, wanted = await limits_of(store, scope, limits), dict(enumerate(bodies))
+    limits = await limits_of(store, scope, limits)
+    wanted, misfits = _typed(bodies, payload_of)
     known: dict[int, Schedule] = {}
     try:
-        new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
+        new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
     except InvalidInput:
         # A repeat is accepted even if its end has passed or its queue was deleted since.
         known = await _repeats(store, scope, wanted)
         if not known:
             raise
         wanted = {index: fields for index, fields in wanted.items() if index not in known}
-        new = await _read_all(store, scope, wanted, limits, may_be_over=may_be_over)
+        new = await _read_all(store, scope, wanted, limits, misfits, may_be_over=may_be_over)
     made = await store.schedules.create(scope, new) if new else ()
     by_index = {**known, **dict(zip(wanted, made, strict=True))}
     return tuple(by_index[index] for index in range(len(bodies)))
+
+
+def _typed(
+    bodies: Sequence[Mapping[str, object]], payload_of: PayloadOf
+) -> tuple[dict[int, Mapping[str, object]], list[FieldError]]:
+    """Returns the bodies with typed payloads, by index, and the faults of those that do not fit."""
+    typed: dict[int, Mapping[str, object]] = {}
+    faults: list[FieldError] = []
+    for index, fields in enumerate(bodies):
+        try:
+            typed[index] = with_typed_payload(fields, payload_of)
+        except InvalidInput as error:
+            typed[index] = {**fields, "payload": None}
+            faults += _indexed(index, error)
+    return typed, faults
+
+
+def _indexed(index: int, error: InvalidInput) -> list[FieldError]:
+    return [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
 
 
 async def _read_all(
@@ -104,20 +131,21 @@ async def _read_all(
     scope: Scope,
     bodies: Mapping[int, Mapping[str, object]],
     limits: when.Limits,
+    misfits: Sequence[FieldError],
     *,
     may_be_over: bool,
 ) -> list[NewSchedule]:
     """Returns the schedules that the bodies describe; raises `InvalidInput` with every fault of
-    every body, by index."""
+    every body, by index. `misfits` are the faults of payloads."""
     now = await store.now()
     holidays = await holidays_among(store, scope, [*bodies.values()])
-    faults: list[FieldError] = []
+    faults = [*misfits]
     new: list[NewSchedule] = []
     for index, fields in bodies.items():
         try:
             new.append(_new(fields, now, holidays, limits, may_be_over=may_be_over))
         except InvalidInput as error:
-            faults += [FieldError(f"[{index}].{each.field}", each.message) for each in error.errors]
+            faults += _indexed(index, error)
     try:
         await check_targets(store, scope, bodies)
     except InvalidInput as error:
@@ -156,6 +184,7 @@ async def create_bulk(
     bodies: Iterable[Mapping[str, object]],
     *,
     limits: when.Limits,
+    payload_of: PayloadOf = no_types,
     on_progress: Progress | None = None,
 ) -> int:
     """Creates any number of schedules in chunks, each all or none, and returns how many.
@@ -165,13 +194,15 @@ async def create_bulk(
     """
     _check_list(bodies, Iterable)
     limits = await limits_of(store, scope, limits)
-    reading = _BulkReading(await store.now(), limits, await all_holidays(store, scope))
+    holidays = await all_holidays(store, scope)
+    reading = _BulkReading(await store.now(), limits, holidays, payload_of)
     try:
         return await store.schedules.create_bulk(scope, reading.schedules(bodies, on_progress))
     except NotFound as error:
         if error.kind != "queue":
             raise
-        raise InvalidInput([missing_queue("target.queue", str(error.name))]) from None
+        fault = await missing_queue(store, scope, "target.queue", str(error.name))
+        raise InvalidInput([fault]) from None
 
 
 def _new(
@@ -233,8 +264,11 @@ def _no_body(field: str, given: object) -> FieldError:
 class _BulkReading:
     """Reads many bodies and parses fields that they share only once."""
 
-    def __init__(self, now: datetime, limits: when.Limits, holidays: Holidays) -> None:
+    def __init__(
+        self, now: datetime, limits: when.Limits, holidays: Holidays, payload_of: PayloadOf
+    ) -> None:
         self._now, self._limits, self._holidays = now, limits, holidays
+        self._payload_of = payload_of
         self._templates: dict[bytes, NewSchedule] = {}
 
     def schedules(
@@ -246,7 +280,7 @@ class _BulkReading:
             if not isinstance(fields, Mapping):
                 raise InvalidInput([_no_body(index, fields)])
             try:
-                yield self._schedule(fields)
+                yield self._schedule(with_typed_payload(fields, self._payload_of))
             except InvalidInput as error:
                 raise InvalidInput(
                     FieldError(f"{index}.{each.field}", each.message) for each in error.errors

@@ -13,9 +13,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from tickwork.app.declarations import ScheduleDeclaration
+from tickwork.app.payloads import Payload
 from tickwork.core import when
+from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
-from tickwork.core.schedule.fields import read_definition
+from tickwork.core.schedule.fields import SCHEDULE_FIELDS, read_definition, read_new_name
 from tickwork.core.schedule.model import (
     Definition,
     Schedule,
@@ -29,6 +31,7 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.schedules.change import replace
 from tickwork.ops.schedules.create import create
 from tickwork.ops.schedules.lookup import holidays_among, limits_of
+from tickwork.ops.schedules.typed_payload import as_typed
 from tickwork.store.contract import Store
 
 _log = logging.getLogger("tickwork")
@@ -91,6 +94,40 @@ async def declare_schedules(
         tuple(name for name, what in done.items() if what is _Done.UPDATED),
         removed,
     )
+
+
+def checked_declaration(fields: Mapping[str, Any], payload: Payload[Any]) -> dict[str, Any]:
+    """Returns the fields of a schedule in code, with its payload as JSON values of this type.
+
+    Raises `InvalidInput` with every fault that shows without a database. Limits and calendars are
+    checked when the schedule is stored.
+    """
+    faults: list[FieldError] = []
+    Reader(fields, faults).refuse_unknown(SCHEDULE_FIELDS | _OF_FUNCTIONS)
+    read_new_name(fields, faults)
+    try:
+        fields = as_typed(fields, payload)
+    except InvalidInput as error:
+        faults += error.errors
+        fields = {**fields, "payload": None}
+    calendar = fields.get("calendar")
+    try:
+        read_definition(
+            {field: value for field, value in fields.items() if field in SCHEDULE_FIELDS},
+            schedule_id=UUID(int=0),
+            created_at=when.EPOCH,
+            calendars={calendar: frozenset()} if isinstance(calendar, str) else {},
+            limits=when.Limits(min_interval_seconds=1),
+        )
+    except InvalidInput as error:
+        faults += error.errors
+    if faults:
+        raise InvalidInput(faults)
+    return {**fields}
+
+
+_OF_FUNCTIONS = frozenset({"isolation", "max_concurrency"})
+"""Arguments of `@app.schedule` that are not fields of its schedule."""
 
 
 def _fields(declaration: ScheduleDeclaration) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.fields import shown
+from tickwork.core.fields import nearest, shown
 from tickwork.core.model import Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.core.schedule.model import Schedule, ScheduleSelection
@@ -120,13 +120,16 @@ async def check_targets(
         if queue not in known:
             known[queue] = await _has_queue(store, scope, queue)
         if not known[queue]:
-            faults.append(missing_queue(f"[{index}].target.queue", queue))
+            faults.append(await missing_queue(store, scope, f"[{index}].target.queue", queue))
     if faults:
         raise InvalidInput(faults)
 
 
-def missing_queue(field: str, queue: str) -> FieldError:
-    """Returns the fault of a target queue that does not exist."""
+async def missing_queue(store: Store, scope: Scope, field: str, queue: str) -> FieldError:
+    """Returns the fault of a target queue that does not exist, with the nearest name."""
+    near = nearest(queue, [each.name for each in await store.queues.list(scope)])
+    if near is not None:
+        return FieldError(field, f"there is no queue {queue!r}; did you mean {near!r}?")
     fault = (
         f"there is no queue {queue!r}; create it first: app.queue({queue!r}) in your app, "
         f"or [[queues]] with name = {queue!r} in {TOPOLOGY_FILE}, and tickwork topology apply"
@@ -134,12 +137,15 @@ def missing_queue(field: str, queue: str) -> FieldError:
     return FieldError(field, fault)
 
 
-async def check_target(store: Store, scope: Scope, fields: Mapping[str, object]) -> None:
-    """As `check_targets` for one schedule, whose field names have no index."""
+async def target_faults(
+    store: Store, scope: Scope, fields: Mapping[str, object]
+) -> tuple[FieldError, ...]:
+    """The faults that `check_targets` raises for one schedule, whose fields have no index."""
     try:
         await check_targets(store, scope, {0: fields})
     except InvalidInput as error:
-        raise without_index(error) from None
+        return without_index(error).errors
+    return ()
 
 
 def without_index(error: InvalidInput) -> InvalidInput:
