@@ -137,6 +137,25 @@ async def test_a_settlement_cut_between_its_statements_commits_completely_and_on
     assert len(await tables.inputs_in(home.url, OUTPUTS)) == 2
 
 
+@pytest.mark.parametrize("is_transaction", [False, True])
+async def test_a_caller_whose_time_is_up_does_not_wait_for_the_network(
+    proxy: PostgresProxy, store: Store, is_transaction: bool
+) -> None:
+    """Otherwise a heartbeat that times out would cost the rest of the lease."""
+    node_id = await join(store)
+    proxy.blackhole = True
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            if is_transaction:
+                await store.nodes.leave(SYSTEM, node_id)
+            else:
+                await store.nodes.heartbeat(SYSTEM, node_id, 600)
+    assert time.monotonic() - started < 6
+    proxy.blackhole = False
+    await store.nodes.heartbeat(SYSTEM, node_id, 600)
+
+
 async def test_a_bulk_send_cut_during_copy_stores_nothing(
     proxy: PostgresProxy, store: Store, home: Home
 ) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.kit.postgres_proxy import PostgresProxy
 from tests.kit.waiting import eventually, eventually_blocking
 from tests.stores.home import Home
 from tickwork.core.model import SYSTEM
@@ -18,6 +19,7 @@ from tickwork.service import node as nodes
 from tickwork.service.node import HeartbeatEnded, Node
 from tickwork.service.observe import Observer
 from tickwork.store.contract import Store
+from tickwork.store.postgres import PostgresStore
 
 
 class Server:
@@ -220,3 +222,95 @@ async def test_a_role_that_was_dropped_does_not_come_back_with_a_new_identity(
     found = await eventually(roles, timeout_seconds=30)
     await node.stop()
     assert found == [("worker",)]
+
+
+class Renewals(Errors):
+    """Records what a node reports about its lease."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+        self.left_seconds: list[float] = []
+
+    def renewal_failed(self, why: str, left_seconds: float) -> None:
+        self.told.append(f"failed: {why}")
+        self.left_seconds.append(left_seconds)
+
+    def renewal_failing(self, why: str, left_seconds: float) -> None:
+        self.told.append(f"failing: {why}")
+        self.left_seconds.append(left_seconds)
+
+    def renewal_recovered(self, failed_seconds: float) -> None:
+        assert failed_seconds >= 0
+        self.told.append("recovered")
+
+    def lease_lost(self, node_id: UUID) -> None:
+        self.told.append(f"lost: {node_id}")
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), StoreBroken("odd"), RuntimeError("?")])
+async def test_the_first_failed_heartbeat_is_told_and_its_end(
+    server: Server, error: Exception
+) -> None:
+    server.on_beat = [lambda _: error] * 2
+    renewals = Renewals()
+    node = Node(server.open, name="node", roles=["worker"], observer=renewals, ttl_seconds=3.0)
+    await node.start()
+    await eventually(lambda: len(server.beats) > 0)
+    await node.stop()
+    assert renewals.told == [f"failed: {error}", "recovered"]
+    assert 1.0 < renewals.left_seconds[0] <= 3.0
+
+
+async def test_a_lease_that_cannot_be_renewed_is_told_while_there_is_time(server: Server) -> None:
+    server.on_beat = [lambda _: StoreUnavailable("away")] * 10_000
+    renewals = Renewals()
+    node = Node(server.open, name="node", roles=["worker"], observer=renewals, ttl_seconds=1.5)
+    first = node.id
+    await node.start()
+    await eventually(lambda: len(renewals.told) > 1)
+    assert renewals.told == ["failed: away", "failing: away"]
+    assert 0.0 < renewals.left_seconds[1] <= 0.5
+    server.on_beat, server.joined = [NodeExpired], []
+    await eventually(lambda: node.id in server.beats)
+    await node.stop()
+    assert renewals.told[2:] == [f"lost: {first}", "recovered"]
+
+
+async def test_an_identity_that_never_joined_is_not_told_as_a_lost_lease(server: Server) -> None:
+    renewals = Renewals()
+    node = make(server, renewals)
+    first = node.id
+    await node.start()
+    server.on_join = [StoreUnavailable("away")] * 5
+    server.on_beat = [NodeExpired]
+    await eventually(lambda: len(server.joined) == 2 and node.id in server.beats)
+    await node.stop()
+    assert [each for each in renewals.told if each.startswith("lost")] == [f"lost: {first}"]
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+@pytest.mark.parametrize("fault", ["refuse", "blackhole"])
+async def test_a_node_cut_off_from_its_database_says_so_before_its_lease_is_lost(
+    home: Home, fault: str
+) -> None:
+    """Also if the connection is open and nothing answers."""
+    renewals = Renewals()
+    async with PostgresProxy(home.url) as proxy:
+        node = Node(
+            lambda: PostgresStore.open(proxy.url),
+            name="node",
+            roles=["worker"],
+            observer=renewals,
+            ttl_seconds=3.0,
+        )
+        await node.start()
+        setattr(proxy, fault, True)
+        if fault == "refuse":
+            proxy.cut()
+        await eventually(lambda: len(renewals.told) > 1)
+        assert [each.split(":")[0] for each in renewals.told] == ["failed", "failing"]
+        assert 0.0 < renewals.left_seconds[1] <= 1.0
+        setattr(proxy, fault, False)
+        await eventually(lambda: "recovered" in renewals.told, timeout_seconds=30)
+        await node.stop()

@@ -13,6 +13,9 @@ handlers continue. `term` rises each time: requests and answers of an earlier te
 
 Trust is counted from before the heartbeat was sent: a slow answer proves nothing about now.
 
+A heartbeat that fails, or has no answer after a moment, is reported at once; again when a third of
+the lease is left (`node.renewal_failing`), while an operator may still help; and when it is over.
+
 Every error is retried. If an unexpected error lasts until the lease has expired, the node takes a
 new identity as well. If the thread ends anyway, whoever runs inside `guarded()` gets
 `HeartbeatEnded`: without a heartbeat the process would silently stop working.
@@ -40,6 +43,9 @@ TTL_SECONDS = 15.0
 
 BEATS_PER_TTL = 3
 """Number of heartbeats per TTL."""
+
+ANSWERS_PER_TTL = 15
+"""A heartbeat without an answer for this part of the TTL (one second) is reported as failed."""
 
 SCHEDULER_ROLE = "scheduler"
 """The role of a node that leads schedules."""
@@ -93,6 +99,9 @@ class Node:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failed: BaseException | None = None
         self._is_stopping = self._had_unexpected_error = False
+        self._had_lease = False
+        self._failed_since: float | None = None
+        self._has_warned = False
         self._on_lease_lost: list[Callable[[UUID], None]] = []
         self._on_ended: Callable[[], None] = lambda: None
 
@@ -202,6 +211,7 @@ class Node:
     def _report_unexpected(self, activity: str, error: Exception) -> None:
         self._had_unexpected_error = True
         self._observer.error_occurred(activity, error)
+        self._renewal_failed(_cause(error))
 
     async def _join(self, store: Store) -> None:
         async with self._one_at_a_time:
@@ -212,35 +222,71 @@ class Node:
             await store.nodes.join(
                 SYSTEM, self.id, name=self._name, roles=roles, ttl_seconds=self._ttl_seconds
             )
-            self.trusted_until = began + self._ttl_seconds
+            self._renewed(began)
 
     async def _beat(self, store: Store) -> float:
         """Sends a heartbeat; returns the seconds until the next one."""
         if self._had_unexpected_error and monotonic() > self.trusted_until:
-            return await self._renew(store)
+            return await self._take_new_identity(store)
         wait = self._ttl_seconds / BEATS_PER_TTL
         began = monotonic()
         try:
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(wait), self._answer_expected():
                 await store.nodes.heartbeat(SYSTEM, self.id, self._ttl_seconds)
         except NodeExpired:
-            return await self._renew(store)
-        except (StoreError, TimeoutError):
+            return await self._take_new_identity(store)
+        except (StoreError, TimeoutError) as error:
+            self._renewal_failed(_cause(error))
             return _RETRY_SECONDS
-        self.trusted_until, self._had_unexpected_error = began + self._ttl_seconds, False
+        self._had_unexpected_error = False
+        self._renewed(began)
         return wait
 
-    async def _renew(self, store: Store) -> float:
+    def _renewed(self, began: float) -> None:
+        """The lease is valid from `began` on."""
+        self.trusted_until, self._had_lease = began + self._ttl_seconds, True
+        if self._failed_since is not None:
+            self._observer.renewal_recovered(monotonic() - self._failed_since)
+        self._failed_since, self._has_warned = None, False
+
+    @asynccontextmanager
+    async def _answer_expected(self) -> AsyncIterator[None]:
+        """Reports a request that has no answer after a moment."""
+        seconds = self._ttl_seconds / ANSWERS_PER_TTL
+        why = f"the database has not answered for {seconds:.1f} s"
+        timer = asyncio.get_running_loop().call_later(seconds, self._renewal_failed, why)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _renewal_failed(self, why: str) -> None:
+        now = monotonic()
+        left_seconds = self.trusted_until - now
+        if not self._had_lease:
+            return  # The loss was reported.
+        if self._failed_since is None:
+            self._failed_since = now
+            self._observer.renewal_failed(why, left_seconds)
+        if not self._has_warned and left_seconds <= self._ttl_seconds / BEATS_PER_TTL:
+            self._has_warned = True
+            self._observer.renewal_failing(why, max(left_seconds, 0.0))
+
+    async def _take_new_identity(self, store: Store) -> float:
         """Takes a new identity; returns the seconds until the next heartbeat or attempt."""
         lost, self.id = self.id, new_id()
-        self._observer.lease_lost(lost)
+        if self._had_lease:  # Otherwise the last attempt to join failed, and its loss is no news.
+            self._had_lease = False
+            self._observer.lease_lost(lost)
         for notify in self._on_lease_lost:
             notify(lost)
+        wait = self._ttl_seconds / BEATS_PER_TTL
         try:
-            await self._join(store)
-        except StoreError:
+            async with asyncio.timeout(wait):
+                await self._join(store)
+        except (StoreError, TimeoutError):
             return _RETRY_SECONDS
-        return self._ttl_seconds / BEATS_PER_TTL
+        return wait
 
     # Stepping down while the main event loop is blocked
 
@@ -299,6 +345,10 @@ class Node:
         if SCHEDULER_ROLE not in self._roles:
             await store.shards.give_up(SYSTEM, self.id)
         self._has_stepped_down = False
+
+
+def _cause(error: Exception) -> str:
+    return str(error) or "the database did not answer in time"
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:

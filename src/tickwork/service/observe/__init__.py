@@ -2,7 +2,7 @@
 
 ```
   worker ─────── claimed, finished, settled ──┐               ┌─▶ EventLog         log lines
-  node ───────── lease lost, step down ───────┼──▶ Observers ─┼─▶ WorkerMetrics    Prometheus
+  node ───────── renewal failing, lease lost ─┼──▶ Observers ─┼─▶ WorkerMetrics    Prometheus
   scheduler ──── planned, parked, stalled ────┤               └─▶ ScheduleMetrics  Prometheus
   watchdog ───── event loop blocked ──────────┘
 ```
@@ -61,8 +61,8 @@ class BlockedEventLoop(NamedTuple):
 class Observer:
     """One method per event; each does nothing unless a sink overrides it.
 
-    Methods must be fast and must not raise. `lease_lost`, `error_occurred`, `leading_paused`,
-    `leading_resumed` and `event_loop_blocked` are also called from other threads.
+    Methods must be fast and must not raise. The events of the node and `error_occurred` are also
+    called from other threads.
     """
 
     # Worker
@@ -94,6 +94,15 @@ class Observer:
         """A background activity failed and will be retried."""
 
     # Node
+
+    def renewal_failed(self, why: str, left_seconds: float) -> None:
+        """The first heartbeat failed; the lease lasts this long without another one."""
+
+    def renewal_failing(self, why: str, left_seconds: float) -> None:
+        """Heartbeats keep failing, and at most a third of the lease is left."""
+
+    def renewal_recovered(self, failed_seconds: float) -> None:
+        """The lease is renewed again."""
 
     def lease_lost(self, node_id: UUID) -> None:
         """The node's lease expired; other nodes have what it claimed and led."""

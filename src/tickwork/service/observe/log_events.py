@@ -176,8 +176,19 @@ class EventLog(Observer):
 
     # Node
 
+    def renewal_failed(self, why: str, left_seconds: float) -> None:
+        text = "heartbeat failed, retrying until the lease expires"
+        _log.warning(LogEvent(text, error=why, left_seconds=round(left_seconds, 1)))
+
+    def renewal_failing(self, why: str, left_seconds: float) -> None:
+        text = "node.renewal_failing: other nodes take over this node's work when its lease expires"
+        _log.error(LogEvent(text, error=why, left_seconds=round(left_seconds, 1)))
+
+    def renewal_recovered(self, failed_seconds: float) -> None:
+        _log.warning(LogEvent("heartbeat succeeded again", after_seconds=round(failed_seconds, 1)))
+
     def lease_lost(self, node_id: UUID) -> None:
-        _log.warning(LogEvent("lease lost, other nodes have its claims", node=str(node_id)))
+        _log.error(LogEvent("lease lost, other nodes have its claims", node=str(node_id)))
 
     def leading_paused(self, seconds: float) -> None:
         text = "event loop blocked, other nodes lead the schedules of this node meanwhile"

@@ -112,7 +112,7 @@ class WorkerMetrics(Observer, Collector):
         self._consumers: Sequence[QueueConsumer] = ()
         self._isolator: Isolator | None = None
         self._watchdog: Watchdog | None = None
-        self._leases_lost = 0
+        self._leases_lost = self._renewals_failing = 0
 
     def watch(
         self, consumers: Sequence[QueueConsumer], isolator: Isolator, watchdog: Watchdog
@@ -143,6 +143,9 @@ class WorkerMetrics(Observer, Collector):
             counters.others.update(OUTCOMES[fate] for fate in fates if fate is not _ACK)
         if result.refused or result.duplicates:
             _recount(counters, finished, result)
+
+    def renewal_failing(self, why: str, left_seconds: float) -> None:  # noqa: ARG002
+        self._renewals_failing += 1
 
     def lease_lost(self, node_id: UUID) -> None:  # noqa: ARG002
         self._leases_lost += 1
@@ -187,6 +190,8 @@ class WorkerMetrics(Observer, Collector):
             blocked, times = self._watchdog.blocked_seconds(), self._watchdog.times_blocked
             yield _count("loop_blocked_seconds", "Seconds the event loop was blocked.", blocked)
             yield _count("loop_blocked", "Times the event loop was blocked.", times)
+        failing = "Times this process was about to lose its lease."
+        yield _count("renewals_failing", failing, self._renewals_failing)
         yield _count("leases_lost", "Times this process lost its lease.", self._leases_lost)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,6 +30,10 @@ _PAUSE_SECONDS = 0.05
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _COMMAND_TIMEOUT_SECONDS = 60.0
 _CLOSE_TIMEOUT_SECONDS = 2.0
+_GIVE_BACK_TIMEOUT_SECONDS = 1.0
+"""Seconds that an interrupted statement or a rollback may take before its connection is dropped. A
+caller whose own time is up must not wait for a server that does not answer."""
+
 
 _IDLE_IN_TRANSACTION_SECONDS = 4.0
 """Seconds that a transaction may be idle: less than a third of a node's lease. Without this limit a
@@ -84,7 +88,7 @@ class Database:
         connecting = partial(
             asyncpg.create_pool,
             url,
-            min_size=1,
+            min_size=0,  # Else the pool itself reconnects, and logs a traceback for each failure.
             max_size=connections_max,
             timeout=_CONNECT_TIMEOUT_SECONDS,
             command_timeout=_COMMAND_TIMEOUT_SECONDS,
@@ -96,12 +100,13 @@ class Database:
             # A pooler refuses session settings, because its clients share sessions. An older
             # server refuses settings that it does not know.
             if pooled:
-                pool = await connecting()
+                pool = await _opened(connecting())
             else:
                 try:
-                    pool = await connecting(server_settings=SESSION | TRANSACTION_TIMEOUT)
+                    settings = SESSION | TRANSACTION_TIMEOUT
+                    pool = await _opened(connecting(server_settings=settings))
                 except asyncpg.UndefinedObjectError:
-                    pool = await connecting(server_settings=SESSION)
+                    pool = await _opened(connecting(server_settings=SESSION))
         except CONNECT_ERRORS as error:
             known = as_store_error(error, url)
             if isinstance(known, StoreUnavailable):
@@ -179,10 +184,16 @@ class Database:
         """
 
         async def in_transaction(connection: Connection) -> Result:
-            async with connection.transaction(isolation="read_committed"):
+            transaction = connection.transaction(isolation="read_committed")
+            await transaction.start()
+            async with AsyncExitStack() as failing:
+                failing.push_async_callback(_roll_back, connection, transaction)
                 if self.bounds:
                     await connection.execute(self.bounds)
-                return await work(connection)
+                result = await work(connection)
+                failing.pop_all()
+            await transaction.commit()
+            return result
 
         return await self._try(in_transaction, repeatable=repeatable)
 
@@ -191,8 +202,7 @@ class Database:
     ) -> Result:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
-                async with self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS) as connection:
-                    return await work(connection)
+                return await self._on_connection(work)
             except asyncpg.IntegrityConstraintViolationError:
                 raise  # Not a failure of the database: the caller handles it.
             except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
@@ -207,6 +217,42 @@ class Database:
                     raise known from error
             await asyncio.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
         raise AssertionError("the last attempt returns or raises")
+
+    async def _on_connection(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        connection = await self._pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS)
+        try:
+            return await work(connection)
+        finally:
+            # The driver drops a connection that it cannot give back. The outcome of the work is
+            # what counts, above all if it was cancelled.
+            with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
+                await self._pool.release(connection, timeout=_GIVE_BACK_TIMEOUT_SECONDS)
+
+
+async def _opened(
+    connecting: Awaitable[asyncpg.Pool[asyncpg.Record]],
+) -> asyncpg.Pool[asyncpg.Record]:
+    """A pool with its first connection."""
+    pool = await connecting
+    with ExitStack() as failing:
+        failing.callback(pool.terminate)
+        async with pool.acquire(timeout=_CONNECT_TIMEOUT_SECONDS):
+            failing.pop_all()
+    return pool
+
+
+async def _roll_back(connection: Connection, transaction: asyncpg.transaction.Transaction) -> None:
+    """Ends a failed transaction. Drops the connection if that fails or takes long: the error of the
+    work is the one that counts."""
+
+    async def roll_back() -> bool:
+        await transaction.rollback()
+        return True
+
+    with suppress(asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError):
+        if await within(_GIVE_BACK_TIMEOUT_SECONDS, roll_back()):
+            return
+    connection.terminate()
 
 
 async def _keep_session(_connection: object) -> None:
