@@ -7,7 +7,10 @@ import pickle
 import pytest
 
 from tickwork import errors
+from tickwork.app.invocation import BatchNotStored, HandlerEnded, TooManySends
 from tickwork.errors import FieldError, TickworkError
+from tickwork.service.node import HeartbeatEnded
+from tickwork.testing import HandlerFailed, NeverEnds
 
 EVERY_ERROR: list[TickworkError] = [
     errors.TickworkError("something"),
@@ -23,6 +26,12 @@ EVERY_ERROR: list[TickworkError] = [
     errors.StoreError("no"),
     errors.StoreUnavailable("not now"),
     errors.StoreBroken("not ever"),
+    BatchNotStored("a"),
+    HandlerEnded(),
+    TooManySends(),
+    HeartbeatEnded("an error"),
+    HandlerFailed("it raised"),
+    NeverEnds("more than 1,000 steps"),
 ]
 
 
@@ -31,7 +40,8 @@ def all_kinds(kind: type[TickworkError] = TickworkError) -> set[type[TickworkErr
 
 
 def test_every_error_has_an_example() -> None:
-    named = {kind for kind in all_kinds() if kind.__module__ == errors.__name__}
+    kinds = {kind for kind in all_kinds() if kind.__module__.startswith("tickwork.")}
+    named = {kind for kind in kinds if not kind.__name__.startswith("_")}
     assert named == {type(error) for error in EVERY_ERROR}
 
 

@@ -33,7 +33,7 @@ class HandlerEnded(TickworkError):
             "app.background(…)"
         )
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return ()
 
 
@@ -48,7 +48,7 @@ class TooManySends(TickworkError):
             "together; use app.batch(…) instead"
         )
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return ()
 
 
@@ -64,7 +64,7 @@ class BatchNotStored(TickworkError):
             "later by its id, or use app.batch(…, detached=True)"
         )
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.batch_id,)
 
 

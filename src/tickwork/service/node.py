@@ -68,7 +68,7 @@ class HeartbeatEnded(TickworkError):
         self.why = why
         super().__init__(f"the heartbeat thread of this process ended ({why}); restart the process")
 
-    def _made_of(self) -> tuple[object, ...]:
+    def _init_args(self) -> tuple[object, ...]:
         return (self.why,)
 
 
