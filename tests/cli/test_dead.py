@@ -111,13 +111,14 @@ def test_dead_letters_are_grouped_by_error(buried: Desk) -> None:
 
 def test_a_dead_letter_is_shown_with_all_fields(buried: Desk) -> None:
     lines = buried.answer("dead", "show", first_id(buried)).splitlines()
-    assert 'body            {"to":"user0"}' in lines
-    assert "reason          permanent" in lines
-    assert lines[0] == "queue           emails"
-    assert buried.json("dead", "show", first_id(buried))["queue"] == "emails"
+    assert 'body             {"to":"user0"}' in lines
+    assert "reason           permanent" in lines
+    assert lines[0] == "queue            emails"
+    shown = buried.json("dead", "show", first_id(buried))
+    assert (shown["queue"], shown["idempotency_key"], shown["died"]) == ("emails", None, None)
     text_id = buried.json("dead", "list", "emails")[2]["id"]
-    shown = buried.answer("dead", "show", text_id)
-    assert "error           not a letter\n                line two\n" in shown
+    text = buried.answer("dead", "show", text_id)
+    assert "error            not a letter\n                 line two\n" in text
 
 
 def test_an_edited_dead_letter_is_replayed_with_its_new_body(buried: Desk) -> None:
@@ -148,7 +149,7 @@ def test_bytes_are_shown_and_read_as_base64(buried: Desk, tmp_path: Path) -> Non
 
     buried.answer("dead", "edit", letter, "--body", "AAH/", "--content-type", "bytes")
     assert body() == b"\x00\x01\xff"
-    assert "body (base64)   AAH/" in buried.answer("dead", "show", letter).splitlines()
+    assert "body (base64)    AAH/" in buried.answer("dead", "show", letter).splitlines()
     assert buried.json("dead", "show", letter)["body"] == "AAH/"
     refused = buried.run("dead", "edit", letter, "--body", "zzz")
     assert (refused.exit_code, refused.stdout) == (2, "")

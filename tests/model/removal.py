@@ -83,7 +83,7 @@ class Departures:
         self._tables.letters[letter.id] = letter
         self._tables.tally(CounterName.DEAD, row.message)
         self._remove(row)
-        self._move(row.message)
+        self._move(row.message, letter)
         self._count(row.message, ItemStatus.FAILED, letter.reason)
         for event in dead_message_events(self._death(letter)):
             self._arrivals.announce(letter.tenant, None, event)
@@ -146,7 +146,7 @@ class Departures:
             self._tables.put(waiting[0].changed(state=State.READY, visible_at=visible_at))
             self._tables.watchers.wake({row.message.queue_id})
 
-    def _move(self, message: Message) -> None:
+    def _move(self, message: Message, letter: DeadLetter) -> None:
         settings = self._tables.queues[message.queue_id].settings
         queue = self._tables.find_queue(Scope(message.tenant), settings.dead_letter_queue)
         if queue is None:
@@ -163,6 +163,8 @@ class Departures:
             correlation_id=message.correlation_id,
             causation_id=message.causation_id,
             hops=message.hops,
+            idempotency_base=message.idempotency_key,
+            death=self._death(letter).death.text,
         )
         self._arrivals.store(message.tenant, queue, moved)
 

@@ -107,6 +107,8 @@ class Arrivals:
             due_at=None,
             grace_seconds=None,
             terms=None,
+            idempotency_base=new.idempotency_base,
+            death=new.death,
             content_type=new.content_type,
             format=FORMAT_VERSION,
             last_error=None,

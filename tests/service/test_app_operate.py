@@ -183,7 +183,7 @@ def test_only_what_users_need_is_on_the_app() -> None:
 def test_only_what_users_need_is_on_a_message() -> None:
     shown = {name for name in dir(Message) if not name.startswith("_")}
     assert shown == {
-        "ack", "attempts", "body", "causation_id", "correlation_id", "event_id", "hops", "id",
-        "key", "metadata", "retry", "send", "source", "tenant", "time_left", "timestamp",
-        "transaction", "type",
+        "ack", "attempts", "body", "causation_id", "correlation_id", "died", "event_id", "hops",
+        "id", "idempotency_key", "key", "metadata", "retry", "send", "source", "tenant",
+        "time_left", "timestamp", "transaction", "type",
     }  # fmt: skip

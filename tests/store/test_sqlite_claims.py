@@ -34,6 +34,8 @@ UNUSUAL: dict[str, Any] = {
     "due_at": 1_000_000,
     "grace_seconds": 1,
     "terms": "{}",
+    "idempotency_base": "b",
+    "death": "{}",
     "content_type": "bytes",
     "format": 0,
     "last_error": "no",

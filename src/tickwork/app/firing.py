@@ -17,7 +17,6 @@ from uuid import UUID
 from tickwork.app.invocation import Rows, current_handling
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message
 from tickwork.core.options import SendOptions
-from tickwork.core.when import iso
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -79,9 +78,10 @@ class Firing(Generic[T]):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same for every attempt at this slot and differs from any other."""
-        run = f":{self.run}" if self.run else ""
-        return f"{self.schedule_id or self._message.id}:{iso(self.slot)}{run}"
+        """A key that is the same for every attempt at this slot, also after a replay, and differs
+        from any other: `{idempotency key or id of the schedule}:{slot}`, and `:{run}` for a trigger
+        or a backfill."""
+        return self._message.idempotency_key or self._message.id
 
     def send(self, queue: str, body: Any, **options: Unpack[SendOptions]) -> None:
         """Sends a message that commits with the end of this firing, and only with it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
 from tickwork.core.limits import DELAY_SECONDS_MAX
+from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
@@ -186,6 +187,18 @@ class Message(Generic[T]):
     def hops(self) -> int:
         """Number of handlers between the first message of the correlation and this one."""
         return self._stored.hops
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key of the schedule's slot it comes from, for calls to other systems. It is the same
+        for every attempt, in copies and after a replay. None if it comes from no schedule."""
+        return self._stored.idempotency_key
+
+    @property
+    def died(self) -> Death | None:
+        """In a dead-letter queue: the queue in which it died, the reason, error, number of
+        attempts, time and dead letter. None elsewhere."""
+        return read_death(self._stored.death)
 
     @property
     def metadata(self) -> dict[str, Any]:

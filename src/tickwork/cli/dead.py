@@ -342,7 +342,10 @@ def _shown(letter: DeadLetter) -> dict[str, object]:
 
     from tickwork.core.message.body import decode_body
 
-    return {**structs.asdict(letter), "body": decode_body(letter.body, letter.content_type)}
+    shown = structs.asdict(letter)
+    del shown["idempotency_base"], shown["death"]
+    body = decode_body(letter.body, letter.content_type)
+    return shown | {"idempotency_key": letter.idempotency_key, "died": letter.died, "body": body}
 
 
 def _lines(shown: dict[str, object]) -> Iterator[str]:

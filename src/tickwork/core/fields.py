@@ -389,3 +389,8 @@ def _date(item: object) -> date | None:
     if not isinstance(item, date) or isinstance(item, datetime):
         return None
     return item if _YEAR_MIN <= item.year <= _YEAR_MAX else None
+
+
+def iso(instant: datetime) -> str:
+    """An instant as ISO 8601 in UTC, with Z."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

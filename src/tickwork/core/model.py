@@ -30,7 +30,7 @@ from uuid import UUID
 from msgspec import Struct, field
 
 from tickwork.core.message.backoff import Backoff, Exponential
-from tickwork.core.schedule.firing import FiringResult
+from tickwork.core.schedule.firing import FiringResult, slot_key
 
 
 class State(StrEnum):
@@ -180,7 +180,14 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     slot: datetime | None = None
     run: int = 0
     catch_up: bool = False
+    idempotency_base: str | None = None
+    death: str | None = None
     expires_after_seconds: float | None = None
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that is the same for every attempt at a slot."""
+        return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -189,7 +196,8 @@ class Message(Struct, frozen=True, gc=False):
 
     The message of a schedule's slot also has `due_at`, the `grace_seconds` during which it is on
     time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
-    the grace sets `catch_up`.
+    the grace sets `catch_up`. `idempotency_base` is explained in `slot_key`. `death` tells the
+    consumer of a dead-letter queue how the message died (`core.message.dead_letter`).
     """
 
     tenant: str
@@ -218,10 +226,17 @@ class Message(Struct, frozen=True, gc=False):
     due_at: datetime | None
     grace_seconds: int | None
     terms: str | None
+    idempotency_base: str | None
+    death: str | None
     content_type: ContentType
     format: int
     last_error: str | None
     body: bytes
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that is the same for every attempt at a slot."""
+        return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
 
     @property
     def is_late(self) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.core.message.body import decode_body
+from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.model import Message, Scope, State
 from tickwork.errors import NotFound
 from tickwork.store.contract import Store
@@ -77,6 +78,8 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     batch_id: UUID | None
     schedule_id: UUID | None
     slot: datetime | None
+    idempotency_key: str | None
+    died: Death | None
     last_error: str | None
 
 
@@ -120,5 +123,7 @@ def _shown(message: Message, queue: str) -> StoredMessage:
         batch_id=message.batch_id,
         schedule_id=message.schedule_id,
         slot=message.slot,
+        idempotency_key=message.idempotency_key,
+        died=read_death(message.death),
         last_error=message.last_error,
     )

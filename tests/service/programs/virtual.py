@@ -13,3 +13,10 @@ def handle(message: Message[Any]) -> None:
     if message.attempts == 1:
         raise ValueError("once")
     message.send("out", [os.getpid(), message.time_left()])
+
+
+def tell_death(message: Message[Any]) -> None:
+    """Sends what it knows of the message's death."""
+    died = message.died
+    assert died is not None
+    message.send("out", [died.queue, died.reason, died.attempts, message.idempotency_key])

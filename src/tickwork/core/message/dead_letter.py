@@ -19,10 +19,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import ContentType, NewMessage
+from tickwork.core.schedule.firing import slot_key
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000
 """Maximum number of dead letters that one transaction replays or discards."""
@@ -37,6 +38,31 @@ class Resolution(StrEnum):
     REPLAYED = "replayed"
     DISCARDED = "discarded"
     FIXED = "fixed"
+
+
+class Death(Struct, frozen=True, kw_only=True):
+    """How a message died, for the consumer of a dead-letter queue. `queue` is the queue in which it
+    died, `dead_letter_id` the dead letter recorded there."""
+
+    dead_letter_id: UUID
+    queue: str
+    reason: str
+    error: str | None
+    attempts: int
+    failed_at: datetime
+
+    @property
+    def text(self) -> str:
+        """As a message stores it."""
+        return json.encode(self).decode()
+
+
+_DEATH = json.Decoder(Death)
+
+
+def read_death(text: str | None) -> Death | None:
+    """The inverse of `Death.text`."""
+    return None if text is None else _DEATH.decode(text)
 
 
 class DeadLetter(Struct, frozen=True):
@@ -67,6 +93,8 @@ class DeadLetter(Struct, frozen=True):
     schedule_id: UUID | None
     slot: datetime | None
     run: int
+    idempotency_base: str | None
+    death: str | None
     content_type: ContentType
     format: int
     sent_at: datetime
@@ -76,6 +104,16 @@ class DeadLetter(Struct, frozen=True):
     def payload(self) -> Any:
         """The decoded body."""
         return decode_body(self.body, self.content_type)
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that is the same for every attempt at a slot, also after a replay."""
+        return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
+
+    @property
+    def died(self) -> Death | None:
+        """How it died before, if it came from a dead-letter queue."""
+        return read_death(self.death)
 
 
 class DeadGroup(Struct, frozen=True):
@@ -131,4 +169,6 @@ def replay_of(letter: DeadLetter, *, message_id: UUID, delay_seconds: float) -> 
         correlation_id=letter.correlation_id,
         causation_id=letter.event_id or str(letter.message_id),
         hops=letter.hops,
+        idempotency_base=letter.idempotency_key,
+        death=letter.death,
     )

@@ -43,7 +43,15 @@ def copy_for(message: NewMessage, queue_id: UUID) -> NewMessage:
     """The copy of a message for a subscriber. Its id is derived from the message's, so a repeated
     send creates the same copy. It has no slot: the message itself accounts for the slot."""
     own = derived_id(message.id, queue_id.hex)
-    return structs.replace(message, id=own, schedule_id=None, slot=None, run=0, catch_up=False)
+    return structs.replace(
+        message,
+        id=own,
+        schedule_id=None,
+        slot=None,
+        run=0,
+        catch_up=False,
+        idempotency_base=message.idempotency_key,
+    )
 
 
 def pattern_faults(types: str) -> Iterator[FieldError]:

@@ -22,9 +22,11 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.core.limits import HOPS_MAX
+from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.subscription import matches
 from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
+from tickwork.core.schedule.firing import slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.when import iso
 
@@ -59,6 +61,25 @@ class DeadMessage(Struct, frozen=True, kw_only=True):
     schedule_id: UUID | None
     slot: datetime | None
     run: int
+    idempotency_base: str | None
+    failed_at: datetime
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that is the same for every attempt at a slot."""
+        return slot_key(self.idempotency_base, self.schedule_id, self.slot, self.run)
+
+    @property
+    def death(self) -> Death:
+        """What the consumer of a dead-letter queue sees of it."""
+        return Death(
+            dead_letter_id=self.dead_letter_id,
+            queue=self.queue,
+            reason=self.reason,
+            error=self.error,
+            attempts=self.attempts,
+            failed_at=self.failed_at,
+        )
 
 
 def matches_system_event(types: str) -> bool:

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.fields import iso
+
 FIRINGS_KEPT_SECONDS = 30 * 86_400
 """Seconds that firing records are kept."""
 
@@ -32,6 +34,20 @@ class FollowUp(StrEnum):
     COMPLETE = "complete"
     PARK = "park"
     PAUSE = "pause"
+
+
+def slot_key(
+    base: str | None, schedule_id: UUID | None, slot: datetime | None, run: int
+) -> str | None:
+    """The idempotency key of a slot's message: the same for every attempt and different from that
+    of any other slot or run. `base` is the schedule's own idempotency key, if it has one.
+
+    A message without a slot has the whole key as its `base` if it was copied from a slot's message,
+    otherwise it has none.
+    """
+    if schedule_id is None or slot is None:
+        return base
+    return f"{base or schedule_id}:{iso(slot)}" + (f":{run}" if run else "")
 
 
 class ChannelOutcome(Struct, frozen=True):

@@ -16,6 +16,7 @@ zone's offset changes. `wall_clock` combines the two and is the only module that
 saving.
 """
 
+from tickwork.core.fields import iso
 from tickwork.core.when.describe import describe
 from tickwork.core.when.missed import (
     MissedPlan,
@@ -52,7 +53,7 @@ from tickwork.core.when.model import (
     has_one_known_slot,
     is_fixed_delay,
 )
-from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, iso, parse, render, validate
+from tickwork.core.when.parse import RULE_FIELDS, TIMING_FIELDS, parse, render, validate
 from tickwork.core.when.preview import (
     PREVIEW_COUNT_MAX,
     ClockChange,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from typing import Any
 
-from tickwork.core.fields import Reader, shown
+from tickwork.core.fields import Reader, iso, shown
 from tickwork.core.options import (
     DstPolicy,
     MissedOptions,
@@ -169,11 +169,6 @@ def render(rule: Rule) -> dict[str, object]:
         if getattr(rule, name):
             fields[name] = getattr(rule, name)
     return fields
-
-
-def iso(instant: datetime) -> str:
-    """An instant as ISO 8601 in UTC, with Z."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _zone(reader: Reader) -> str:

@@ -93,6 +93,8 @@ MESSAGE = (
     _column("due_at", Kind.TIME, "r"),
     _column("grace_seconds", Kind.INTEGER, "r"),
     _column("terms", Kind.TEXT, "r"),
+    _column("idempotency_base", Kind.TEXT, "skr"),
+    _column("death", Kind.TEXT, "skr"),
     _column("content_type", Kind.TEXT, "skr", ContentType.JSON),
     _column("format", Kind.SMALL, "kr", FORMAT_VERSION),
     _column("last_error", Kind.TEXT, "r"),

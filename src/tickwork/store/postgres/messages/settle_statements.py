@@ -23,7 +23,7 @@ from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_bat
 from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages, keys_of
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
-from tickwork.store.postgres.messages.system_events import dead_letter_events
+from tickwork.store.postgres.messages.system_events import dead_letter_events, dead_message
 from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
 from tickwork.store.postgres.schedules.slot_outcome import (
     SlotOutcomes,
@@ -316,6 +316,7 @@ def _add_acked(
 
 def _for_dead_letter_queue(row: Any) -> Group:
     """Returns a dead message as a new message for the dead-letter queue."""
+    dead = dead_message(row)
     message = NewMessage(
         id=row["id"],
         body=row["body"],
@@ -328,6 +329,8 @@ def _for_dead_letter_queue(row: Any) -> Group:
         correlation_id=row["correlation_id"],
         causation_id=row["causation_id"],
         hops=row["hops"],
+        idempotency_base=dead.idempotency_key,
+        death=dead.death.text,
     )
     return Group(row["tenant"], row["onward_id"], row["onward"], (message,), is_exempt=True)
 

@@ -64,7 +64,7 @@ async def dead_letter_events(
         return []
     events: dict[str, list[NewMessage]] = {}
     for row in dead_rows:
-        events.setdefault(row["tenant"], []).extend(dead_message_events(_death(row)))
+        events.setdefault(row["tenant"], []).extend(dead_message_events(dead_message(row)))
     for each in paused:
         event = schedule_paused_event(*each.schedule, each.slot, each.error)
         events.setdefault(each.schedule[0], []).append(event)
@@ -90,7 +90,8 @@ def _groups(tenant: str, events: Sequence[NewMessage], subscribers: Sequence[Any
     return groups
 
 
-def _death(row: Any) -> DeadMessage:
+def dead_message(row: Any) -> DeadMessage:
+    """Decodes a row of `record_dead_letters`."""
     return DeadMessage(
         tenant=row["tenant"],
         dead_letter_id=row["letter"],
@@ -108,4 +109,6 @@ def _death(row: Any) -> DeadMessage:
         schedule_id=row["schedule_id"],
         slot=row["slot"],
         run=row["run"],
+        idempotency_base=row["idempotency_base"],
+        failed_at=row["failed_at"],
     )

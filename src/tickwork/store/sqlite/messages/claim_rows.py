@@ -51,6 +51,8 @@ class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
     due_at: int | None = None
     grace_seconds: int | None = None
     terms: str | None = None
+    idempotency_base: str | None = None
+    death: str | None = None
     content_type: ContentType = ContentType.JSON
     format: int = FORMAT_VERSION
     last_error: str | None = None

@@ -53,7 +53,7 @@ from tickwork.store.sqlite.messages.send import (
     is_storable,
     take_backlog,
 )
-from tickwork.store.sqlite.messages.system_events import publish_dead_letters
+from tickwork.store.sqlite.messages.system_events import dead_message, publish_dead_letters
 from tickwork.store.sqlite.schedules.slot_outcome import (
     DyingMessage,
     end_slots,
@@ -286,7 +286,10 @@ def _send_to_dead_letter_queue(
             targets[died_in] = _dead_letter_queue(transaction, *died_in)
         queue = targets[died_in]
         if queue is not None:
-            values = (dead_letter_id, queue.id, transaction.now)
+            dead = dead_message(transaction, dead_letter_id)
+            values = (
+                dead_letter_id, queue.id, transaction.now, dead.death.text, dead.idempotency_key
+            )  # fmt: skip
             transaction.execute(SQL.forward_dead_letter, values)
             counted = CountedMessages(
                 queue.id, row[TENANT], CounterName.SENT, row[TYPE], row[SOURCE], 1

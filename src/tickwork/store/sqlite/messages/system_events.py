@@ -25,7 +25,7 @@ def publish_dead_letters(transaction: Transaction, letters: Mapping[bytes, str])
         events: list[NewMessage] = []
         for dead_letter_id, owner in letters.items():
             if owner == tenant:
-                events += dead_message_events(_death(transaction, dead_letter_id))
+                events += dead_message_events(dead_message(transaction, dead_letter_id))
         send_copies(transaction, tenant, events, is_exempt=True)
 
 
@@ -45,10 +45,11 @@ def _has_subscriber(transaction: Transaction, tenant: str) -> bool:
     return any(matches_system_event(types) for types, *_ in found)
 
 
-def _death(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage:
+def dead_message(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage:
+    """Reads a new dead letter."""
     (
         tenant, message_id, queue_id, queue, type_, source, reason, error, attempts, sent_at,
-        correlation_id, hops, schedule_id, slot, run,
+        correlation_id, hops, schedule_id, slot, run, idempotency_base, failed_at,
     ) = transaction.execute(SQL.read_death, (dead_letter_id,)).fetchone()  # fmt: skip
     return DeadMessage(
         tenant=tenant,
@@ -67,4 +68,6 @@ def _death(transaction: Transaction, dead_letter_id: bytes) -> DeadMessage:
         schedule_id=None if schedule_id is None else UUID(bytes=schedule_id),
         slot=None if slot is None else from_microseconds(slot),
         run=run,
+        idempotency_base=idempotency_base,
+        failed_at=from_microseconds(failed_at),
     )

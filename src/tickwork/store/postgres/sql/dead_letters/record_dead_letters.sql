@@ -1,6 +1,7 @@
 -- Moves messages that are still claimed to the dead letters, each with its reason. Returns the moved messages
 -- and their causes, and the dead-letter queue of those that are forwarded.
-WITH gone AS (
+WITH moment AS MATERIALIZED (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now),
+gone AS (
     DELETE FROM tickwork_messages AS m
     USING (
         SELECT found.at, held.*
@@ -23,8 +24,8 @@ letters AS (
     )
     SELECT
         letter, tenant, queue_id, id, reason, coalesce(error, last_error), fingerprint, used,
-        coalesce($1::timestamptz, clock_timestamp()), /*kept*/
-    FROM gone
+        moment.now, /*kept*/
+    FROM moment, gone
 )
 SELECT
     gone.tenant, gone.queue_id, gone.type, gone.source, gone.id, gone.key, gone.batch_id,
@@ -33,8 +34,8 @@ SELECT
     gone.causation_id, gone.hops, gone.priority, gone.content_type,
     CASE WHEN onward.id IS NOT NULL THEN gone.body END AS body,
     gone.letter, queue.own AS queue, coalesce(gone.error, gone.last_error) AS error, gone.used,
-    gone.sent_at, gone.schedule_id, gone.slot, gone.run
-FROM gone
+    gone.sent_at, gone.schedule_id, gone.slot, gone.run, gone.idempotency_base, moment.now AS failed_at
+FROM moment CROSS JOIN gone
 LEFT JOIN LATERAL (
     SELECT is_capped, tickwork_queues.name AS own, settings ->> 'dead_letter_queue' AS name
     FROM tickwork_queues
