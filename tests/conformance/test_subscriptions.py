@@ -85,6 +85,7 @@ async def test_a_copy_equals_the_message_except_for_its_id_and_slot(
         slot=None,
         run=0,
         catch_up=False,
+        idempotency_base=message.idempotency_key,
     )
 
 
