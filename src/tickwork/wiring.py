@@ -7,6 +7,7 @@ process with its settings, logs and metrics; the test harness calls it with a vi
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import (
     AsyncIterator,
@@ -68,6 +69,9 @@ __all__ = [
     "server_extra",
     "shown_database",
 ]
+
+_HOST_LENGTH_MAX = 100
+"""Characters of the host in the name of a node."""
 
 _SERVER_PACKAGES = frozenset({"litestar", "uvicorn"})
 _POSTGRES_PACKAGES = frozenset({"asyncpg"})
@@ -314,7 +318,7 @@ async def build_worker(
         consumers=consumers,
         roles=settings.roles if serves else settings.roles & RUN_ROLES,
         open_node_store=lambda: open_store(settings),
-        node_name=socket.gethostname(),
+        node_name=f"{socket.gethostname()[:_HOST_LENGTH_MAX]}:{os.getpid()}",
         clock_offset=clock_offset,
     )
     limit_seconds = float(settings.loop_blocked_seconds)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from tickwork.cli.output import (
     escape_controls,
+    in_zone,
+    local_time,
     print_error,
     print_lines,
     print_table,
@@ -26,12 +30,34 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is in Berlin."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_times_are_local_and_name_their_zone() -> None:
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    assert local_time(noon) == "2026-01-05 13:00:00 CET"
+    elsewhere = in_zone(noon, "America/New_York")
+    assert elsewhere is not None
+    assert local_time(elsewhere) == "2026-01-05 07:00:00 EST"
+    assert in_zone("2026-01-05T12:00:00Z", "Nowhere/City") == noon
+    assert in_zone(None, "UTC") is None
+
+
+@pytest.mark.usefixtures("berlin")
 def test_columns_fit_their_widest_cell_and_numbers_align_right() -> None:
     noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
     rows = [("a", 1, True, None, noon), ("bcd", 20, False, "x", None)]
     assert [*table(("n", "m", "f", "o", "at"), rows)] == [
         "n     m  f    o  at",
-        "a     1  yes     2026-01-05T12:00:00Z",
+        "a     1  yes     2026-01-05 13:00:00 CET",
         "bcd  20       x",
     ]
 

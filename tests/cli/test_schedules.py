@@ -78,7 +78,7 @@ def test_every_operation_shows_the_schedule(desk: Desk) -> None:
         desk.answer("schedules", "update", "tick", "--fields", '{"cron_expr": "@daily"}', "--json")
     )
     assert (answer["kind"], answer["cron_expr"]) == ("cron", "@daily")
-    assert len(desk.answer("schedules", "upcoming", "tick", "--count", "3").splitlines()) == 3
+    assert len(desk.answer("schedules", "upcoming", "tick", "--count", "3").splitlines()) == 4
 
 
 TIMINGS: list[tuple[list[str], dict[str, object]]] = [
@@ -161,10 +161,37 @@ def test_a_bad_backfill_range_names_its_options(desk: Desk) -> None:
     assert (refused.exit_code, refused.stderr) == (2, "tickwork: --to: must not be before from\n")
 
 
+def test_upcoming_lists_the_fires_of_all_schedules_in_their_zones(desk: Desk) -> None:
+    assert desk.answer("upcoming") == "nothing will fire\n"
+    made(desk, "--once", "2060-01-01T12:00:00Z", "--tz", "America/New_York", "--name", "there")
+    made(desk, "--once", "2060-01-01T11:00:00Z", "--tz", "Europe/Berlin", "--name", "here")
+    lines = [line.split() for line in desk.answer("upcoming").splitlines()]
+    assert lines[0] == ["fire_at", "timezone", "schedule", "name"]
+    assert [*lines[1][:4], lines[1][-1]] == [
+        *("2060-01-01", "12:00:00", "CET", "Europe/Berlin", "here")
+    ]
+    assert [*lines[2][:4], lines[2][-1]] == [
+        *("2060-01-01", "07:00:00", "EST", "America/New_York", "there")
+    ]
+    (first,) = desk.json("upcoming", "--count", "1")
+    assert (first["name"], first["fire_at"]) == ("here", "2060-01-01T11:00:00Z")
+    assert desk.json("upcoming", "--until", "2059-01-01T00:00:00Z") == []
+    both = desk.run("upcoming", "--tonight", "--until", "2059-01-01T00:00:00Z")
+    assert (both.exit_code, both.stdout) == (2, "")
+
+
+def test_tonight_ends_in_the_morning(desk: Desk) -> None:
+    made(desk, "--interval-seconds", "3600", "--name", "hourly")
+    made(desk, "--once", "2060-01-01T11:00:00Z", "--name", "later")
+    found = desk.json("upcoming", "--tonight")
+    assert {each["name"] for each in found} <= {"hourly"}
+    assert len(found) <= 24
+
+
 def test_upcoming_shows_the_real_fires(desk: Desk) -> None:
     made(desk, "0 9 * * *", "--name", "daily", "--fields", '{"max_firings": 3}')
     assert len(desk.json("schedules", "upcoming", "daily")["fires"]) == 3
-    assert len(desk.answer("schedules", "upcoming", "daily", "--count", "2").splitlines()) == 2
+    assert len(desk.answer("schedules", "upcoming", "daily", "--count", "2").splitlines()) == 3
     for count in ("0", "-1", "1001"):
         refused = desk.run("schedules", "upcoming", "daily", "--count", count)
         told = f"tickwork: --count: must be a whole number from 1 to 1000, not {count}\n"

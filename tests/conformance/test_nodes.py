@@ -119,6 +119,18 @@ async def test_nodes_are_listed_in_the_order_they_joined(store: Store, clock: Vi
     assert [node.id for node in await store.nodes.list(SYSTEM)] == joined
 
 
+async def test_claims_are_counted_by_holder(store: Store) -> None:
+    await make_queue(store)
+    await send_many(store, 5)
+    first, second = await join(store), await join(store)
+    assert await store.nodes.claims(SYSTEM) == {}
+    await claim(store, first, limit=2)
+    await claim(store, second, limit=1)
+    assert await store.nodes.claims(SYSTEM) == {first: 2, second: 1}
+    await store.nodes.leave(SYSTEM, first)
+    assert await store.nodes.claims(SYSTEM) == {second: 1}
+
+
 async def test_a_process_can_join_again_under_a_new_id(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     await send(store)

@@ -37,8 +37,12 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+)\.py\n")
 _COMMAND_SECONDS_MAX = 60
 
-_TERMINAL_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TICKWORK_LOG_FORMAT": "console"}
-"""Environment that gives the output a reader sees in a terminal."""
+_TERMINAL_ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",
+    "TICKWORK_LOG_FORMAT": "console",
+    "TZ": "UTC",
+}
+"""Environment that gives the output a reader sees in a terminal, with times in UTC."""
 
 
 class Block(NamedTuple):
@@ -149,6 +153,7 @@ class PageRunner:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=_COMMAND_SECONDS_MAX,
+            env={**os.environ, **_TERMINAL_ENVIRONMENT},
         )
         return finished.stdout
 

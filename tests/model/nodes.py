@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -75,6 +76,11 @@ class MemoryNodes:
     async def list(self, scope: Scope) -> tuple[Node, ...]:
         check_system(scope)
         return tuple(sorted(self._tables.nodes.values(), key=lambda n: (n.started_at, n.id)))
+
+    async def claims(self, scope: Scope) -> dict[UUID, int]:
+        check_system(scope)
+        rows = self._tables.messages.values()
+        return dict(Counter(row.message.holder for row in rows if row.message.holder is not None))
 
     def _give_back(self, node_id: UUID, known: Sequence[UUID]) -> int:
         back = [

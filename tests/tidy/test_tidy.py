@@ -50,6 +50,7 @@ STANDALONE = {
     "tickwork.api.routes.operations": "routes: a file per noun",
     "tickwork.api.serve": "the only importer of uvicorn",
     "tickwork.cli.database": "a file per command group",
+    "tickwork.cli.messages": "a file per command group",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.core.topology.mermaid": "drawing is an idea of its own, and pure",
     "tickwork.ops.tenants": "ops: a file per noun",

@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 
 from tickwork import __version__
-from tickwork.cli import batches, calendars, dead, queues, schedules, topology
+from tickwork.cli import batches, calendars, dead, messages, queues, schedules, topology
+from tickwork.cli.cluster import late_command, nodes_command
 from tickwork.cli.database import doctor_command, migrate_command
-from tickwork.cli.firings import why_command
+from tickwork.cli.firings import upcoming_all_command, why_command
 from tickwork.cli.next import explain_command, next_command
 from tickwork.cli.output import EXIT_BAD_USAGE
 from tickwork.cli.run import run_command
@@ -39,10 +40,14 @@ app.command("run", cls=Command)(run_command)
 app.command("migrate", cls=Command)(migrate_command)
 app.command("doctor", cls=Command)(doctor_command)
 app.command("why", cls=Command)(why_command)
+app.command("late", cls=Command)(late_command)
+app.command("upcoming", cls=Command)(upcoming_all_command)
+app.command("nodes", cls=Command)(nodes_command)
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(calendars.app, name="calendars")
 app.add_typer(topology.app, name="topology")
 app.add_typer(queues.app, name="queues")
+app.add_typer(messages.app, name="messages")
 app.add_typer(dead.app, name="dead")
 app.add_typer(batches.app, name="batches")
 

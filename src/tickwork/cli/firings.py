@@ -1,4 +1,4 @@
-"""`tickwork schedules firings | backfill | upcoming` and `tickwork why`."""
+"""`tickwork schedules firings | backfill | upcoming`, `tickwork upcoming` and `tickwork why`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickwork.cli.options import OPTION_OF_FIELD, Database, Json, Limit, ScheduleName, Tenant
-from tickwork.cli.output import print_json, print_lines, print_table
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
+    in_zone,
+    print_json,
+    print_lines,
+    print_table,
+)
 from tickwork.cli.schedule_output import choice, instant_of
 from tickwork.cli.schedules import LISTED, app
 from tickwork.cli.store_session import required, scope_of, whole_number, with_store
 from tickwork.cli.typer_commands import Command
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tickwork.core.schedule.model import Schedule
+    from tickwork.ops.schedules.views import UpcomingFire
     from tickwork.ops.stores import Store
 
 UPCOMING = 10
+
+MORNING_HOUR = 6
+"""Hour at which the night of --tonight ends."""
 
 FiringStatusOption = Annotated[
     str | None,
@@ -36,6 +49,19 @@ Until = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Include slots that succeeded.")]
 At = Annotated[
     str | None, typer.Option(metavar="ISO", help="Time to explain; default the latest slot.")
+]
+FireCount = Annotated[
+    str | None, typer.Option("--count", metavar="N", help="Number of fires; default 100.")
+]
+Tonight = Annotated[
+    bool, typer.Option("--tonight", help="Only until 06:00, in the time zone of this machine.")
+]
+UpTo = Annotated[
+    str | None,
+    typer.Option("--until", metavar="ISO", help="Only before this time, with an offset."),
+]
+OfOwner = Annotated[
+    str | None, typer.Option("--owner", metavar="OWNER", help="Only schedules of this user.")
 ]
 Count = Annotated[str | None, typer.Option(metavar="N", help="Number of fires; default 10.")]
 
@@ -79,22 +105,28 @@ def firings_command(
 ) -> None:
     """List the firings of a schedule: planned and running ones, then finished, newest first."""
     from tickwork.core.schedule.firing import FiringStatus
+    from tickwork.ops.schedules.lookup import get_schedule
     from tickwork.ops.schedules.views import list_firings, show_firing
 
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     wanted = None if status is None else choice(FiringStatus, status, "--status")
     most = whole_number(limit, "--limit", LISTED)
 
-    async def find(store: Store) -> list[dict[str, Any]]:
-        found = await list_firings(store, scope, reference, limit=most, status=wanted)
-        return [show_firing(each) for each in found]
+    async def find(store: Store) -> tuple[list[dict[str, Any]], str]:
+        known = await get_schedule(store, scope, reference)
+        found = await list_firings(store, scope, known.id, limit=most, status=wanted)
+        return [show_firing(each) for each in found], known.definition.rule.timezone
 
-    found = with_store(database, scope, find)
+    found, zone = with_store(database, scope, find)
     if as_json:
         print_json(found)
         return
     columns = ("slot", "status", "reason", "attempt", "run", "count", "catch_up", "finished_at")
-    rows = [[each[column] for column in columns] for each in found]
+    times = ("slot", "finished_at")
+    rows = [
+        [in_zone(each[name], zone) if name in times else each[name] for name in columns]
+        for each in found
+    ]
     print_table(columns, rows, none="there are no firings")
 
 
@@ -114,16 +146,60 @@ def upcoming_command(
     reference, scope = required(schedule, "SCHEDULE"), scope_of(tenant)
     most = whole_number(count, "--count", UPCOMING)
 
-    async def find(store: Store) -> tuple[Schedule, Sequence[str]]:
+    async def find(store: Store) -> tuple[Schedule, Sequence[UpcomingFire]]:
         known = await get_schedule(store, scope, reference)
-        fires = await upcoming(store, scope, known.id, count=most)
-        return known, [iso(each.fire_at) for each in fires]
+        return known, await upcoming(store, scope, known.id, count=most)
 
-    known, slots = with_store(database, scope, find, names=OPTION_OF_FIELD | {"count": "--count"})
+    known, fires = with_store(database, scope, find, names=OPTION_OF_FIELD | {"count": "--count"})
     if as_json:
-        print_json({"fires": slots})
+        print_json({"fires": [iso(each.fire_at) for each in fires]})
     else:
-        print_lines(slots or [_why_none(known)])
+        rows = [(in_zone(each.fire_at, each.timezone), iso(each.fire_at)) for each in fires]
+        print_table(("fire_at", "UTC"), rows, none=_why_none(known))
+
+
+def upcoming_all_command(
+    count: FireCount = None,
+    tonight: Tonight = False,
+    until: UpTo = None,
+    owner: OfOwner = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Show the next fires of all schedules, soonest first, in each schedule's time zone."""
+    from tickwork.ops.schedules.views import upcoming
+
+    if tonight and until is not None:
+        fail("give --tonight or --until, not both", code=EXIT_BAD_USAGE)
+    end = _next_morning() if tonight else None if until is None else instant_of(until, "--until")
+    scope, most = scope_of(tenant), whole_number(count, "--count", LISTED)
+    fires = with_store(
+        database,
+        scope,
+        lambda store: upcoming(store, scope, count=most, until=end, owner=owner),
+        names=OPTION_OF_FIELD | {"count": "--count", "until": "--until"},
+    )
+    if as_json:
+        print_json(fires)
+        return
+    rows = [
+        (in_zone(each.fire_at, each.timezone), each.timezone, each.schedule_id, each.name)
+        for each in fires
+    ]
+    print_table(("fire_at", "timezone", "schedule", "name"), rows, none="nothing will fire")
+
+
+def _next_morning() -> datetime:
+    """Returns the next time that it is 06:00 in the zone of this machine."""
+    from datetime import timedelta
+
+    from tickwork import clock
+
+    now = clock.now().astimezone()
+    morning = now.replace(hour=MORNING_HOUR, minute=0, second=0, microsecond=0)
+    # Without the offset, so that the clock may change in the night.
+    return morning if morning > now else (morning.replace(tzinfo=None) + timedelta(1)).astimezone()
 
 
 def _why_none(schedule: Schedule) -> str:

@@ -11,12 +11,15 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from typing import NoReturn
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from tickwork.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from msgspec import Struct
 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -36,6 +39,13 @@ def print_json_line(value: object) -> None:
     import msgspec
 
     typer.echo(msgspec.json.encode(value).decode())
+
+
+def json_text(value: object) -> str:
+    """Returns a value as JSON on one line."""
+    import msgspec
+
+    return msgspec.json.encode(value).decode()
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -65,6 +75,42 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[
             for text, width, to_right in zip(line, widths, right, strict=True)
         )
         yield "  ".join(cells).rstrip()
+
+
+def local_time(instant: datetime) -> str:
+    """Returns an instant with its zone: in the zone of this machine if it is in UTC, otherwise in
+    its own (`in_zone`)."""
+    shown = instant.astimezone() if instant.tzinfo is UTC else instant
+    return f"{shown:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def in_zone(instant: datetime | str | None, zone: str) -> datetime | None:
+    """Returns an instant in a zone, for a table; unchanged if this machine does not know it."""
+    from zoneinfo import ZoneInfo
+
+    if isinstance(instant, str):
+        instant = datetime.fromisoformat(instant)
+    try:
+        return None if instant is None else instant.astimezone(ZoneInfo(zone))
+    except (KeyError, OSError, ValueError):
+        return instant
+
+
+def field_lines(record: Struct) -> Iterator[str]:
+    """Yields one line per field that has a value, in columns; further lines of a text below."""
+    import msgspec
+
+    shown = msgspec.structs.asdict(record)
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        if value is None:
+            continue
+        text = _cell(value) if isinstance(value, datetime) else value
+        if not isinstance(text, str):
+            text = json_text(value).strip('"')
+        first, *others = text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+        yield f"{name:{width}}  {first}".rstrip()
+        yield from (f"{'':{width}}  {line}".rstrip() for line in others)
 
 
 def shortened(text: str | None, length_max: int = 60) -> str:
@@ -107,7 +153,7 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+        return local_time(value)
     return escape_controls(str(value))
 
 

@@ -7,10 +7,24 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from tickwork.cli.options import Database, Json, QueueName, Shared, Tenant, Yes
-from tickwork.cli.output import print_json, print_lines, print_table, table
+from tickwork.cli.options import Database, Json, Limit, QueueName, Shared, Tenant, Yes
+from tickwork.cli.output import (
+    json_text,
+    print_json,
+    print_lines,
+    print_table,
+    shortened,
+    table,
+)
 from tickwork.cli.schedule_output import json_of
-from tickwork.cli.store_session import confirm, number, required, scope_of, with_store
+from tickwork.cli.store_session import (
+    confirm,
+    number,
+    required,
+    scope_of,
+    whole_number,
+    with_store,
+)
 from tickwork.cli.typer_commands import Command, Group
 
 if TYPE_CHECKING:
@@ -23,9 +37,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(cls=Group, help="Queues: list, stats, send, pause, resume, purge, delete.")
+app = typer.Typer(cls=Group, help="Queues: list, stats, peek, send, pause, resume, purge, delete.")
 
 _MINUTES_SHOWN = 10
+PEEKED = 10
 
 Body = Annotated[str | None, typer.Argument(metavar="BODY", help="Body as JSON, in quotes.")]
 MessageType = Annotated[
@@ -68,6 +83,35 @@ def stats_command(
         print_json(stats)
     else:
         print_lines(_stats_lines(stats))
+
+
+@app.command("peek", cls=Command)
+def peek_command(
+    name: QueueName = None,
+    limit: Limit = None,
+    database: Database = None,
+    tenant: Tenant = None,
+    shared: Shared = False,
+    as_json: Json = False,
+) -> None:
+    """Show the next ready messages of a queue, without claiming them."""
+    from tickwork.ops.messages import show_next
+
+    queue, scope = required(name, "QUEUE"), scope_of(tenant, shared=shared)
+    most = whole_number(limit, "--limit", PEEKED)
+    found = with_store(database, scope, lambda store: show_next(store, scope, queue, limit=most))
+    if as_json:
+        print_json(found)
+        return
+    heading = ("message", "visible_at", "type", "key", "priority", "attempts", "body")
+    rows = [
+        (
+            *(each.id, each.visible_at, each.type, each.key, each.priority, each.attempts),
+            shortened(json_text(each.body)),
+        )
+        for each in found
+    ]
+    print_table(heading, rows, none="no message is ready")
 
 
 @app.command("send", cls=Command)

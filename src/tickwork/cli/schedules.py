@@ -9,7 +9,15 @@ import typer
 
 from tickwork.cli import timing_options
 from tickwork.cli.options import After, Database, Json, Limit, ScheduleName, Tenant, Yes
-from tickwork.cli.output import EXIT_BAD_USAGE, fail, print_json, print_table, refuse, shortened
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    fail,
+    in_zone,
+    print_json,
+    print_table,
+    refuse,
+    shortened,
+)
 from tickwork.cli.schedule_output import choice, json_of, object_of, show
 from tickwork.cli.store_session import (
     confirm,
@@ -107,8 +115,8 @@ def list_command(
         print_json(found)
         return
     heading = (
-        *("schedule", "name", "status", "kind", "next_fire_at", "last_fire_at", "error_count"),
-        "queue",
+        *("schedule", "name", "status", "kind", "next_fire_at", "last_fire_at", "timezone"),
+        *("error_count", "queue"),
     )
     print_table(heading, _rows(found), none="there are no schedules")
 
@@ -235,8 +243,9 @@ def _rows(found: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
             shortened(each["name"], 30),
             each["status"],
             each["kind"],
-            each["next_fire_at"],
-            each["last_fire_at"],
+            in_zone(each["next_fire_at"], each["timezone"]),
+            in_zone(each["last_fire_at"], each["timezone"]),
+            each["timezone"],
             each["error_count"],
             each["target"]["queue"],
         )

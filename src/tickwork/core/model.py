@@ -27,7 +27,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tickwork.core.message.backoff import Backoff, Exponential
 from tickwork.core.schedule.firing import FiringResult, slot_key
@@ -352,7 +352,7 @@ class Counts(Struct, frozen=True):
     ready: int = 0
     delayed: int = 0
     claimed: int = 0
-    blocked: int = field(default=0, name="held")
+    blocked: int = 0
     dead: int = 0
 
 

@@ -11,7 +11,8 @@ from tickwork.store.contract import Store
 
 
 class Node(Struct, frozen=True):
-    """A node with the shards it leads; `is_alive` is False once its lease has expired."""
+    """A process with what it holds: the shards it leads, and the number of messages it has claimed.
+    `is_alive` is False once its lease has expired."""
 
     id: str
     name: str
@@ -20,6 +21,9 @@ class Node(Struct, frozen=True):
     expires_at: datetime
     is_alive: bool
     shards: tuple[int, ...]
+    claims: int = 0
+    host: str = ""
+    pid: int | None = None
 
 
 class ClusterView(Struct, frozen=True):
@@ -46,6 +50,7 @@ async def describe_cluster(store: Store) -> ClusterView:
     """Returns the nodes, the shards without a leader and the database's time and schema."""
     now, meta = await store.now(), await store.meta()
     nodes, holdings = await store.nodes.list(SYSTEM), await store.shards.list(SYSTEM)
+    claims = await store.nodes.claims(SYSTEM)
     led = {
         node.id: tuple(each.shard for each in holdings if each.node == node.id) for node in nodes
     }
@@ -62,8 +67,17 @@ async def describe_cluster(store: Store) -> ClusterView:
                 expires_at=node.expires_at,
                 is_alive=node.expires_at > now,
                 shards=led[node.id],
+                claims=claims.get(node.id, 0),
+                host=_host_and_pid(node.name)[0],
+                pid=_host_and_pid(node.name)[1],
             )
             for node in nodes
         ),
         shards_without_leader=tuple(each.shard for each in holdings if each.node is None),
     )
+
+
+def _host_and_pid(name: str) -> tuple[str, int | None]:
+    """Splits the name of a node, `host:pid`; a name of another form is a host."""
+    host, found, pid = name.rpartition(":")
+    return (host, int(pid)) if found and pid.isdecimal() else (name, None)

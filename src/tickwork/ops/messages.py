@@ -12,6 +12,7 @@ from tickwork.core.message.body import decode_body
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.model import Message, Scope, State
 from tickwork.errors import NotFound
+from tickwork.ops.cluster import Node, list_nodes
 from tickwork.store.contract import Store
 
 PEEK_LIMIT = 100
@@ -52,7 +53,8 @@ async def delete_message(store: Store, scope: Scope, queue: str, message_id: UUI
 class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message that is not settled yet, as users see it.
 
-    `state` is ready, claimed or blocked: behind an earlier message of its key. `attempts` counts
+    `state` is ready, delayed until `visible_at`, claimed, or blocked behind an earlier message of
+    its key. `attempts` counts
     handlers that ran and failed, `lost_claims` workers that died with it.
     """
 
@@ -89,22 +91,65 @@ async def show_message(
     """Returns one message as users see it; raises `NotFound` if there is none."""
     found = await get_message(store, scope, message_id, queue=queue)
     names = {each.id: each.name for each in await store.queues.list(scope)}
-    return _shown(found, names.get(found.queue_id, queue or ""))
+    return _shown(found, names.get(found.queue_id, queue or ""), await store.now())
 
 
 async def show_next(
     store: Store, scope: Scope, queue: str, *, limit: int = PEEK_LIMIT
 ) -> tuple[StoredMessage, ...]:
     """Returns the next ready messages of a queue as users see them."""
-    return tuple(_shown(each, queue) for each in await peek(store, scope, queue, limit=limit))
+    found, now = await peek(store, scope, queue, limit=limit), await store.now()
+    return tuple(_shown(each, queue, now) for each in found)
 
 
-def _shown(message: Message, queue: str) -> StoredMessage:
+class MessageLocation(Struct, frozen=True, kw_only=True):
+    """Where a message is: the message, and the process that has claimed it, if any."""
+
+    message: StoredMessage
+    node: Node | None = None
+
+
+async def locate_message(
+    store: Store, scope: Scope, message_id: UUID, *, queue: str | None = None
+) -> MessageLocation:
+    """Returns a message and the process that has claimed it; raises `NotFound` if it is gone."""
+    try:
+        message = await show_message(store, scope, message_id, queue=queue)
+    except NotFound as error:
+        raise await _why_gone(store, scope, message_id, error) from None
+    nodes = await list_nodes(store) if message.claimed_by is not None else ()
+    holder = str(message.claimed_by)
+    return MessageLocation(
+        message=message, node=next((node for node in nodes if node.id == holder), None)
+    )
+
+
+async def _why_gone(store: Store, scope: Scope, message_id: UUID, error: NotFound) -> NotFound:
+    if error.kind != "message":
+        return error
+    try:
+        await store.dead_letters.get(scope, message_id)
+    except NotFound:
+        hint = "it was handled, deleted or died; `tickwork dead list QUEUE` lists dead letters"
+    else:
+        hint = "this is the id of a dead letter: see `tickwork dead show`"
+    return NotFound("message", message_id, hint)
+
+
+def shown_state(message: Message, now: datetime) -> str:
+    """The state of a message as people see it. A delayed message is stored as ready, and a blocked
+    one as held."""
+    if message.state is State.READY and message.visible_at > now:
+        return "delayed"
+    return "blocked" if message.state is State.BLOCKED else str(message.state)
+
+
+def _shown(message: Message, queue: str, now: datetime) -> StoredMessage:
     return StoredMessage(
         id=message.id,
         tenant=message.tenant,
         queue=queue,
-        state="blocked" if message.state is State.BLOCKED else str(message.state),
+        state=shown_state(message, now),
         body=decode_body(message.body, message.content_type),
         type=message.type,
         key=message.key,

@@ -298,6 +298,10 @@ class Nodes(Protocol):
     async def list(self, scope: Scope) -> tuple[Node, ...]:
         """Returns the nodes whose lease was not ended."""
 
+    async def claims(self, scope: Scope) -> dict[UUID, int]:
+        """Returns the number of claimed messages of each holder that has any: a node, or the holder
+        of pull leases."""
+
 
 class Reaper(Protocol):
     """Releases what its holder no longer can; system only."""

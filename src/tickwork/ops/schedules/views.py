@@ -197,6 +197,7 @@ class UpcomingFire(Struct, frozen=True):
     name: str | None
     fire_at: datetime
     due_at: datetime
+    timezone: str = "UTC"
 
 
 async def upcoming(
@@ -280,7 +281,8 @@ def _soonest(
     while heap and len(fires) < count:
         due_at, index, position = heappop(heap)
         schedule = schedules[index]
-        fires.append(UpcomingFire(schedule.id, schedule.name, slots[index][position], due_at))
+        zone, slot = rules[schedule.id].timezone, slots[index][position]
+        fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone))
         if position + 1 == asked[index]:
             asked[index] = min(asked[index] * 4, count)
             slots[index] = next_slots(schedule, rules[schedule.id], now, asked[index], since=since)

@@ -85,3 +85,8 @@ class PostgresNodes:
         check_system(scope)
         found = await self._database.run(lambda connection: connection.fetch(SQL.list_nodes))
         return tuple(rows.node(row) for row in found)
+
+    async def claims(self, scope: Scope) -> dict[UUID, int]:
+        check_system(scope)
+        found = await self._database.run(lambda connection: connection.fetch(SQL.claims_of_holders))
+        return {row["holder"]: row["claims"] for row in found}

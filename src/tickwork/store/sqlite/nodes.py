@@ -78,6 +78,13 @@ class SqliteNodes:
         )
         return tuple(rows.node(row) for row in found)
 
+    async def claims(self, scope: Scope) -> dict[UUID, int]:
+        check_system(scope)
+        found = await self._database.read(
+            lambda transaction: transaction.execute(SQL.claims_of_holders).fetchall()
+        )
+        return {UUID(bytes=holder): claims for holder, claims in found}
+
 
 def release_messages(transaction: Transaction, statement: str, values: tuple[Any, ...]) -> int:
     """Releases messages by a statement that returns their queues; returns how many."""

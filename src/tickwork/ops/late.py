@@ -1,0 +1,96 @@
+"""Lists what is overdue now: schedules that no scheduler has planned, and messages that wait."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from msgspec import Struct
+
+from tickwork.core.model import Scope
+from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.ops.queues import QUEUES_MAX
+from tickwork.ops.schedules.lookup import LIST_LIMIT, list_schedules
+from tickwork.store.contract import Store
+
+LATE_SECONDS = 60.0
+"""Seconds after which something counts as late, unless the caller gives another number."""
+
+LATE_SECONDS_MAX = 365 * 86_400.0
+
+
+class LateSchedule(Struct, frozen=True):
+    """An active schedule whose slot is due and not planned yet."""
+
+    id: UUID
+    name: str | None
+    slot: datetime
+    due_at: datetime
+    late_seconds: float
+    timezone: str
+
+
+class LateQueue(Struct, frozen=True):
+    """A queue whose oldest visible message waits; `messages` counts all that are ready."""
+
+    queue: str
+    messages: int
+    visible_at: datetime
+    late_seconds: float
+    paused: bool
+
+
+class Late(Struct, frozen=True):
+    """What is overdue; `now` is the database's time."""
+
+    now: datetime
+    schedules: tuple[LateSchedule, ...]
+    queues: tuple[LateQueue, ...]
+
+
+async def list_late(
+    store: Store, scope: Scope, *, seconds: float = LATE_SECONDS, limit: int = LIST_LIMIT
+) -> Late:
+    """Returns what is overdue by at least so many seconds: schedules, the longest overdue first, up
+    to `limit`, and the first `QUEUES_MAX` queues with waiting messages."""
+    if not 0 <= seconds <= LATE_SECONDS_MAX:
+        fault = f"must be from 0 to {LATE_SECONDS_MAX:.0f}, not {seconds:g}"
+        raise InvalidInput([FieldError("seconds", fault)])
+    now = await store.now()
+    return Late(
+        now=now,
+        schedules=await _schedules(store, scope, now, now - timedelta(seconds=seconds), limit),
+        queues=await _queues(store, scope, now, seconds),
+    )
+
+
+async def _schedules(
+    store: Store, scope: Scope, now: datetime, before: datetime, limit: int
+) -> tuple[LateSchedule, ...]:
+    selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
+    return tuple(
+        LateSchedule(
+            id=each.id,
+            name=each.name,
+            slot=each.next_slot,
+            due_at=each.due_at,
+            late_seconds=(now - each.due_at).total_seconds(),
+            timezone=each.definition.rule.timezone,
+        )
+        for each in await list_schedules(store, scope, selection, limit=limit)
+        if each.next_slot is not None and each.due_at is not None
+    )
+
+
+async def _queues(
+    store: Store, scope: Scope, now: datetime, seconds: float
+) -> tuple[LateQueue, ...]:
+    late: list[LateQueue] = []
+    for queue in (await store.queues.list(scope))[:QUEUES_MAX]:
+        stats = await store.stats.queue(scope, queue.name)
+        age = stats.oldest_age_seconds
+        if age is not None and age >= seconds:
+            waiting_since = now - timedelta(seconds=age)
+            late.append(LateQueue(queue.name, stats.counts.ready, waiting_since, age, queue.paused))
+    return tuple(sorted(late, key=lambda each: -each.late_seconds))
